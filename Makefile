@@ -1,0 +1,38 @@
+# Every target sets up what it needs on first use: a virtual environment in .venv from the lock
+# file, by uv where there is one, else by venv and pip.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.stamp
+PYTEST_ARGS ?=
+
+.PHONY: setup demo test test-long check bench docs lock clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml requirements.lock
+	@scripts/setup-venv "$(VENV)" "$(PYTHON)"
+	@touch $@
+
+demo: setup
+	@$(PY) -m agent.demo
+
+test: setup
+	$(PY) -m pytest -m "not long" $(PYTEST_ARGS)
+
+test-long: setup
+	$(PY) -m pytest -m "long" $(PYTEST_ARGS)
+
+check: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -q -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis dist site

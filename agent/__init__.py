@@ -1,0 +1,1 @@
+"""The service: watches, sync, local relay, API, reindex."""

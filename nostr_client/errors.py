@@ -1,0 +1,114 @@
+"""The error tree: one root, and branches by what the caller can do about it.
+
+`InvalidInput`: mend the argument. `RelayError`: the relay broke a NIP (`ProtocolError`) or said
+no (`RelayRefused`); try another relay. `NetworkError` and `DeadlineExceeded`: try again later.
+`StoreError`: look after the disk or the other process. `CounterError`: the counter's own rules.
+
+Errors of other libraries never pass: they are wrapped, with the original as `__cause__`.
+"""
+
+from __future__ import annotations
+
+FOREIGN_TEXT_LIMIT = 512
+"""Bytes of a stranger's text that an error or a log line may carry."""
+
+
+def clip(text: str, limit: int = FOREIGN_TEXT_LIMIT) -> str:
+    """Cut foreign text to `limit` UTF-8 bytes and make its control characters visible."""
+    raw = text.encode("utf-8", "replace")
+    cut = raw[:limit].decode("utf-8", "ignore") + ("…" if len(raw) > limit else "")
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cut)
+
+
+class NostrTallyError(Exception):
+    """Root of every error that this package raises on purpose."""
+
+
+class InvalidInput(NostrTallyError, ValueError):
+    """A value that you passed is not what the function takes: your bug, or your data's."""
+
+
+class InvalidEvent(InvalidInput):
+    """Not a NIP-01 event, or its id or signature does not hold."""
+
+
+class InvalidFilter(InvalidInput):
+    """Not a NIP-01 filter."""
+
+
+class InvalidKey(InvalidInput):
+    """Not a secret or public key of secp256k1."""
+
+
+class InvalidIdentifier(InvalidInput):
+    """Not a NIP-19 identifier, or one of another type than asked for."""
+
+
+class InvalidRelayURL(InvalidInput):
+    """Not a URL that a relay can live at."""
+
+
+class RelayError(NostrTallyError):
+    """Something that one relay did; `relay` is its normalised URL, or "" when not known yet."""
+
+    def __init__(self, message: str, *, relay: str = "") -> None:
+        super().__init__(f"{relay}: {message}" if relay else message)
+        self.relay = relay
+
+
+class ProtocolError(RelayError):
+    """The relay's bug: what it sent is no message of any NIP that we speak."""
+
+
+class RelayRefused(RelayError):
+    """The relay said no; `prefix` is the word before the colon of its reason, or ""."""
+
+    def __init__(self, reason: str, *, prefix: str = "", relay: str = "") -> None:
+        super().__init__(clip(reason) or "refused without a reason", relay=relay)
+        self.reason = reason
+        self.prefix = prefix
+
+
+class Unsupported(RelayRefused):
+    """The relay does not know this kind of request at all."""
+
+
+class NetworkError(RelayError):
+    """The relay could not be reached, or the connection broke."""
+
+
+class DeadlineExceeded(RelayError, TimeoutError):
+    """No answer before the deadline."""
+
+
+class StoreError(NostrTallyError):
+    """The local store could not do it; nothing acknowledged is lost."""
+
+
+class StoreLocked(StoreError):
+    """Another process writes to this store; `pid` is its process id, None if not known."""
+
+    def __init__(self, message: str, *, pid: int | None = None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class SchemaTooNew(StoreError):
+    """A newer version of this program wrote the store."""
+
+
+class StoreFull(StoreError):
+    """No room left: disk, quota or page limit."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is not a store, or its pages do not hold together."""
+
+
+class CounterError(NostrTallyError):
+    """A counter refused; `code` is nats-server's error code (ADR-49), e.g. 10171."""
+
+    def __init__(self, description: str, *, code: int) -> None:
+        super().__init__(f"{description} ({code})")
+        self.description = description
+        self.code = code

@@ -1,0 +1,44 @@
+"""What every test shares: the folder of shared data, and how a missing tool is treated."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHARED = Path(os.environ.get("NOSTR_TALLY_SHARED", Path(__file__).parents[2] / "shared"))
+IN_CI = os.environ.get("CI", "") not in ("", "false", "0")
+
+
+def missing(what: str) -> None:
+    """Skip with the reason on a person's machine, fail where CI promises to have everything."""
+    if IN_CI:
+        pytest.fail(f"CI must have {what}", pytrace=False)
+    pytest.skip(f"{what} is not here")
+
+
+def shared_path(name: str) -> Path:
+    """A file of the shared folder, or a skip (a failure in CI) where it is absent."""
+    path = SHARED / name
+    if not path.exists():
+        missing(str(path))
+    return path
+
+
+def load_cases(name: str) -> Any:
+    """A JSON file of `data/`, read at collection time; None where the folder is absent."""
+    path = SHARED / "data" / name
+    return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+def require_tool(name: str) -> str:
+    """The path of a program, or a skip (a failure in CI) where it is not installed."""
+    path = shutil.which(name)
+    if path is None:
+        missing(name)
+        raise AssertionError  # missing() never returns
+    return path
