@@ -19,6 +19,6 @@ def loaded_by(module: str) -> set[str]:
     return set(json.loads(run.stdout))
 
 
-@pytest.mark.parametrize("module", ["nostr_client", "nostr_client.errors"])
+@pytest.mark.parametrize("module", ["nostr_client", "nostr_client.errors", "nostr_client.hll"])
 def test_light_modules_load_nothing_heavy(module: str) -> None:
     assert not loaded_by(module) & set(HEAVY)

@@ -1,0 +1,42 @@
+"""HyperLogLog of NIP-45: from pubkeys to registers, from registers to an honest number.
+
+A sketch is 256 raw bytes ("registers") and nothing else; what it means depends on the filter, whose
+`offset` says which bytes of a pubkey were looked at. Only sketches of one offset may be merged.
+Pure functions; numpy is loaded by `from_raw` and by large batches alone.
+"""
+
+from __future__ import annotations
+
+from nostr_client.hll.estimate import estimate, interval, sigma
+from nostr_client.hll.offset import eligible, offset
+from nostr_client.hll.overlap import Overlap, overlap
+from nostr_client.hll.registers import (
+    EMPTY,
+    MAX_RANK,
+    M,
+    add,
+    from_hex,
+    from_pubkeys,
+    from_raw,
+    merge,
+    to_hex,
+)
+
+__all__ = [
+    "EMPTY",
+    "MAX_RANK",
+    "M",
+    "Overlap",
+    "add",
+    "eligible",
+    "estimate",
+    "from_hex",
+    "from_pubkeys",
+    "from_raw",
+    "interval",
+    "merge",
+    "offset",
+    "overlap",
+    "sigma",
+    "to_hex",
+]

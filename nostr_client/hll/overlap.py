@@ -1,0 +1,200 @@
+"""How many pubkeys two sketches share: joint maximum likelihood (Ertl 2017, section 5).
+
+Each pubkey is in A alone, in B alone or in both, at Poisson rates a, b and x a register; the pair
+of registers then has a closed distribution whose likelihood is maximised over the three rates.
+Inclusion-exclusion of three estimates throws away what the pairs tell: 5 to 8 % of the union of
+two equal sets, against 4 to 6.5 %, and 2 % where nothing is shared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+from nostr_client.hll.estimate import estimate
+from nostr_client.hll.registers import WINDOW_BITS, M, clean, merge
+
+NOISE_BELOW = 0.10
+"""Shared part of the larger set below which the answer cannot be told from nothing."""
+
+_STEPS = 60
+_CLOSE_ENOUGH = 1e-9
+# A rate is at least a thousandth of one pubkey in all registers together, so logs stay finite.
+_FLOOR = math.log(1e-3 / M)
+
+_Vector = tuple[float, float, float]
+_Information = tuple[float, float, float, float, float, float]  # aa, bb, xx, ab, ax, bx
+_Pairs = tuple[tuple[tuple[int, int], int], ...]
+
+
+class Overlap(NamedTuple):
+    """What two sketches say together; numbers of distinct pubkeys, `jaccard` from 0 to 1.
+
+    `noise`: the shared part is below a tenth of the larger set, where an honest answer is "few or
+    none": `intersection` and `jaccard` are then within their own error of zero.
+    """
+
+    union: float
+    intersection: float
+    only_a: float
+    only_b: float
+    jaccard: float
+    noise: bool
+
+
+def overlap(a: bytes | bytearray, b: bytes | bytearray) -> Overlap:
+    """Union, intersection and Jaccard index of two sketches of one offset.
+
+    Standard error about 2 % of n for two sets of n pubkeys that share none, 4 to 6.5 % otherwise.
+    A saturated sketch gives an infinite union and `noise`. Raises InvalidInput for a sketch that
+    is not 256 bytes. About 5 ms.
+    """
+    a, b = clean(a), clean(b)
+    sizes = estimate(a), estimate(b), estimate(merge(a, b))
+    if math.isinf(sizes[2]) or 0.0 in sizes[:2]:
+        return _result(sizes[0], sizes[1], 0.0)
+    only_a, only_b, both = _maximise(_pairs(a, b), _start(*sizes))
+    return _result(only_a, only_b, both)
+
+
+def _result(only_a: float, only_b: float, both: float) -> Overlap:
+    union = only_a + only_b + both
+    largest = both + max(only_a, only_b)
+    noise = math.isinf(union) or both <= NOISE_BELOW * largest
+    jaccard = both / union if union and not math.isinf(union) else 0.0
+    return Overlap(union, both, only_a, only_b, jaccard, noise)
+
+
+def _start(size_a: float, size_b: float, union: float) -> _Vector:
+    """Inclusion-exclusion, kept inside what sets can do, as logs of rates a register."""
+    smaller = min(size_a, size_b)
+    both = min(max(size_a + size_b - union, 0.02 * smaller), 0.98 * smaller)
+    return _logs(size_a - both), _logs(size_b - both), _logs(both)
+
+
+def _logs(size: float) -> float:
+    return max(math.log(max(size, 1e-3) / M), _FLOOR)
+
+
+def _pairs(a: bytes, b: bytes) -> _Pairs:
+    return tuple(Counter(zip(a, b, strict=True)).items())
+
+
+def _maximise(pairs: _Pairs, point: _Vector) -> _Vector:
+    """Damped scoring steps (Berndt-Hall-Hall-Hausman) on the logs of the rates; gives sizes."""
+    damping = 1e-3
+    here = _likelihood(pairs, point)
+    for _ in range(_STEPS):
+        there = _moved(point, _solve(*_free(point, here), damping))
+        new = _likelihood(pairs, there)
+        if new.value < here.value:
+            damping *= 10
+            continue
+        gain, point, here = new.value - here.value, there, new
+        damping = max(damping / 10, 1e-6)
+        if gain < _CLOSE_ENOUGH:
+            break
+    a, b, both = (M * math.exp(log) if log > _FLOOR else 0.0 for log in point)
+    return a, b, both
+
+
+def _free(point: _Vector, here: _Likelihood) -> tuple[_Information, _Vector]:
+    """The system without the rates that lie on the floor: they would drag the others along."""
+    a, b, x = (
+        0.0 if log <= _FLOOR and slope <= 0 else 1.0
+        for log, slope in zip(point, here.slope, strict=True)
+    )
+    aa, bb, xx, ab, ax, bx = here.information
+    sa, sb, sx = here.slope
+    information = a * aa, b * bb, x * xx, a * b * ab, a * x * ax, b * x * bx
+    return information, (a * sa, b * sb, x * sx)
+
+
+def _moved(point: _Vector, step: _Vector) -> _Vector:
+    a, b, x = (
+        max(log + min(max(change, -2.0), 2.0), _FLOOR)
+        for log, change in zip(point, step, strict=True)
+    )
+    return a, b, x
+
+
+class _Likelihood(NamedTuple):
+    value: float
+    slope: _Vector
+    information: _Information
+
+
+def _likelihood(pairs: _Pairs, point: _Vector) -> _Likelihood:
+    """Log-likelihood, its gradient, and the sum of outer products of the terms' gradients."""
+    a, b, x = (math.exp(log) for log in point)
+    value = sa = sb = sx = aa = bb = xx = ab = ax = bx = 0.0
+    for (rank_a, rank_b), times in pairs:
+        log, da, db, dx = _pair_term(rank_a, rank_b, a, b, x)
+        da, db, dx = da * a, db * b, dx * x
+        value += times * log
+        sa, sb, sx = sa + times * da, sb + times * db, sx + times * dx
+        aa, bb, xx = aa + times * da * da, bb + times * db * db, xx + times * dx * dx
+        ab, ax, bx = ab + times * da * db, ax + times * da * dx, bx + times * db * dx
+    return _Likelihood(value, (sa, sb, sx), (aa, bb, xx, ab, ax, bx))
+
+
+def _pair_term(
+    rank_a: int, rank_b: int, a: float, b: float, x: float
+) -> tuple[float, float, float, float]:
+    """Log-probability of one pair of registers and its derivatives by a, b and x."""
+    if rank_a == rank_b:
+        return _tie_term(rank_a, a, b, x)
+    # The higher register got its value from a pubkey that the other sketch has not seen.
+    if rank_a < rank_b:
+        low, d_low = _single_term(rank_a, a + x)
+        high, d_high = _single_term(rank_b, b)
+        return low + high, d_low, d_high, d_low
+    low, d_low = _single_term(rank_b, b + x)
+    high, d_high = _single_term(rank_a, a)
+    return low + high, d_high, d_low, d_low
+
+
+def _single_term(rank: int, rate: float) -> tuple[float, float]:
+    """log P(register = rank) at this rate, and its derivative."""
+    y = math.ldexp(1.0, -min(rank, WINDOW_BITS))
+    s = rate * y
+    log = slope = 0.0
+    if rank <= WINDOW_BITS:
+        log, slope = -s, -y
+    if rank:
+        log += math.log(-math.expm1(-s))
+        slope += y / math.expm1(min(s, 700.0))
+    return log, slope
+
+
+def _tie_term(rank: int, a: float, b: float, x: float) -> tuple[float, float, float, float]:
+    y = math.ldexp(1.0, -min(rank, WINDOW_BITS))
+    log = -(a + b + x) * y if rank <= WINDOW_BITS else 0.0
+    base = -y if rank <= WINDOW_BITS else 0.0
+    if not rank:
+        return log, base, base, base
+    # Either a shared pubkey gave both their value, or one on each side did.
+    hit_a, hit_b, hit_x = -math.expm1(-a * y), -math.expm1(-b * y), -math.expm1(-x * y)
+    miss_x = 1 - hit_x
+    g = hit_x + miss_x * hit_a * hit_b
+    scale = y * miss_x / g
+    return (
+        log + math.log(g),
+        base + scale * (1 - hit_a) * hit_b,
+        base + scale * (1 - hit_b) * hit_a,
+        base + scale * (1 - hit_a * hit_b),
+    )
+
+
+def _solve(information: _Information, slope: _Vector, damping: float) -> _Vector:
+    """(information + damping) step = slope, by Cramer's rule; the damped matrix is definite."""
+    aa, bb, xx, ab, ax, bx = information
+    aa, bb, xx = (d * (1 + damping) + 1e-9 for d in (aa, bb, xx))
+    sa, sb, sx = slope
+    ca, cb, cx = bb * xx - bx * bx, ab * xx - ax * bx, ab * bx - ax * bb
+    det = aa * ca - ab * cb + ax * cx
+    da = sa * ca - ab * (sb * xx - sx * bx) + ax * (sb * bx - sx * bb)
+    db = aa * (sb * xx - sx * bx) - sa * cb + ax * (ab * sx - ax * sb)
+    dx = aa * (bb * sx - bx * sb) - ab * (ab * sx - ax * sb) + sa * cx
+    return da / det, db / det, dx / det

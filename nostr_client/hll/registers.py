@@ -1,0 +1,201 @@
+"""Registers: making, merging and writing them down.
+
+The register's number is the byte at `offset`; its value is one more than the zero bits that lead
+the 56 bits after it, so at most 57. The text of NIP-45 has no such cap, the relays in production
+do; they differ for one key in 2^56.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import InvalidInput, InvalidKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    import numpy.typing as npt
+
+M = 256
+"""Registers in a sketch."""
+
+WINDOW_BITS = 56
+"""Bits after the index byte in which leading zeros are counted."""
+
+MAX_RANK = WINDOW_BITS + 1
+"""The largest value a register can hold: no bit set in the window."""
+
+EMPTY = bytes(M)
+"""The sketch of nobody."""
+
+_CLAMP = bytes(min(value, MAX_RANK) for value in range(256))
+_HIGH_BITS = int.from_bytes(b"\x80" * M, "big")
+# Below this many keys the loop is faster than numpy, and much faster than loading it.
+_NUMPY_FROM = 64
+
+
+def add(registers: bytearray, pubkey: str | bytes, offset: int) -> None:
+    """Add one pubkey (64 lower-case hex digits or 32 raw bytes) in place; again is harmless.
+
+    Raises InvalidKey for anything else, InvalidInput for an offset outside 8..23 or a bytearray
+    that is not 256 long. Nothing is changed when it raises.
+    """
+    key = _raw_key(pubkey)
+    check_offset(offset)
+    if len(registers) != M:
+        raise InvalidInput(f"a sketch has {M} registers, not {len(registers)}")
+    window = int.from_bytes(key[offset + 1 : offset + 8], "big")
+    rank = MAX_RANK - window.bit_length()
+    if rank > registers[key[offset]]:
+        registers[key[offset]] = rank
+
+
+def from_pubkeys(pubkeys: Iterable[str | bytes], offset: int) -> bytes:
+    """The sketch of these pubkeys; raises as `add` does."""
+    keys = [_raw_key(pubkey) for pubkey in pubkeys]
+    if len(keys) >= _NUMPY_FROM and _has_numpy():
+        return from_raw(b"".join(keys), offset)
+    check_offset(offset)
+    registers = bytearray(M)
+    for key in keys:
+        add(registers, key, offset)
+    return bytes(registers)
+
+
+def from_raw(keys: npt.NDArray[np.uint8] | bytes | bytearray | memoryview, offset: int) -> bytes:
+    """The sketch of n raw pubkeys, as an (n, 32) uint8 array or as 32 n bytes. Needs numpy.
+
+    Raises InvalidInput for another shape or type, or an offset outside 8..23.
+    """
+    import numpy as np
+
+    check_offset(offset)
+    table = _key_table(keys)
+    if not len(table):
+        return EMPTY
+    # Index byte and window are eight neighbours: one big-endian word a key, read where it lies.
+    words = np.ndarray((len(table),), ">u8", table, offset, (32,)).astype(np.uint64)
+    index = words >> np.uint64(56)
+    # The sentinel below the window ends the run of zeros at 56.
+    words <<= np.uint64(8)
+    words |= np.uint64(0x80)
+    # A double has 53 bits and would round 0x7fff... up to the next power of two: clear the bit
+    # after the leading one first. Then the exponent is the position of that leading one.
+    words &= ~(words >> np.uint64(1))
+    exponent = words.astype(np.float64).view(np.uint64) >> np.uint64(52)
+    rank = np.uint64(1023 + 64) - exponent
+    seen = np.zeros(M << 6, np.uint8)
+    seen[(index << np.uint64(6)) | rank] = 1
+    highest: npt.NDArray[np.uint8] = (seen.reshape(M, 64) * np.arange(64, dtype=np.uint8)).max(
+        axis=1
+    )
+    return bytes(highest)
+
+
+def merge(*registers: bytes | bytearray) -> bytes:
+    """Register-wise maximum: the sketch of the union; of nothing it is `EMPTY`.
+
+    Idempotent, commutative, associative. Registers above 57 count as 57; raises InvalidInput for
+    a sketch that is not 256 bytes.
+    """
+    if not registers:
+        return EMPTY
+    merged = int.from_bytes(clean(registers[0]), "big")
+    for other in registers[1:]:
+        merged = _maximum(merged, int.from_bytes(clean(other), "big"))
+    return merged.to_bytes(M, "big")
+
+
+def to_hex(registers: bytes | bytearray) -> str:
+    """The 512 lower-case hex digits of NIP-45; raises InvalidInput for a wrong length."""
+    return clean(registers).hex()
+
+
+def from_hex(value: object) -> tuple[bytes | None, tuple[str, ...]]:
+    """Registers out of a relay's `hll` field, or None, and what was wrong with it.
+
+    Never raises: a bad sketch is no reason to lose the count beside it. Absent, null and "" are
+    no sketch and no fault. Upper-case digits pass; registers above 57 are clamped with a warning.
+    """
+    if value is None or value == "":
+        return None, ()
+    if not isinstance(value, str):
+        return None, ("hll: not a string",)
+    if len(value) != 2 * M:
+        return None, (f"hll: bad length, {len(value)} characters instead of {2 * M}",)
+    try:
+        raw = bytes.fromhex(value)
+    except ValueError:
+        return None, ("hll: not hex",)
+    if len(raw) != M:  # fromhex() skips white space
+        return None, ("hll: not hex",)
+    return _clamped(raw)
+
+
+def clean(registers: bytes | bytearray) -> bytes:
+    """These registers with values above 57 clamped; raises InvalidInput for a wrong length."""
+    if len(registers) != M:
+        raise InvalidInput(f"a sketch has {M} registers, not {len(registers)}")
+    return bytes(registers.translate(_CLAMP))
+
+
+def check_offset(offset: int) -> None:
+    """Raise InvalidInput for an offset that no filter has."""
+    if not 8 <= offset <= 23:
+        raise InvalidInput(f"an offset is 8 to 23, not {offset}")
+
+
+def _clamped(raw: bytes) -> tuple[bytes, tuple[str, ...]]:
+    registers = raw.translate(_CLAMP)
+    if registers == raw:
+        return raw, ()
+    above = sum(value > MAX_RANK for value in raw)
+    return registers, (f"hll: {above} of {M} registers above {MAX_RANK}, clamped",)
+
+
+def _maximum(a: int, b: int) -> int:
+    """Byte-wise maximum of two numbers of 256 bytes below 128: 20 times faster than a loop."""
+    # Each byte borrows from its own high bit alone, which stays set where a >= b.
+    wins = ((a | _HIGH_BITS) - b) & _HIGH_BITS
+    mask = wins | (wins - (wins >> 7))
+    return (a & mask) | (b & ~mask)
+
+
+def _raw_key(pubkey: str | bytes) -> bytes:
+    if isinstance(pubkey, str):
+        try:
+            raw = bytes.fromhex(pubkey)
+        except ValueError:
+            raw = b""
+        if len(raw) == 32 and raw.hex() == pubkey:
+            return raw
+    elif len(pubkey) == 32:
+        return pubkey
+    raise InvalidKey("a public key is 64 lower-case hex digits or 32 bytes")
+
+
+def _key_table(
+    keys: npt.NDArray[np.uint8] | bytes | bytearray | memoryview,
+) -> npt.NDArray[np.uint8]:
+    import numpy as np
+
+    if not isinstance(keys, np.ndarray):
+        flat = np.frombuffer(keys, np.uint8)
+        if len(flat) % 32:
+            raise InvalidInput(f"{len(flat)} bytes are no whole number of 32-byte keys")
+        return flat.reshape(-1, 32)
+    if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != 32:
+        raise InvalidInput(f"keys are (n, 32) uint8, not {keys.shape} {keys.dtype}")
+    return np.ascontiguousarray(keys)
+
+
+def _has_numpy() -> bool:
+    if "numpy" in sys.modules:
+        return sys.modules["numpy"] is not None
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,86 @@
+"""Every vector of `data/hll.json`: offsets, registers, merges, estimates, messages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any
+
+import pytest
+
+from nostr_client import hll
+from tests.conftest import SHARED, load_cases, missing
+
+FILE = load_cases("hll.json") or {}
+SECTIONS = ("filters", "registers", "merges", "estimates", "wire")
+
+
+def cases(section: str) -> list[Any]:
+    return [pytest.param(case, id=case["name"]) for case in FILE.get(section, ())]
+
+
+def test_the_file_is_here_and_has_no_section_without_a_runner() -> None:
+    if not FILE:
+        missing(f"{SHARED}/data/hll.json")
+    assert {name for name, value in FILE.items() if isinstance(value, list)} <= set(SECTIONS)
+
+
+@pytest.mark.parametrize("case", cases("filters"))
+def test_filters(case: dict[str, Any]) -> None:
+    query = json.loads(case["filter_json"])
+    assert hll.offset(query) == case["offset"]
+    assert hll.eligible(query) is case["mergeable"]
+
+
+def keys_of(case: dict[str, Any]) -> list[str]:
+    generator = case.get("keys_generator")
+    if generator is None:
+        return list(case["keys"])
+    tag, n = generator["tag"], generator["n"]
+    keys = [hashlib.sha256(f"{tag}:{i}".encode()).hexdigest() for i in range(n)]
+    digest = hashlib.sha256("".join(keys).encode()).hexdigest()
+    assert digest == generator["sha256_of_concatenated_hex"]
+    return keys
+
+
+def check_estimate(registers: bytes, case: dict[str, Any]) -> None:
+    expected = case["estimate_ertl"]
+    estimate = hll.estimate(registers)
+    # Written with six decimals.
+    assert estimate == (
+        math.inf if expected is None else pytest.approx(expected, rel=1e-9, abs=1e-6)
+    )
+
+
+@pytest.mark.parametrize("case", cases("registers"))
+def test_registers(case: dict[str, Any]) -> None:
+    keys, offset = keys_of(case), case["offset"]
+    one_by_one = bytearray(hll.M)
+    for key in keys:
+        hll.add(one_by_one, key, offset)
+    registers = hll.from_raw(bytes.fromhex("".join(keys)), offset)
+    assert hll.to_hex(registers) == case["hll"]
+    assert registers == one_by_one == hll.from_pubkeys(keys, offset)
+    check_estimate(registers, case)
+
+
+def sketch(text: str) -> bytes:
+    registers, _ = hll.from_hex(text)
+    assert registers is not None
+    return registers
+
+
+@pytest.mark.parametrize("case", cases("merges"))
+def test_merges(case: dict[str, Any]) -> None:
+    # An input may hold registers above 57; clamping commutes with the maximum.
+    merged = hll.merge(*(sketch(text) for text in case["inputs"]))
+    assert merged == sketch(case["hll"])
+    check_estimate(merged, case)
+
+
+@pytest.mark.parametrize("case", cases("estimates"))
+def test_estimates(case: dict[str, Any]) -> None:
+    registers = sketch(case["hll"])
+    check_estimate(registers, case)
+    assert hll.estimate(bytes.fromhex(case["hll"])) == hll.estimate(registers)
