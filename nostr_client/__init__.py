@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         InvalidInput,
         InvalidKey,
         InvalidRelayURL,
+        MalformedMessage,
         NetworkError,
         NostrTallyError,
         ProtocolError,
@@ -25,42 +26,77 @@ if TYPE_CHECKING:
         StoreError,
         Unsupported,
     )
+    from nostr_client.event import (
+        Event,
+        EventTemplate,
+        parse_event,
+    )
+    from nostr_client.filters import (
+        Filter,
+    )
+    from nostr_client.keys import (
+        KeySigner,
+        Signer,
+        VerifiedEvent,
+        verify,
+        verify_many,
+    )
 
 _EXPORTS: dict[str, str] = {
     "CounterError": "nostr_client.errors",
     "DeadlineExceeded": "nostr_client.errors",
+    "Event": "nostr_client.event",
+    "EventTemplate": "nostr_client.event",
+    "Filter": "nostr_client.filters",
     "InvalidEvent": "nostr_client.errors",
     "InvalidFilter": "nostr_client.errors",
     "InvalidIdentifier": "nostr_client.errors",
     "InvalidInput": "nostr_client.errors",
     "InvalidKey": "nostr_client.errors",
     "InvalidRelayURL": "nostr_client.errors",
+    "KeySigner": "nostr_client.keys",
+    "MalformedMessage": "nostr_client.errors",
     "NetworkError": "nostr_client.errors",
     "NostrTallyError": "nostr_client.errors",
     "ProtocolError": "nostr_client.errors",
     "RelayError": "nostr_client.errors",
     "RelayRefused": "nostr_client.errors",
+    "Signer": "nostr_client.keys",
     "StoreError": "nostr_client.errors",
     "Unsupported": "nostr_client.errors",
+    "VerifiedEvent": "nostr_client.keys",
+    "parse_event": "nostr_client.event",
+    "verify": "nostr_client.keys",
+    "verify_many": "nostr_client.keys",
 }
 
 __all__ = [
     "CounterError",
     "DeadlineExceeded",
+    "Event",
+    "EventTemplate",
+    "Filter",
     "InvalidEvent",
     "InvalidFilter",
     "InvalidIdentifier",
     "InvalidInput",
     "InvalidKey",
     "InvalidRelayURL",
+    "KeySigner",
+    "MalformedMessage",
     "NetworkError",
     "NostrTallyError",
     "ProtocolError",
     "RelayError",
     "RelayRefused",
+    "Signer",
     "StoreError",
     "Unsupported",
+    "VerifiedEvent",
     "__version__",
+    "parse_event",
+    "verify",
+    "verify_many",
 ]
 
 

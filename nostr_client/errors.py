@@ -60,6 +60,19 @@ class ProtocolError(RelayError):
     """The relay's bug: what it sent is no message of any NIP that we speak."""
 
 
+class MalformedMessage(ProtocolError):
+    """A frame, of either side, that cannot be read.
+
+    `label` is its first element and `ref` the subscription, query or event id that it is about,
+    each "" where it could not be read.
+    """
+
+    def __init__(self, message: str, *, label: str = "", ref: str = "", relay: str = "") -> None:
+        super().__init__(message, relay=relay)
+        self.label = label
+        self.ref = ref
+
+
 class RelayRefused(RelayError):
     """The relay said no; `prefix` is the word before the colon of its reason, or ""."""
 

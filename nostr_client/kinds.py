@@ -1,0 +1,51 @@
+"""Event kinds: how a relay keeps an event of each class, and the kinds this product speaks of.
+
+Source: NIP-01 (classes), the NIP named beside each constant.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+METADATA: Final = 0  # NIP-01
+TEXT_NOTE: Final = 1  # NIP-10
+CONTACTS: Final = 3  # NIP-02
+DELETION: Final = 5  # NIP-09
+REPOST: Final = 6  # NIP-18
+REACTION: Final = 7  # NIP-25
+SEAL: Final = 13  # NIP-59
+GENERIC_REPOST: Final = 16  # NIP-18
+VANISH: Final = 62  # NIP-62
+GIFT_WRAP: Final = 1059  # NIP-59
+COMMENT: Final = 1111  # NIP-22
+ZAP: Final = 9735  # NIP-57
+RELAY_LIST: Final = 10002  # NIP-65
+CLIENT_AUTH: Final = 22242  # NIP-42
+HTTP_AUTH: Final = 27235  # NIP-98
+LONG_FORM: Final = 30023  # NIP-23
+APP_DATA: Final = 30078  # NIP-78
+
+MAX_KIND: Final = 65535
+
+
+def is_replaceable(kind: int) -> bool:
+    """True where only the newest event of an author and kind is kept: 0, 3, 10000..19999."""
+    return kind in (METADATA, CONTACTS) or 10_000 <= kind < 20_000
+
+
+def is_addressable(kind: int) -> bool:
+    """True where only the newest event of an author, kind and `d` tag is kept: 30000..39999."""
+    return 30_000 <= kind < 40_000
+
+
+def is_ephemeral(kind: int) -> bool:
+    """True where an event is passed on and never kept: 20000..29999."""
+    return 20_000 <= kind < 30_000
+
+
+def is_regular(kind: int) -> bool:
+    """True where every event is kept: all kinds that no other class claims.
+
+    NIP-01 leaves 2, 45 to 999 and 40000 to 65535 unclassified; relays keep them as regular.
+    """
+    return not (is_replaceable(kind) or is_addressable(kind) or is_ephemeral(kind))

@@ -1,0 +1,132 @@
+"""What a relay means by the words in OK, CLOSED, NEG-ERR and NOTICE. Pure functions.
+
+Source: NIP-01 (prefixes), NIP-42, NIP-77 in its two texts, and what relays in use say.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """What a reason is about, and so what the caller can do."""
+
+    AUTH_REQUIRED = "auth-required"  # AUTH, then ask once more
+    RESTRICTED = "restricted"  # the relay knows who you are and still says no
+    RATE_LIMITED = "rate-limited"  # slow down; never split a query for this
+    TOO_MANY = "too-many"  # too many open requests: close some, then ask again
+    BLOCKED = "blocked"  # in NEG-ERR: more records than it will work through
+    UNSUPPORTED = "unsupported"  # never ask this relay again
+    CLOSED = "closed"  # it forgot the session: start again
+    FILTER_NOT_FOUND = "filter-not-found"  # it has no such event: send the whole filter
+    FILTER_INVALID = "filter-invalid"
+    INVALID = "invalid"  # the sender's bug
+    POW = "pow"
+    DUPLICATE = "duplicate"  # it had the event: success
+    MUTE = "mute"  # NIP-01: nobody was listening to an ephemeral event
+    ERROR = "error"  # the relay's trouble: try later
+    OTHER = "other"
+
+
+_BY_PREFIX = {reason.value: reason for reason in Reason} | {
+    "results_too_big": Reason.BLOCKED,
+    "filter_not_found": Reason.FILTER_NOT_FOUND,
+    "filter_invalid": Reason.FILTER_INVALID,
+}
+_SHOUTED = re.compile(r"\A(?:ERROR: )?(?:bad req: |bad msg: )?", re.ASCII)
+_PREFIX = re.compile(r"([a-z][a-z0-9-]{0,39}):(?!//)", re.ASCII)
+_OLD_CODE = re.compile(r"(RESULTS_TOO_BIG|CLOSED|FILTER_NOT_FOUND|FILTER_INVALID)\b:? *", re.ASCII)
+_TOO_MANY = re.compile(r"\btoo (?:many|much) (?:concurrent|open|subs|requests|neg)", re.I)
+_OVERFLOW = re.compile(r"\btoo (?:many|big|large)\b.*\b(?:results?|records|events|query)\b", re.I)
+_NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])", re.ASCII)
+
+_UNKNOWN_COMMAND = re.compile(
+    r"\bunknown (?:cmd|command|message|msg|verb|type|envelope|label)"
+    r"|\bunrecogni[sz]ed (?:cmd|command|message|msg|verb|type|envelope)"
+    r"|\b(?:cmd|command|message|verb)(?: type)? (?:is )?(?:unknown|unrecogni[sz]ed"
+    r"|not recogni[sz]ed|unsupported|not supported|not implemented)"
+    r"|\bunsupported (?:cmd|command|message|msg|verb|type)"
+    r"|\b(?:could not|cannot|can't|failed to|unable to) parse (?:cmd|command|message)"
+    r"|\binvalid (?:client message|message type|discriminator|command)\b",
+    re.I,
+)
+_NO_COUNT = re.compile(r"\b(?:count|nip-?45)\b.{0,40}(?:disabled|not supported|unsupported)", re.I)
+_NO_NEG = re.compile(
+    r"\b(?:neg(?:entropy|-open|-msg)?|nip-?77)\b.{0,40}(?:disabled|not supported|unsupported)"
+    r"|\bnegentropy error: negentropy query missing elements",
+    re.I,
+)
+
+
+def strip_shout(reason: str) -> str:
+    """The reason without the `ERROR: `, `bad req: ` and `bad msg: ` that strfry begins with."""
+    return _SHOUTED.sub("", reason, count=1)
+
+
+def prefix(reason: str) -> str:
+    """The machine-readable word before the colon of a reason, or "" (NIP-01).
+
+    `ERROR: ` and `ERROR: bad req: ` are passed over first: strfry puts them before the prefix.
+    """
+    found = _PREFIX.match(strip_shout(reason))
+    return found[1] if found else ""
+
+
+def message(reason: str) -> str:
+    """What a reason says to a person: the text after its prefix or old NIP-77 code."""
+    rest = strip_shout(reason)
+    found = _OLD_CODE.match(rest) or _PREFIX.match(rest)
+    return rest[found.end() :].strip() if found else rest.strip()
+
+
+def classify(reason: str) -> Reason:
+    """What a reason is about; OTHER for prose and prefixes that nobody has written down."""
+    rest = strip_shout(reason)
+    old = _OLD_CODE.match(rest)
+    word = old[1].lower() if old else prefix(reason)
+    known = _BY_PREFIX.get(word)
+    if known is not None:
+        return known
+    if _TOO_MANY.search(rest):
+        return Reason.TOO_MANY
+    if means_count_unsupported(reason) or means_neg_unsupported(reason):
+        return Reason.UNSUPPORTED
+    return Reason.OTHER
+
+
+def is_overflow(reason: str) -> bool:
+    """True when a NEG-ERR says that the query has more records than the relay works through."""
+    return classify(reason) is Reason.BLOCKED and (
+        bool(_OLD_CODE.match(strip_shout(reason))) or bool(_OVERFLOW.search(reason))
+    )
+
+
+def max_records(reason: str) -> int | None:
+    """The maximum that an overflow names in its prose, else None: other numbers are no maximum."""
+    if not is_overflow(reason):
+        return None
+    numbers = _NUMBER.findall(message(reason))
+    return int(numbers[-1]) if numbers and int(numbers[-1]) > 0 else None
+
+
+def means_count_unsupported(notice: str) -> bool:
+    """True when a NOTICE, while a COUNT waits, says that the relay does not know COUNT."""
+    return _speaks_of_commands(notice) and bool(
+        _UNKNOWN_COMMAND.search(notice) or _NO_COUNT.search(notice)
+    )
+
+
+def means_neg_unsupported(notice: str) -> bool:
+    """True when a NOTICE, before the first NEG-MSG, says that the relay does not know NIP-77."""
+    return _speaks_of_commands(notice) and bool(
+        _UNKNOWN_COMMAND.search(notice) or _NO_NEG.search(notice)
+    )
+
+
+def _speaks_of_commands(notice: str) -> bool:
+    """False for a NOTICE with a prefix of another meaning: `rate-limited: ...` ends nothing."""
+    return _BY_PREFIX.get(prefix(notice)) in (None, *_MAY_MEAN_UNKNOWN)
+
+
+_MAY_MEAN_UNKNOWN = (Reason.UNSUPPORTED, Reason.INVALID, Reason.ERROR)

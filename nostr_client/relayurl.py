@@ -1,0 +1,106 @@
+"""One key per relay: the normal form of a relay URL.
+
+The rules (RFC 3986 section 6, and what other Nostr libraries agree on): lower-case scheme and
+host, IDNA host, default port dropped, no user, no fragment, no trailing slash; http becomes ws
+and https wss; without a scheme it is wss, or ws on this machine. Path case, query and percent
+escapes stay: a relay may tell them apart.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from nostr_client.errors import InvalidRelayURL, clip
+
+MAX_LENGTH: Final = 2048
+"""Characters of a URL: what browsers and proxies pass; relay lists hold far longer junk."""
+
+_SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
+_HAS_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_UNFIT = re.compile(r"[\x00-\x20\x7f\\<>\"^`{|}]|[^\S ]")
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+
+
+def normalize(url: str) -> str:
+    """The one spelling of a relay's URL, to compare and to key by. Raises InvalidRelayURL.
+
+    Idempotent. The user's spelling is the caller's to keep for display.
+    """
+    text = url.strip()
+    if not text or len(text) > MAX_LENGTH or _UNFIT.search(text):
+        raise _bad(url, "empty, too long, or characters that no URL has")
+    parts = _split(text, url)
+    scheme = _SCHEMES.get(parts.scheme)
+    if scheme is None:
+        raise _bad(url, "the scheme must be ws or wss")
+    if parts.username is not None or parts.password is not None:
+        raise _bad(url, "no user or password in a relay URL")
+    host = _host(parts.hostname or "", url)
+    port = _port(parts, url)
+    where = host if port in (None, _DEFAULT_PORTS[scheme]) else f"{host}:{port}"
+    query = f"?{parts.query}" if parts.query else ""
+    path = parts.path.rstrip("/")
+    return f"{scheme}://{where}{path}{query}"
+
+
+def _split(text: str, url: str) -> SplitResult:
+    if not _HAS_SCHEME.match(text):
+        text = f"wss://{text}"
+        if _is_local(_urlsplit(text, url).hostname or ""):
+            text = f"ws{text[3:]}"
+    return _urlsplit(text, url)
+
+
+def _urlsplit(text: str, url: str) -> SplitResult:
+    try:
+        return urlsplit(text)
+    except ValueError as error:
+        raise _bad(url, str(error)) from error
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _host(host: str, url: str) -> str:
+    if ":" in host:
+        try:
+            return f"[{ipaddress.IPv6Address(host).compressed}]"
+        except ValueError as error:
+            raise _bad(url, "not an IPv6 address") from error
+    name = _ascii(host, url).removesuffix(".")
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        raise _bad(url, "not a host name")
+    return name
+
+
+def _ascii(host: str, url: str) -> str:
+    if host.isascii():
+        return host.lower()
+    try:
+        return host.encode("idna").decode("ascii").lower()
+    except UnicodeError as error:
+        raise _bad(url, "not a host name") from error
+
+
+def _port(parts: SplitResult, url: str) -> int | None:
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise _bad(url, "not a port") from error
+    if port == 0:
+        raise _bad(url, "not a port")
+    return port
+
+
+def _bad(url: str, reason: str) -> InvalidRelayURL:
+    return InvalidRelayURL(f"not a relay URL: {clip(url, 100)}: {reason}")
