@@ -87,7 +87,23 @@ class Unsupported(RelayRefused):
 
 
 class NetworkError(RelayError):
-    """The relay could not be reached, or the connection broke."""
+    """The relay could not be reached, or the connection broke.
+
+    `close_code` is the WebSocket's (RFC 6455), `http_status` the handshake's; None if there was
+    none. `nostr_client.backoff.judge` reads them.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        relay: str = "",
+        close_code: int | None = None,
+        http_status: int | None = None,
+    ) -> None:
+        super().__init__(message, relay=relay)
+        self.close_code = close_code
+        self.http_status = http_status
 
 
 class DeadlineExceeded(RelayError, TimeoutError):

@@ -97,7 +97,10 @@ class KeySigner:
 
     @classmethod
     def from_nsec(cls, text: str) -> KeySigner:
-        """A signer from `nsec1...` or 64 hex characters. Raises InvalidKey, without the text."""
+        """A signer from `nsec1...` or 64 hex characters.
+
+        Raises InvalidIdentifier or InvalidKey, never with the text in the message.
+        """
         return cls(nip19.decode_secret(text))
 
     @property

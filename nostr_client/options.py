@@ -1,0 +1,144 @@
+"""Options as values: each default with its unit and the reason for it.
+
+Every class is frozen; `dataclasses.replace` makes another. A value that cannot be meant, such as
+a limit of 0, raises InvalidInput when the object is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def _require_positive(values: DataclassInstance) -> None:
+    for field in fields(values):
+        value = getattr(values, field.name)
+        if value is not None and not value > 0:
+            name = f"{type(values).__name__}.{field.name}"
+            raise InvalidInput(f"{name} must be above 0, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long to wait, in seconds."""
+
+    connect: float = 10.0
+    """Name lookup, TCP, TLS and the WebSocket handshake: slow mobile links need 5 to 8."""
+
+    count: float = 10.0
+    """One COUNT on one relay: big relays take 3 to 5 for a popular author's followers."""
+
+    group: float = 15.0
+    """All relays of one question together: later answers are reported as timeouts, not awaited."""
+
+    eose: float = 20.0
+    """Silence while a stored query is read: counted anew after each event."""
+
+    publish: float = 10.0
+    """OK for one event: relays verify and write before they answer."""
+
+    auth: float = 10.0
+    """OK for an AUTH event; a remote signer may ask its owner first."""
+
+    http: float = 10.0
+    """The whole NIP-11 document: it is small."""
+
+    close: float = 2.0
+    """The closing handshake: nothing is lost when the other side does not answer."""
+
+    heartbeat: float = 30.0
+    """Between pings: proxies drop idle connections after 60, mobile NATs after 30 to 120."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much to take from one relay before it is cut off; what was cut is counted."""
+
+    frame_in: int = 2 * 1024 * 1024
+    """Bytes of one incoming message: contact lists of 10,000 follows are 850 kB."""
+
+    frame_out: int = 120_000
+    """Bytes of one outgoing message: strfry drops the connection above 131,072."""
+
+    info: int = 256 * 1024
+    """Bytes of a NIP-11 document: the largest seen are 20 kB."""
+
+    event_tags: int = 20_000
+    """Tags of one event: a frame of `frame_in` could hold 300,000 that say nothing."""
+
+    queue: int = 1_000
+    """Events that wait in one subscription before the relay is made to wait (backpressure)."""
+
+    subscriptions: int = 20
+    """Open REQs, COUNTs and NEG sessions on one connection: strfry's default maximum."""
+
+    subscription_id: int = 64
+    """Characters of a subscription id (NIP-01)."""
+
+    notices: int = 20
+    """NOTICEs kept for showing; further ones are counted only."""
+
+    notices_per_minute: int = 60
+    """NOTICEs of one relay in a minute before it is dropped: a storm is a fault or an attack."""
+
+    mismatches: int = 100
+    """Events outside the filter, or frames that cannot be read, before a subscription is closed."""
+
+    messages_per_second: int = 20_000
+    """Incoming frames of one relay in a second: ten times what one core verifies."""
+
+    verify_chunk: int = 128
+    """Events verified in one go in a worker thread: 64 to 256 hide the cost of the hand-over."""
+
+    auth_attempts: int = 1
+    """AUTHs answered for one refused request: a relay that asks again does not want us."""
+
+    relays: int = 200
+    """Relays in one pool: some relay lists name thousands."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconnectPolicy:
+    """When to connect again; full jitter, so that a restarted relay is not hit by all at once."""
+
+    first: float = 1.0
+    """Shortest delay in seconds: relays ban clients that come back at once."""
+
+    longest: float = 300.0
+    """Longest delay in seconds: what relay operators ask for."""
+
+    stable_after: float = 60.0
+    """Seconds a connection must have lasted before the delays start from `first` again."""
+
+    attempts: int | None = None
+    """Failures in a row before giving up; None never gives up, as relays come back after days."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self)
+        if self.longest < self.first:
+            raise InvalidInput("ReconnectPolicy.longest must not be below first")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBudget:
+    """How much to read from one relay that cannot count for us; a hit makes a lower bound."""
+
+    bytes: int = 32 * 1024 * 1024
+    """Bytes of events: 1,000 contact lists are about 30 MB, a minute on a slow link."""
+
+    events: int = 20_000
+    """Events: 40 pages of 500, about a second of verification on one core."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self)
