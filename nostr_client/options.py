@@ -62,17 +62,17 @@ class Timeouts:
 class Limits:
     """How much to take from one relay before it is cut off; what was cut is counted."""
 
-    frame_in: int = 2 * 1024 * 1024
+    message_bytes_in: int = 2 * 1024 * 1024
     """Bytes of one incoming message: contact lists of 10,000 follows are 850 kB."""
 
-    frame_out: int = 120_000
+    message_bytes_out: int = 120_000
     """Bytes of one outgoing message: strfry drops the connection above 131,072."""
 
     info: int = 256 * 1024
     """Bytes of a NIP-11 document: the largest seen are 20 kB."""
 
     event_tags: int = 20_000
-    """Tags of one event: a frame of `frame_in` could hold 300,000 that say nothing."""
+    """Tags of one event: a frame of `message_bytes_in` could hold 300,000 that say nothing."""
 
     queue: int = 1_000
     """Events that wait in one subscription before the relay is made to wait (backpressure)."""
@@ -89,8 +89,14 @@ class Limits:
     notices_per_minute: int = 60
     """NOTICEs of one relay in a minute before it is dropped: a storm is a fault or an attack."""
 
-    mismatches: int = 100
-    """Events outside the filter, or frames that cannot be read, before a subscription is closed."""
+    waiting: int = 1_000
+    """Requests that wait for a free slot or for the connection before new ones are refused."""
+
+    mismatch_slack: int = 100
+    """Events outside its filter that a subscription bears before it is closed."""
+
+    junk_frames: int = 100
+    """Frames that cannot be read before the relay is dropped: a newer relay may send a few."""
 
     messages_per_second: int = 20_000
     """Incoming frames of one relay in a second: ten times what one core verifies."""
