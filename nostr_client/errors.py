@@ -73,6 +73,18 @@ class MalformedMessage(ProtocolError):
         self.ref = ref
 
 
+class NegentropyError(ProtocolError):
+    """The other side's negentropy message cannot be read.
+
+    `kind` is one of: truncated, bad-version-byte, unsupported-version, bound-too-long, bad-mode,
+    varint-overflow, bad-bound-order.
+    """
+
+    def __init__(self, message: str, *, kind: str, relay: str = "") -> None:
+        super().__init__(message, relay=relay)
+        self.kind = kind
+
+
 class RelayRefused(RelayError):
     """The relay said no; `prefix` is the word before the colon of its reason, or ""."""
 

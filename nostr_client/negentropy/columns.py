@@ -1,0 +1,206 @@
+"""The storage for large sets: numpy columns, 48 bytes an item.
+
+8 bytes of timestamp, 32 of id, and 8 for the running sums: the eight 32-bit limbs of the ids are
+summed per 8 items and cumulated in 64 bits, which cannot overflow below 2**32 items.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nostr_client.errors import InvalidInput
+from nostr_client.negentropy.encoding import FINGERPRINT_SIZE, ID_SIZE, INFINITY, varint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    U64 = NDArray[np.uint64]
+
+_BLOCK = 8
+_LIMB_BITS = np.uint64(32)
+_LIMB_MASK = np.uint64(2**32 - 1)
+
+
+class ArrayStorage:
+    """A sealed set in columns: `stamps` (n,) uint64 and `ids` of n * 32 bytes, in any order.
+
+    Arrays that are already in order are kept without a copy: do not change them afterwards.
+    Raises InvalidInput where the lengths differ, for a timestamp of 2**64 - 1 and for an item that
+    comes twice.
+    """
+
+    def __init__(self, stamps: Any, ids: Any) -> None:
+        self._stamps: U64 = np.ascontiguousarray(stamps, dtype="<u8")
+        self._words: U64 = _id_words(ids)
+        if len(self._stamps) != len(self._words):
+            raise InvalidInput(f"{len(self._stamps)} timestamps for {len(self._words)} ids")
+        if len(self._stamps) and int(self._stamps.max()) == INFINITY:
+            raise InvalidInput("a timestamp is 0 to 2**64 - 2")
+        if not _ascends(self._stamps, self._words):
+            self._sort()
+        self._sums = _block_sums(self._words)
+        self._raw = self._words.reshape(-1).view(np.uint8).data
+
+    def _sort(self) -> None:
+        order = _order(self._stamps, self._words)
+        self._stamps = self._stamps.take(order)
+        self._words = self._words.take(order, axis=0)
+        if not _ascends(self._stamps, self._words):
+            raise InvalidInput("the same item twice")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the columns hold."""
+        return self._stamps.nbytes + self._words.nbytes + self._sums.nbytes
+
+    def __len__(self) -> int:
+        return len(self._stamps)
+
+    def lower_bounds(self, stamps: Sequence[int], prefixes: Sequence[bytes]) -> list[int]:
+        wanted = np.array(stamps, dtype=np.uint64)
+        found = np.searchsorted(self._stamps, wanted)
+        inside = [at for at, prefix in enumerate(prefixes) if prefix]
+        if inside:
+            ends = np.searchsorted(self._stamps, wanted[inside], side="right")
+            keys = b"".join([prefixes[at].ljust(ID_SIZE, b"\0") for at in inside])
+            found[inside] = self._search_ids(found[inside], ends, _native(_id_words(keys)))
+        result: list[int] = found.tolist()
+        return result
+
+    def _search_ids(self, lows: NDArray[np.intp], highs: NDArray[np.intp], keys: U64) -> Any:
+        """Bisect the id of each row of `keys` within its own run of one timestamp."""
+        open_ = np.flatnonzero(lows < highs)
+        while len(open_):
+            middles = (lows[open_] + highs[open_]) >> 1
+            below = _less(_native(self._words.take(middles, axis=0)), keys[open_])
+            lows[open_] = np.where(below, middles + 1, lows[open_])
+            highs[open_] = np.where(below, highs[open_], middles)
+            open_ = open_[lows[open_] < highs[open_]]
+        return lows
+
+    def fingerprints(self, lows: Sequence[int], highs: Sequence[int]) -> list[bytes]:
+        low, high = np.array(lows, dtype=np.intp), np.array(highs, dtype=np.intp)
+        raw = _carry(self._sums_below(high) - self._sums_below(low)).tobytes()
+        counts = map(varint, (high - low).tolist())
+        return [
+            sha256(raw[at : at + ID_SIZE] + count).digest()[:FINGERPRINT_SIZE]
+            for at, count in zip(range(0, len(raw), ID_SIZE), counts, strict=True)
+        ]
+
+    def _sums_below(self, indices: NDArray[np.intp]) -> U64:
+        """The limb sums (m, 8) of all items below each index."""
+        sums = self._sums.take(indices >> 3, axis=0)
+        limbs = self._words.view("<u4")
+        rest = indices & (_BLOCK - 1)
+        for step in range(1, _BLOCK):
+            chosen = np.flatnonzero(rest >= step)
+            sums[chosen] += limbs.take(indices[chosen] - step, axis=0)
+        return sums
+
+    def separators(self, indices: Sequence[int]) -> tuple[list[int], list[bytes]]:
+        at = np.array(indices, dtype=np.intp)
+        stamps = self._stamps.take(at)
+        prefixes = [b""] * len(at)
+        same = np.flatnonzero(stamps == self._stamps.take(at - 1))
+        if len(same):
+            after = self._words.take(at[same], axis=0).view(np.uint8)
+            before = self._words.take(at[same] - 1, axis=0).view(np.uint8)
+            lengths = (after != before).argmax(axis=1) + 1
+            raw = after.tobytes()
+            for row, (where, length) in enumerate(
+                zip(same.tolist(), lengths.tolist(), strict=True)
+            ):
+                prefixes[where] = raw[row * ID_SIZE : row * ID_SIZE + length]
+        result: list[int] = stamps.tolist()
+        return result, prefixes
+
+    def ids(self, low: int, high: int) -> bytes:
+        return bytes(self._raw[low * ID_SIZE : high * ID_SIZE])
+
+    def item(self, index: int) -> tuple[int, bytes]:
+        return int(self._stamps[index]), self.ids(index, index + 1)
+
+
+def _id_words(ids: Any) -> U64:
+    """Ids as (n, 4) uint64 that share the memory of what was given where they can."""
+    if isinstance(ids, np.ndarray):
+        raw = np.ascontiguousarray(ids).reshape(-1).view(np.uint8)
+    else:
+        raw = np.frombuffer(ids, dtype=np.uint8)
+    if len(raw) % ID_SIZE:
+        raise InvalidInput(f"{len(raw)} bytes of ids, no multiple of 32")
+    return raw.view("<u8").reshape(-1, 4)
+
+
+def _native(words: U64) -> U64:
+    """Words of ids as numbers that compare as the bytes do."""
+    return words.byteswap()
+
+
+def _less(a: U64, b: U64) -> NDArray[np.bool_]:
+    """Whether each row of numbers (m, 4) is below its row of b."""
+    below = a[:, 3] < b[:, 3]
+    for column in (2, 1, 0):
+        below = (a[:, column] < b[:, column]) | ((a[:, column] == b[:, column]) & below)
+    return below
+
+
+def _ascends(stamps: U64, words: U64) -> bool:
+    """Whether every item is above the one before it."""
+    if bool((stamps[1:] < stamps[:-1]).any()):
+        return False
+    same = np.flatnonzero(stamps[1:] == stamps[:-1])
+    before = _native(words.take(same, axis=0))
+    return bool(_less(before, _native(words.take(same + 1, axis=0))).all())
+
+
+def _order(stamps: U64, words: U64) -> NDArray[np.intp]:
+    """The order of the items: one sort of one composite key, and ties of it mended after."""
+    base = stamps.min()
+    bits = int(stamps.max() - base).bit_length()
+    keys = words[:, 0].byteswap()
+    if bits >= 64:
+        keys = stamps - base
+    elif bits:
+        keys = (keys >> np.uint64(bits)) | ((stamps - base) << np.uint64(64 - bits))
+    order = np.argsort(keys)
+    keys = keys.take(order)
+    equal = np.flatnonzero(keys[1:] == keys[:-1])
+    for first, last in _runs(equal):
+        run = order[first : last + 2]
+        run[:] = sorted(run.tolist(), key=lambda at: (int(stamps[at]), words[at].tobytes()))
+    return order
+
+
+def _runs(indices: NDArray[np.intp]) -> list[tuple[int, int]]:
+    """First and last of each run of consecutive numbers."""
+    breaks = np.flatnonzero(np.diff(indices) != 1)
+    firsts = indices[np.concatenate(([0], breaks + 1))] if len(indices) else indices
+    lasts = indices[np.concatenate((breaks, [len(indices) - 1]))] if len(indices) else indices
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+
+
+def _block_sums(words: U64) -> U64:
+    """Running sums (n // 8 + 1, 8) of the limbs before each block of 8 items."""
+    whole = len(words) // _BLOCK
+    sums = np.zeros((whole + 1, _BLOCK), dtype=np.uint64)
+    limbs = words[: whole * _BLOCK].view("<u4").reshape(whole, _BLOCK, 8)
+    np.sum(limbs, axis=1, dtype=np.uint64, out=sums[1:])
+    np.cumsum(sums, axis=0, out=sums)
+    return sums
+
+
+def _carry(limbs: U64) -> NDArray[np.uint32]:
+    """Sums mod 2**256 (m, 8) uint32 from limb sums that were not carried yet."""
+    result = np.empty(limbs.shape, dtype="<u4")
+    carry = np.zeros(len(limbs), dtype=np.uint64)
+    for column in range(8):
+        carry += limbs[:, column]
+        result[:, column] = carry & _LIMB_MASK
+        carry >>= _LIMB_BITS
+    return result
