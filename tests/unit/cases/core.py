@@ -1,0 +1,208 @@
+"""event, event-id, filter, url, relay-message, client-message, relay-frame, hll."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from nostr_client import hll, messages, reasons
+from nostr_client.errors import InvalidEvent, InvalidFilter, InvalidRelayURL, ProtocolError
+from nostr_client.event import Event, check_event, compute_id, parse_event, serialize
+from nostr_client.filters import Filter
+from nostr_client.keys import verify
+from nostr_client.relayurl import normalize
+from tests.unit.cases import Case, checks
+
+ID_KEYS = ("id", "id_as_clients_compute")
+WRONG_IDS = ("wrong_id_with_u0026", "wrong_id_if_u2028_is_escaped", "wrong_id_if_escaped")
+NOTHING = "0" * 64
+
+
+def verdict(expected: dict[str, Any]) -> bool:
+    keys = ("valid", "strict_valid", "signature_valid")
+    return next(bool(expected[key]) for key in keys if key in expected)
+
+
+def hashed(fields: dict[str, Any]) -> str:
+    names = ("pubkey", "created_at", "kind", "tags", "content")
+    return compute_id(*(fields[name] for name in names))
+
+
+@checks("event")
+def check_an_event(case: Case) -> None:
+    expected = case.expected
+    if not verdict(expected):
+        with pytest.raises(InvalidEvent):
+            parse_event(case.frame)
+        return check_what_the_refused_event_was(case)
+    event = verify(parse_event(case.frame)).event
+    assert event.id in {expected.get(key, event.id) for key in ID_KEYS}
+    assert event.id not in {expected.get(key) for key in WRONG_IDS}
+    stored = json.loads(event.to_json())
+    assert list(stored) == expected.get("stored_keys", list(Event.__struct_fields__))
+    assert verify(parse_event(event.to_json())).event == event
+    if "created_at_is_in_future" in expected:
+        assert (event.created_at > time.time()) is expected["created_at_is_in_future"]
+    return None
+
+
+def check_what_the_refused_event_was(case: Case) -> None:
+    """The id it would have had, where the case tells how it must be read for that."""
+    if case.expected.get("valid_if_tags_null_read_as_empty"):
+        mended = case.data | {"tags": []}
+        assert verify(parse_event(mended)).event.id == case.expected["id"]
+    if case.expected.get("signature_valid"):
+        assert hashed(case.data) == case.data["id"]  # so only the value itself is at fault
+
+
+@checks("event-id")
+def check_an_event_id(case: Case) -> None:
+    fields, expected = case.data, case.expected
+    assert hashed(fields) == expected["id"]
+    if "serialised" in expected:
+        names = ("pubkey", "created_at", "kind", "tags", "content")
+        text = serialize(*(fields[name] for name in names))
+        assert text == expected["serialised"].encode()
+    whole = {**fields, "id": expected["id"], "sig": "0" * 128}
+    if expected.get("valid", True):
+        check_event(parse_event(whole))
+    else:
+        with pytest.raises(InvalidEvent):
+            parse_event(whole)
+
+
+def event_of(fields: dict[str, Any]) -> Event:
+    blank = {"id": NOTHING, "pubkey": NOTHING, "created_at": 0, "kind": 1}
+    return parse_event({**blank, "tags": [], "content": "", "sig": NOTHING * 2, **fields})
+
+
+@checks("filter")
+def check_a_filter(case: Case) -> None:
+    expected = case.expected
+    fields = case.data.get("filter", case.data)
+    if expected.get("valid") is False:
+        with pytest.raises(InvalidFilter):
+            Filter.from_json(fields)
+        return
+    found = Filter.from_json(json.dumps(fields))
+    assert json.loads(found.to_json()) == fields
+    nothing = expected.get("local_matches") == "nothing" or expected.get("send") is False
+    assert found.matches_nothing is nothing
+    if "event" in case.data:
+        assert found.matches(event_of(case.data["event"])) is expected["matches"]
+
+
+def key_of(url: str) -> str | None:
+    try:
+        return normalize(url)
+    except InvalidRelayURL:
+        return None
+
+
+@checks("url")
+def check_urls(case: Case) -> None:
+    urls = case.data if isinstance(case.data, list) else [case.data]
+    keys = [key_of(url) for url in urls]
+    expected = case.expected["one_key_per_relay"]
+    assert keys == (expected if isinstance(expected, list) else [expected])
+    assert [key_of(key) for key in keys if key] == [key for key in keys if key]
+
+
+LABELS = {
+    "EVENT": messages.EventReceived,
+    "EOSE": messages.Eose,
+    "OK": messages.Ok,
+    "CLOSED": messages.Closed,
+    "NOTICE": messages.Notice,
+    "COUNT": messages.CountAnswer,
+    "AUTH": messages.AuthChallenge,
+    "NEG-MSG": messages.NegMsg,
+    "NEG-ERR": messages.NegErr,
+    "HELLO": messages.Hello,
+}
+FIELDS = {"cap": "max_records", "lower_bound_only": "limited"}
+SAME_NAME = ("accepted", "message", "prefix", "sub_id", "count", "hll", "usable", "overflow")
+
+
+@checks("relay-message")
+def check_a_relay_message(case: Case) -> None:
+    expected = case.expected
+    if expected.get("type") == "invalid" or expected.get("valid") is False:
+        with pytest.raises(ProtocolError):
+            messages.parse_relay_message(case.frame)
+        return
+    message: Any = messages.parse_relay_message(case.frame)
+    if "type" in expected:
+        assert isinstance(message, LABELS[expected["type"]])
+    for name in expected.keys() & {*SAME_NAME, *FIELDS}:
+        found, wanted = getattr(message, FIELDS.get(name, name)), expected[name]
+        assert found == ("" if name == "prefix" and wanted is None else wanted), name
+    check_what_it_ends(message, expected)
+
+
+def check_what_it_ends(message: Any, expected: dict[str, Any]) -> None:
+    if "ends" in expected:
+        ref = getattr(message, "sub_id", None) or message.query_id
+        assert expected["ends"].endswith(f" {ref}")
+    if "if_a_COUNT_is_pending" in expected:
+        assert reasons.means_count_unsupported(message.message)
+    if "if_a_NEG_OPEN_is_pending" in expected:
+        keeps = expected["if_a_NEG_OPEN_is_pending"].startswith("keep waiting")
+        assert reasons.means_neg_unsupported(message.message) is not keeps
+    if expected.get("action", "").startswith("AUTH"):
+        assert message.reason is reasons.Reason.AUTH_REQUIRED
+
+
+COMMANDS = {
+    "EVENT": messages.Publish,
+    "REQ": messages.Req,
+    "CLOSE": messages.Close,
+    "COUNT": messages.Count,
+    "AUTH": messages.Auth,
+    "NEG-OPEN": messages.NegOpen,
+    "NEG-MSG": messages.NegMsg,
+    "NEG-CLOSE": messages.NegClose,
+}
+
+
+@checks("client-message")
+def check_a_client_message(case: Case) -> None:
+    if case.expected.get("type") == "invalid" or case.expected.get("valid") is False:
+        with pytest.raises(ProtocolError):
+            messages.parse_client_message(case.frame)
+        return
+    message: Any = messages.parse_client_message(case.frame)
+    assert isinstance(message, COMMANDS[case.expected.get("type", case.data[0])])
+    assert messages.parse_client_message(message.to_json()) == message
+
+
+@checks("relay-frame")
+def check_a_relay_frame(case: Case) -> None:
+    """A frame is a message or a ProtocolError, and never anything else."""
+    refused = case.expected.get("type") == "invalid" or case.expected.get("valid") is False
+    try:
+        message: Any = messages.parse_relay_message(case.frame)
+    except ProtocolError:
+        assert refused or not {"type", "valid"} & case.expected.keys()
+        return
+    assert not refused
+    assert isinstance(message, LABELS.get(case.expected.get("type", ""), object))
+
+
+@checks("hll")
+def check_hll(case: Case) -> None:
+    values = case.data if isinstance(case.data, list) else [case.data]
+    expected = case.expected
+    if "accept" in expected:
+        for text, accept in zip(values, expected["accept"], strict=True):
+            registers, _ = hll.from_hex(text)
+            assert (registers is not None) is bool(accept)
+            frame = json.dumps(["COUNT", "q", {"count": 7, "hll": text}])
+            message: Any = messages.parse_relay_message(frame)
+            assert message.count == 7
+        return
+    offsets = expected.get("offsets", [expected.get("offset")])
+    assert [hll.offset({"#a": [value]}) for value in values] == offsets
