@@ -1,0 +1,30 @@
+"""Merging: claims of single relays in, one explained number out; pure rules and their values."""
+
+from __future__ import annotations
+
+from nostr_client.merge.combine import merge_claims
+from nostr_client.merge.rules import better_merge, is_own_estimate
+from nostr_client.merge.values import (
+    Claim,
+    ClaimStatus,
+    Figure,
+    Merged,
+    Method,
+    Reading,
+    Unit,
+)
+from nostr_client.merge.weighing import TrustPolicy
+
+__all__ = [
+    "Claim",
+    "ClaimStatus",
+    "Figure",
+    "Merged",
+    "Method",
+    "Reading",
+    "TrustPolicy",
+    "Unit",
+    "better_merge",
+    "is_own_estimate",
+    "merge_claims",
+]

@@ -1,0 +1,39 @@
+"""From claims to one merged number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.merge.rules import authors_figure, distinct, events_figure
+from nostr_client.merge.values import Claim, Merged, Unit
+from nostr_client.merge.weighing import TrustPolicy, weigh
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+def merge_claims(
+    claims: Iterable[Claim],
+    *,
+    one_per_author: bool,
+    policy: TrustPolicy = TrustPolicy.EXCLUDE,
+    trusted: Collection[str] = (),
+) -> Merged:
+    """Merge claims about one query; of several claims of one relay the newest counts.
+
+    `one_per_author`: an author has at most one matching event, as with replaceable kinds; counts
+    of events are then counts of authors. `trusted` relays are believed whatever the tests say.
+    The same claims in any order, and repeated, give the same result. With no usable claim both
+    figures are None: an error is never a zero.
+    """
+    weighed = weigh(distinct(claims), one_per_author=one_per_author, policy=policy, trusted=trusted)
+    authors = authors_figure(weighed, one_per_author=one_per_author)
+    events = authors if one_per_author else events_figure(weighed)
+    usable = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)
+    return Merged(
+        authors=authors,
+        events=events,
+        unit=Unit.AUTHORS if usable else Unit.EVENTS,
+        claims=tuple(w.claim for w in weighed),
+        excluded=tuple(w.claim.relay for w in weighed if w.left_out),
+    )

@@ -1,0 +1,212 @@
+"""The merge rules: many claims about one query, one number for each of the two units.
+
+Pure: no clock, no network. The result does not depend on the order of the claims, and a claim
+that is given twice counts once. Relays are never added up: the same people and events lie on many
+of them. Source: design section 3; the better merge is measured in docs/explanation/merging.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client import hll
+from nostr_client.merge.values import Claim, Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Weighed(NamedTuple):
+    """A claim and what the trust tests left of it; `believed`: it passed them all."""
+
+    claim: Claim
+    registers_count: bool = True
+    count_counts: bool = True
+    believed: bool = True
+
+    @property
+    def registers(self) -> bytes | None:
+        """The registers that may be merged."""
+        return self.claim.registers if self.claim.answered and self.registers_count else None
+
+    @property
+    def firm_count(self) -> int | None:
+        """A relay's word that its count is exact: not estimated, cut, a weak zero or read by us."""
+        claim = self.claim
+        if not (self.believed and self.count_counts and claim.answered) or claim.weak_zero:
+            return None
+        if claim.approximate or claim.limited or (claim.reading and claim.reading.complete):
+            return None
+        own = claim.reading is None and is_own_estimate(claim.count or 0, claim.registers)
+        return None if own else claim.count
+
+    @property
+    def loose_count(self) -> int | None:
+        """Any count that the relay gave."""
+        claim = self.claim
+        return claim.count if claim.answered and self.count_counts else None
+
+    @property
+    def left_out(self) -> bool:
+        """True when nothing of this claim goes into the number."""
+        claim = self.claim
+        nothing = self.registers is None and not self.count_counts and claim.reading is None
+        return claim.answered and nothing
+
+    @property
+    def incomplete(self) -> bool:
+        """True when this relay is known to hold something that was not merged."""
+        claim = self.claim
+        if not claim.answered:
+            return False
+        if claim.reading is not None:
+            return not claim.reading.complete
+        return self.registers is None and self.count_counts and not claim.weak_zero
+
+
+def distinct(claims: Iterable[Claim]) -> list[Claim]:
+    """The claims with the newest of each relay, by relay: the order of asking says nothing."""
+    newest: dict[str, Claim] = {}
+    for claim in sorted(claims, key=lambda c: (c.asked_at or 0.0, c.answered, repr(c))):
+        newest[claim.relay] = claim
+    return [newest[relay] for relay in sorted(newest)]
+
+
+def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figure | None:
+    """Distinct authors over all relays, or None when nothing tells them.
+
+    `one_per_author`: an author has at most one matching event (a replaceable kind), so that exact
+    counts of events are exact counts of authors.
+    """
+    read = _union(w.claim.reading.authors for w in weighed if w.claim.reading and w.claim.answered)
+    if all_read(weighed):
+        return Figure.exactly(len(read))
+    if any(w.registers is not None and w.claim.reading is None for w in weighed):
+        return _from_registers(weighed, len(read), one_per_author)
+    if any(w.claim.reading for w in weighed if w.claim.answered):
+        return Figure.at_least(max(len(read), best_count(weighed) if one_per_author else 0))
+    return _from_counts(weighed) if one_per_author else None
+
+
+def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
+    """Distinct events over all relays, for a query whose authors may have several."""
+    read = _union(w.claim.reading.events for w in weighed if w.claim.reading and w.claim.answered)
+    if all_read(weighed):
+        return Figure.exactly(len(read))
+    counted = _from_counts(weighed)
+    if counted is None:
+        return Figure.at_least(len(read)) if read else None
+    if not read:
+        return counted
+    return Figure.at_least(max(len(read), counted.value), max(len(read), counted.low))
+
+
+def all_read(weighed: Sequence[Weighed]) -> bool:
+    """True when every relay that was asked was read by events, to the end."""
+    readings = [w.claim.reading for w in weighed if w.claim.answered]
+    return (
+        bool(readings) and len(readings) == len(weighed) and all(r and r.complete for r in readings)
+    )
+
+
+def best_count(weighed: Iterable[Weighed]) -> int:
+    """The largest exact claim of one relay, which no merged number may fall below; else 0."""
+    return max((w.firm_count or 0 for w in weighed), default=0)
+
+
+def is_own_estimate(count: int, registers: bytes | None) -> bool:
+    """Whether a relay's count is what its own registers give by an estimator in use.
+
+    Such a count is no second source. Known: Ertl's, linear counting and the raw harmonic mean
+    (the last two make up the estimator of the relays written in Go), each cut or rounded.
+    """
+    if registers is None:
+        return False
+    return any(
+        math.isfinite(e) and count in (math.floor(e), round(e), math.ceil(e))
+        for e in (hll.estimate(registers), _linear_counting(registers), _raw_estimate(registers))
+    )
+
+
+def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
+    """Distinct authors in `union`, corrected by what is exactly known about parts of it.
+
+    `terms` are exact numbers of authors and the registers of the same authors. Where they cover
+    the union: sum(count) * est(union) / sum(est(registers)), as the errors of sketches that share
+    members point the same way. Where they cover a part, the correction is weakened by its share
+    (as a power), because a small part says little about the error of the whole.
+    """
+    whole = hll.estimate(union)
+    known = [(count, hll.estimate(r)) for count, r in terms if r != hll.EMPTY and count > 0]
+    estimated = sum(estimate for _, estimate in known)
+    if not estimated or math.isinf(whole) or math.isinf(estimated):
+        return whole
+    share = hll.estimate(hll.merge(*(r for _, r in terms))) / whole
+    factor = sum(count for count, _ in known) / estimated
+    return float(whole * factor ** min(share, 1.0))
+
+
+def _from_registers(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> Figure:
+    union = hll.merge(*(w.registers for w in weighed if w.registers is not None))
+    missing = any(w.incomplete for w in weighed)
+    floor = max(read, best_count(weighed) if one_per_author else 0)
+    if one_per_author and len(weighed) == 1 and not missing and weighed[0].firm_count is not None:
+        return Figure.exactly(weighed[0].firm_count)
+    if union == hll.EMPTY and not floor:
+        return _nobody(weighed, missing)
+    figure = _estimated(better_merge(_terms(weighed, read, one_per_author), union), floor)
+    return Figure.at_least(figure.value, figure.low) if missing else figure
+
+
+def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
+    """No register is set anywhere: nobody, if every relay was heard."""
+    heard = not missing and all(w.registers is not None for w in weighed)
+    return Figure.exactly(0) if heard else Figure.at_least(0)
+
+
+def _estimated(estimate: float, floor: int) -> Figure:
+    low, high = hll.interval(estimate)
+    value = max(round(low if math.isinf(estimate) else estimate), floor)
+    return Figure(
+        value=value,
+        low=max(math.floor(low), floor),
+        high=None if math.isinf(high) else max(math.ceil(high), value),
+    )
+
+
+def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[tuple[int, bytes]]:
+    """What is exactly known: everybody who was read, and exact counts of authors by relays."""
+    terms: list[tuple[int, bytes]] = []
+    readings = [w.registers for w in weighed if w.claim.reading and w.registers is not None]
+    if readings:
+        terms.append((read, hll.merge(*readings)))
+    counted = [w for w in weighed if one_per_author and w.claim.reading is None]
+    return terms + [(w.firm_count, w.registers) for w in counted if w.firm_count and w.registers]
+
+
+def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
+    """The largest count; exact only where one relay was asked, as relays hold different events."""
+    loose = [w.loose_count for w in weighed if w.loose_count is not None]
+    if not loose:
+        return None
+    if len(weighed) == 1 and weighed[0].firm_count is not None:
+        return Figure.exactly(weighed[0].firm_count)
+    cut = (w.loose_count or 0 for w in weighed if w.claim.limited)
+    low = max(best_count(weighed), *cut, 0)
+    high = weighed[0].claim.count_high if len(weighed) == 1 else None
+    return Figure(value=max(loose), low=low, high=high, lower_bound=True)
+
+
+def _union(sets: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
+    return frozenset().union(*sets)
+
+
+def _linear_counting(registers: bytes) -> float:
+    empty = registers.count(0)
+    return hll.M * math.log(hll.M / empty) if empty else math.inf
+
+
+def _raw_estimate(registers: bytes) -> float:
+    alpha = 0.7213 / (1 + 1.079 / hll.M)
+    return alpha * hll.M**2 / math.fsum(math.ldexp(1.0, -rank) for rank in registers)

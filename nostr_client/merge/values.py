@@ -1,0 +1,158 @@
+"""What one relay said (`Claim`), and what a number that was made of claims can tell (`Figure`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class ClaimStatus(StrEnum):
+    """How asking one relay ended; everything but OK means that its number is not known."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    AUTH_REQUIRED = "auth_required"
+    UNSUPPORTED = "unsupported"
+    TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
+    INVALID = "invalid"
+
+
+class Method(StrEnum):
+    """Where a claim's number comes from."""
+
+    COUNT = "count"
+    HLL = "hll"
+    EVENTS = "events"
+    NEGENTROPY = "negentropy"
+
+
+class Unit(StrEnum):
+    """What a number counts; the two agree only where an author has at most one matching event."""
+
+    AUTHORS = "distinct_authors"
+    EVENTS = "events"
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found by reading a relay's events: raw pubkeys and ids, 32 bytes each.
+
+    Every event behind it was verified and matched, so a relay can leave events out of a reading
+    but not invent them. `complete` is false where a budget, a deadline or the relay ended it.
+    """
+
+    authors: frozenset[bytes]
+    events: frozenset[bytes]
+    complete: bool
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One relay's answer to one query (design: the unit that is kept, shown and merged).
+
+    `relay` is spelled as the user wrote it. `count` counts events. Times are Unix seconds,
+    `latency_ms` the milliseconds from asking to the answer. `registers` are 256 bytes. `last_read`
+    is the time up to which the events of the relay are known, None unless they were read to the
+    end. `count_high` is set where several filters were counted one by one: `count` is then the
+    largest and `count_high` the sum of their counts. `reading` lives in memory alone.
+    """
+
+    relay: str
+    status: ClaimStatus
+    method: Method | None = None
+    count: int | None = None
+    approximate: bool | None = None
+    limited: bool | None = None
+    registers: bytes | None = None
+    events_read: int = 0
+    bytes_read: int = 0
+    last_read: int | None = None
+    asked_at: float | None = None
+    answered_at: float | None = None
+    latency_ms: float | None = None
+    warnings: tuple[str, ...] = ()
+    count_high: int | None = None
+    reading: Reading | None = None
+
+    @property
+    def answered(self) -> bool:
+        """True when the relay gave something to count with."""
+        return self.status is ClaimStatus.OK
+
+    @property
+    def weak_zero(self) -> bool:
+        """A bare `count: 0`: one relay family answers so when it refuses, so it proves nothing."""
+        return self.count == 0 and self.registers is None and self.reading is None
+
+    def warned(self, *warnings: str) -> Claim:
+        """A copy with further warnings; those already there are not repeated."""
+        fresh = tuple(w for w in dict.fromkeys(warnings) if w not in self.warnings)
+        return msgspec.structs.replace(self, warnings=self.warnings + fresh) if fresh else self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The claim as JSON values: the fields of the public schema, registers as hex or None."""
+        return {
+            "relay": self.relay,
+            "status": str(self.status),
+            "method": None if self.method is None else str(self.method),
+            "count": self.count,
+            "approximate": self.approximate,
+            "limited": self.limited,
+            "registers": None if self.registers is None else self.registers.hex(),
+            "events_read": self.events_read,
+            "bytes_read": self.bytes_read,
+            "last_read": self.last_read,
+            "asked_at": self.asked_at,
+            "answered_at": self.answered_at,
+            "latency_ms": self.latency_ms,
+            "warnings": list(self.warnings),
+        }
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A merged number and how far it can be trusted.
+
+    The truth over the relays that answered lies from `low` to `high`, by proof where `exact` or
+    `lower_bound`, 95 times in 100 otherwise. `high` is None where nothing bounds it. `lower_bound`
+    says that something is known to be missing, so that the truth may be larger than `value`.
+    """
+
+    value: int
+    low: int
+    high: int | None
+    exact: bool = False
+    lower_bound: bool = False
+
+    @classmethod
+    def exactly(cls, value: int) -> Figure:
+        """The figure of a number that is known."""
+        return cls(value=value, low=value, high=value, exact=True)
+
+    @classmethod
+    def at_least(cls, value: int, low: int | None = None) -> Figure:
+        """The figure of a number that something is missing from."""
+        return cls(value=value, low=value if low is None else low, high=None, lower_bound=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figure as JSON values."""
+        return msgspec.structs.asdict(self)
+
+
+class Merged(msgspec.Struct, frozen=True, kw_only=True):
+    """What all claims say together. `unit` tells which of the two figures `value` was taken from.
+
+    `claims` are those that went in, with the warnings that comparing them gave. `excluded` are
+    the relays whose claims were left out by the trust tests.
+    """
+
+    authors: Figure | None
+    events: Figure | None
+    unit: Unit
+    claims: tuple[Claim, ...]
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def figure(self) -> Figure | None:
+        """The figure of `unit`; None when no relay said anything that could be used."""
+        return self.authors if self.unit is Unit.AUTHORS else self.events
