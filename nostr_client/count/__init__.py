@@ -1,0 +1,27 @@
+"""Counting (NIP-45): what to ask, how relays are asked, and the explained result."""
+
+from __future__ import annotations
+
+from nostr_client.count.queries import (
+    CANONICAL,
+    Query,
+    comments,
+    followers,
+    query,
+    quotes,
+    reactions,
+    replies,
+    reposts,
+)
+
+__all__ = [
+    "CANONICAL",
+    "Query",
+    "comments",
+    "followers",
+    "query",
+    "quotes",
+    "reactions",
+    "replies",
+    "reposts",
+]

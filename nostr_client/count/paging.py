@@ -1,0 +1,77 @@
+"""Reading a relay's events backwards, page by page, without skipping any: the decisions alone.
+
+A relay answers a REQ with the newest events up to a cap that it may not tell. The next page asks
+`until` the oldest second seen, that second included, as the cap may have cut it. A second that
+holds more events than a page can not be passed that way: it is reported, never skipped silently.
+Pure: no clock, no network.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nostr_client.filters import Filter
+
+PAGE = 500
+"""Events asked for at once: the cap of most relays; a larger one would be cut anyway."""
+
+
+class Pager:
+    """The walk over one filter. Ask for `next_filter()`, tell `turn()` what came; until None.
+
+    `cap` is the relay's own maximum where it told one (NIP-11 `max_limit`). `dense` are the
+    seconds of which the relay may hold more than it gave. `stalled` is set where pages came that
+    did not obey `until`. The walk is complete when it ended with neither.
+    """
+
+    def __init__(self, filter: Filter, *, page: int = PAGE, cap: int | None = None) -> None:
+        self._filter = filter
+        self._page = page
+        self._cap = min(page, cap or page)
+        self._until = filter.until
+        self._largest = 0
+        self._suspect: int | None = None
+        self._ended = False
+        self.dense: list[int] = []
+        self.stalled = False
+
+    def next_filter(self) -> Filter | None:
+        """The filter of the next page, or None after the last one."""
+        since = self._filter.since
+        if self._ended or (self._until is not None and self._until < (since or 0)):
+            return None
+        return self._filter.replace(limit=self._page, until=self._until)
+
+    @property
+    def complete(self) -> bool:
+        """True when the walk ended and nothing is known to be missing."""
+        return self.next_filter() is None and not self.dense and not self.stalled
+
+    def turn(self, received: int, fresh: int, oldest: int | None, newest: int | None) -> None:
+        """Take note of a page that ended with EOSE.
+
+        `received` counts its frames, good and bad (a page is full by frames, not by events that
+        hold); `fresh` the matching events not seen before; `oldest` and `newest` the times of the
+        matching events, None without any.
+        """
+        if self._suspect is not None:
+            if received:
+                self.dense.append(self._suspect)
+            self._suspect = None
+        if oldest is None or newest is None:
+            self._ended = True
+            self.stalled = received > 0
+            return
+        full = received >= self._largest
+        self._largest = max(self._largest, received)
+        if fresh:
+            self._until = oldest
+        elif oldest == newest and full:
+            self._until = oldest - 1
+            if received >= self._cap:
+                self.dense.append(oldest)
+            else:
+                self._suspect = oldest
+        else:
+            self._ended = True
