@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "key": Entry("nostr_client.cli.key:key", "Make and show keys."),
     "completion": Entry("nostr_client.cli.completion:completion", "Print shell completion code."),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""
+
+_SECRET = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
 
 
 @click.group(
@@ -62,7 +66,7 @@ def run(args: Sequence[str] | None = None) -> int:
 
 def fail(message: str, code: int) -> int:
     """Say why in one line on stderr and return `code`."""
-    line = " ".join(message.split())
+    line = _SECRET.sub("nsec1...", " ".join(message.split()))
     click.echo(f"nostr-client: {clip(line)}", err=True)
     return code
 

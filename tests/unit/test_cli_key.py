@@ -1,0 +1,80 @@
+"""Keys at the command line: made, shown, and never leaked."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nostr_client.keys import KeySigner
+from tests.unit.test_cli import run_cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRET = bytes(range(1, 33))
+
+
+def test_gen_prints_a_secret_on_stdout_alone() -> None:
+    done = run_cli("key", "gen")
+    assert done.returncode == 0
+    signer = KeySigner.from_nsec(done.stdout.strip())
+    assert "nsec" not in done.stderr
+    assert signer.pubkey != KeySigner.from_nsec(run_cli("key", "gen").stdout.strip()).pubkey
+
+
+def test_gen_to_a_file_that_only_the_owner_can_read(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    done = run_cli("key", "gen", "--out", str(path), "--json")
+    assert done.returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    signer = KeySigner.from_nsec(path.read_text("ascii"))
+    assert json.loads(done.stdout)["pubkey"] == signer.pubkey
+    assert "nsec" not in done.stdout + done.stderr
+
+    again = run_cli("key", "gen", "--out", str(path))
+    assert again.returncode == 1
+    assert again.stderr.count("\n") == 1
+    assert KeySigner.from_nsec(path.read_text("ascii")).pubkey == signer.pubkey
+
+
+@pytest.mark.parametrize("source", ["file", "stdin", "environment"])
+@pytest.mark.parametrize("form", ["nsec", "hex"])
+def test_show_takes_the_secret_from(
+    source: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signer = KeySigner(SECRET)
+    text = signer.nsec() if form == "nsec" else SECRET.hex()
+    path = tmp_path / "key"
+    path.write_text(text + "\n", "ascii")
+    args = {"file": ["--key-file", str(path)], "stdin": ["--key-file", "-"], "environment": []}
+    if source == "environment":
+        monkeypatch.setenv("NOSTR_TALLY_KEY", text)
+    done = run_cli("key", "show", *args[source], "--json", stdin=text)
+    assert json.loads(done.stdout)["pubkey"] == signer.pubkey
+    assert text not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "code"),
+    [
+        (["key", "show"], "", 2),
+        (["key", "show", "--key-file", "-"], "nsec1nonsense", 2),
+        (["key", "show", "--key-file", "-"], "00" * 32, 2),
+        (["key", "show", "--key-file", "/nowhere/at/all"], "", 1),
+    ],
+)
+def test_bad_keys_get_one_line_without_the_key(args: list[str], stdin: str, code: int) -> None:
+    done = run_cli(*args, stdin=stdin)
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert not stdin or stdin not in done.stderr
+
+
+def test_a_secret_given_as_an_argument_is_refused_and_not_repeated() -> None:
+    nsec = KeySigner(SECRET).nsec()
+    done = run_cli("key", "show", nsec)
+    assert done.returncode == 2
+    assert nsec not in done.stderr
