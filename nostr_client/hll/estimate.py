@@ -9,10 +9,49 @@ from __future__ import annotations
 
 import math
 
-from nostr_client.hll.registers import WINDOW_BITS, M, clean
+from nostr_client.errors import InvalidInput
+from nostr_client.hll.registers import MAX_RANK, WINDOW_BITS, M
 
 _SCALE = M * M / (2 * math.log(2))
 _SATURATED = float(M * 2**WINDOW_BITS)
+# The estimator needs the sum of 2^-rank over the registers from 1 to 56. Most ranks of a sketch lie
+# within eight neighbours: translate() turns these into weights of one byte, which are added as one
+# large integer; the few others are added one by one. A sample of eight registers tells where the
+# eight ranks are; a wrong guess costs time, not truth. Twice as fast as numpy on 256 registers.
+_WIDTH = 8
+_LANES = int.from_bytes(b"\0\xff" * (M // 2), "big")
+# A full register has no weight of its own: nan sends the sketch to the plain formula.
+_WEIGHTS = [0.0, *(2.0**-rank for rank in range(1, MAX_RANK)), *[math.nan] * (256 - MAX_RANK)]
+_weight = _WEIGHTS.__getitem__
+
+
+def _window(low: int) -> tuple[bytes, bytes, float]:
+    """For ranks from `low`: these as bytes, their weights as a table, the weight of the last."""
+    ranks = range(low, low + _WIDTH)
+    unit = 2.0 ** -ranks[-1]
+    return bytes(ranks), bytes(int(w / unit) if r in ranks else 0 for r, w in _RANKED), unit
+
+
+_RANKED = tuple(enumerate(_WEIGHTS))
+_PER_LOW = [_window(low) for low in range(MAX_RANK - _WIDTH + 1)]
+_WINDOWS = [_PER_LOW[min(max(0, eight // 8 - 4), len(_PER_LOW) - 1)] for eight in range(8 * 256)]
+
+
+def _sigma(x: float) -> float:
+    """Ertl's sigma: x + sum of x^(2^k) 2^(k-1), for registers that are still 0; infinite at 1."""
+    if x == 1.0:
+        return math.inf
+    total, weight = x, 1.0
+    while True:
+        x *= x
+        more = total + x * weight
+        if more == total:
+            return total
+        total = more
+        weight += weight
+
+
+_EMPTY_PART = [M * _sigma(empty / M) for empty in range(M + 1)]
 # Limit of `sigma` for few keys: sigma^2 -> 1 / (2 M).
 _SIGMA_FEW = math.sqrt(1 / (2 * M))
 
@@ -22,18 +61,27 @@ def estimate(registers: bytes | bytearray) -> float:
 
     Registers above 57 count as 57. Raises InvalidInput for a sketch that is not 256 bytes.
     """
-    registers = clean(registers)
-    count = registers.count
-    full = count(WINDOW_BITS + 1)
-    total = M * _tau(1 - full / M) if full else 0.0
-    for rank in range(min(max(registers), WINDOW_BITS), 0, -1):
-        total = 0.5 * (total + count(rank))
-    empty = count(0)
-    if empty == M:
-        return 0.0
-    if empty:
-        total += M * _sigma(empty / M)
+    if len(registers) != M:
+        raise InvalidInput(f"a sketch has {M} registers, not {len(registers)}")
+    inside, weights, unit = _WINDOWS[sum(registers[::32])]
+    rest = registers.translate(None, inside)
+    packed = int.from_bytes(registers.translate(weights), "big")
+    # Two bytes a lane: a sum of 256 weights of at most 128 stays below 65535, and so is the
+    # remainder (casting out nines in base 65536).
+    total = ((packed & _LANES) + (packed >> 8 & _LANES)) % 65535 * unit
+    total += sum(map(_weight, rest))
+    if 0 in registers:
+        total += _EMPTY_PART[M - len(registers.translate(None, b"\0"))]
+    if total != total:
+        total = _with_full(registers)
     return _SCALE / total if total else math.inf
+
+
+def _with_full(registers: bytes | bytearray) -> float:
+    """The sum as the formula has it, for a sketch that holds registers at 57."""
+    below = [rank for rank in registers if rank < MAX_RANK]
+    full = math.ldexp(M * _tau(len(below) / M), -WINDOW_BITS)
+    return sum(map(_weight, below)) + _EMPTY_PART[below.count(0)] + full
 
 
 def interval(est: float, z: float = 1.96) -> tuple[float, float]:
@@ -72,17 +120,6 @@ def _fisher(rate: float) -> float:
             information += x * x * miss * (2 * miss - 1) ** 2 / -math.expm1(-x)
     x = math.ldexp(rate, -WINDOW_BITS)
     return information + x * x * math.exp(-2 * x) / -math.expm1(-x)
-
-
-def _sigma(x: float) -> float:
-    """Ertl's sigma: x + sum of x^(2^k) 2^(k-1), for the part of registers that are still 0."""
-    total, weight = x, 1.0
-    while True:
-        x *= x
-        previous, total = total, total + x * weight
-        weight += weight
-        if total == previous:
-            return total
 
 
 def _tau(x: float) -> float:

@@ -144,7 +144,7 @@ def test_hostile_registers_are_clamped_everywhere(raw: bytes) -> None:
     assert bool(warnings) is (raw != clamped)
     assert hll.merge(raw) == clamped
     assert hll.to_hex(raw) == clamped.hex()
-    assert hll.estimate(raw) == hll.estimate(clamped)
+    assert math.isclose(hll.estimate(raw), hll.estimate(clamped))
 
 
 @given(RANKS)

@@ -1,0 +1,38 @@
+"""Run every benchmark of this folder, or those named: `python -m bench [NAME…] [--quick]`."""
+
+from __future__ import annotations
+
+import argparse
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """Every module here that is a benchmark: not `report`, not private."""
+    found = (module.name for module in pkgutil.iter_modules([str(FOLDER)]))
+    return sorted(n for n in found if n != "report" and not n.startswith("_"))
+
+
+def main() -> int:
+    """Each in a process of its own, so that one cannot warm up or crowd the next."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=names())
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    flags = ["--quick"] if options.quick else []
+    failed = [
+        name
+        for name in options.names
+        if subprocess.call([sys.executable, "-m", f"bench.{name}", *flags], cwd=FOLDER.parent)
+    ]
+    if failed:
+        print(f"did not run through: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""What every benchmark shares: CPU timing, comparison with a peer, the printed table, the JSON.
+
+CPU time and not the clock on the wall: the machines are shared. A target stands beside its result
+and is never asserted: a benchmark tells, a test decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def cpu_seconds(call: Callable[[], object], *, repeat: int = 5, at_least: float = 0.05) -> float:
+    """CPU seconds of this process for one call: the best of `repeat` runs.
+
+    A run is as many calls as take `at_least` seconds, found by doubling; all threads count.
+    """
+    calls = 1
+    while (spent := _run(call, calls)) < at_least:
+        calls *= max(2, min(16, int(at_least / max(spent, 1e-9))))
+    return min([spent, *(_run(call, calls) for _ in range(repeat - 1))]) / calls
+
+
+def cpu_once(call: Callable[[], object]) -> float:
+    """CPU seconds of this process for exactly one call, for work that takes seconds."""
+    return _run(call, 1)
+
+
+def cpu_of_child(command: Sequence[str], *, stdin: bytes = b"") -> tuple[float, bytes]:
+    """CPU seconds (user and system) of a child process and its stdout; raises if it fails."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return spent, run.stdout
+
+
+def peak_rss_mib() -> float:
+    """The most memory that this process has held so far, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def arguments(description: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """`--quick` (seconds in all, figures not for quoting) and `--out FOLDER` for the JSON."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes: does it run at all")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the JSON result")
+    return parser.parse_args(argv)
+
+
+@dataclass
+class Row:
+    """One line: our figure, a peer's, and how many times better ours is."""
+
+    what: str
+    ours: float
+    unit: str
+    peer: str = ""
+    theirs: float | None = None
+    ratio: float | None = None
+    target: str = ""
+    met: bool | None = None
+
+
+@dataclass
+class Report:
+    """Collects rows, then `finish()` prints them and writes `<out>/<name>.json`."""
+
+    name: str
+    options: argparse.Namespace
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def time(
+        self, what: str, ours: float, *, peer: str, theirs: float, at_least: float | None = None
+    ) -> None:
+        """Seconds for the same work; the target is peer / ours >= `at_least`."""
+        self._compare(Row(what, ours, "s", peer, theirs, theirs / ours), at_least)
+
+    def rate(
+        self,
+        what: str,
+        ours: float,
+        *,
+        peer: str,
+        theirs: float,
+        unit: str = "/s",
+        at_least: float | None = None,
+    ) -> None:
+        """Work per second of CPU; the target is ours / peer >= `at_least`."""
+        self._compare(Row(what, ours, unit, peer, theirs, ours / theirs), at_least)
+
+    def figure(
+        self,
+        what: str,
+        value: float,
+        unit: str,
+        *,
+        at_most: float | None = None,
+        at_least: float | None = None,
+    ) -> None:
+        """A figure that has a limit instead of a peer, or neither."""
+        row = Row(what, value, unit)
+        if at_most is not None:
+            row.target, row.met = f"<= {_short(at_most)}", value <= at_most
+        elif at_least is not None:
+            row.target, row.met = f">= {_short(at_least)}", value >= at_least
+        self.rows.append(row)
+
+    def note(self, text: str) -> None:
+        """A line below the table: a peer that is not here, and why."""
+        self.notes.append(text)
+
+    def finish(self) -> None:
+        """Print the table and the notes, write the JSON."""
+        console = Console(width=None if sys.stdout.isatty() else 140)
+        console.print(self._table())
+        for text in self.notes:
+            console.print(f"  note: {text}", markup=False)
+        self.options.out.mkdir(parents=True, exist_ok=True)
+        path = self.options.out / f"{self.name}.json"
+        path.write_text(json.dumps(self._document(), indent=1) + "\n", "utf-8")
+
+    def _compare(self, row: Row, at_least: float | None) -> None:
+        if at_least is not None and row.ratio is not None:
+            row.target, row.met = f">= {at_least:g}x", row.ratio >= at_least
+        self.rows.append(row)
+
+    def _table(self) -> Table:
+        table = Table(title=f"{self.name}{' (quick)' if self.options.quick else ''}")
+        table.add_column("what")
+        for column in ("ours", "theirs"):
+            table.add_column(column, justify="right")
+        table.add_column("peer")
+        for column in ("ratio", "target", ""):
+            table.add_column(column, justify="right")
+        for row in self.rows:
+            theirs = "" if row.theirs is None else _quantity(row.theirs, row.unit)
+            ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
+            met = {None: "", True: "met", False: "MISSED"}[row.met]
+            ours = _quantity(row.ours, row.unit)
+            table.add_row(row.what, ours, theirs, row.peer, ratio, row.target, met)
+        return table
+
+    def _document(self) -> dict[str, object]:
+        return {
+            "bench": self.name,
+            "quick": self.options.quick,
+            "at": int(time.time()),
+            "python": platform.python_version(),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            "rows": [asdict(row) for row in self.rows],
+            "notes": self.notes,
+        }
+
+
+def _run(call: Callable[[], object], calls: int) -> float:
+    start = time.process_time()
+    for _ in range(calls):
+        call()
+    return time.process_time() - start
+
+
+def _quantity(value: float, unit: str) -> str:
+    if unit != "s":
+        return f"{_short(value)} {unit}"
+    for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if value >= scale:
+            return f"{value / scale:.3g} {name}"
+    return f"{value * 1e9:.3g} ns"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
