@@ -6,6 +6,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 PYTEST_ARGS ?=
+# Names of benchmarks, --quick.
+BENCH_ARGS ?=
 
 .PHONY: setup demo test test-long check bench docs lock clean
 
@@ -29,6 +31,14 @@ check: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+
+# The speed peers have an environment of their own: one of them needs a C compiler.
+bench: .venv-bench/.stamp
+	@.venv-bench/bin/python -m bench $(BENCH_ARGS)
+
+.venv-bench/.stamp: pyproject.toml requirements.lock
+	@scripts/setup-venv .venv-bench "$(PYTHON)" bench
+	@touch $@
 
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \

@@ -202,7 +202,7 @@ def main(argv: list[str] | None = None) -> int:
     quick = report.options.quick
     warnings.simplefilter("ignore")  # datasketch warns near its own threshold
     rivals = peers(report)
-    batch = batches(report, rivals, 1_000 if quick else 10_000)
+    batch = batches(report, rivals, 10_000)
     merge = merges(report, rivals)
     estimate = estimates(report, rivals, SIZES[:1] if quick else SIZES)
     if quick:
