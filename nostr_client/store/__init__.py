@@ -1,0 +1,1 @@
+"""The event store: rules, schema, queries and the SQLite file under them."""

@@ -1,0 +1,129 @@
+"""Open SQLite connections with the settings that the store stands on."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import StoreError
+from nostr_client.store.faults import store_error
+from nostr_client.store.lock import WriterLock
+from nostr_client.store.migrate import check_current, migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from sqlite_utils.migrations import Migrations
+
+    from nostr_client.store.options import StoreOptions
+
+_WAL_LIMIT = 64 * 1024 * 1024
+"""Bytes that the log file keeps after a checkpoint; more is given back to the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The connections of one database; without readers the writer's serves for reading too."""
+
+    writer: sqlite3.Connection | None
+    readers: tuple[sqlite3.Connection, ...] = ()
+    lock: WriterLock | None = None
+
+
+def open_memory(migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
+    """A database that lives as long as its one connection."""
+    with ExitStack() as undo:
+        conn = _connect(":memory:", options, undo)
+        _migrate(conn, migrations)
+        undo.pop_all()
+        return Opened(conn)
+
+
+def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
+    """Lock, create or migrate a file, and open readers beside the writer."""
+    with ExitStack() as undo:
+        _make_folder(path)
+        lock = WriterLock(path)
+        undo.callback(lock.release)
+        writer = _connect(_uri(path, "rwc"), options, undo)
+        _set_up_writer(writer, options)
+        _migrate(writer, migrations)
+        readers = tuple(_reader(path, "rw", options, undo) for _ in range(options.readers))
+        undo.pop_all()
+        return Opened(writer, readers, lock)
+
+
+def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
+    """Readers alone; works beside the process that writes. Raises StoreError when absent."""
+    if not path.exists():
+        raise StoreError(f"no store at {path}")
+    with ExitStack() as undo:
+        readers = tuple(_reader(path, "ro", options, undo) for _ in range(options.readers))
+        try:
+            check_current(readers[0], migrations)
+        except sqlite3.Error as error:
+            raise store_error(error) from error
+        undo.pop_all()
+        return Opened(None, readers)
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"{path.absolute().as_uri()}?mode={mode}"
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the store's folder: {error}") from error
+
+
+def _connect(target: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Connection:
+    try:
+        conn = sqlite3.connect(
+            target,
+            timeout=options.busy_timeout_s,
+            isolation_level=None,  # transactions are begun and ended by us alone
+            check_same_thread=False,  # opened here, then used by one thread at a time
+            cached_statements=512,
+            uri=True,
+        )
+        undo.callback(conn.close)
+        conn.execute(f"PRAGMA cache_size = {-1024 * options.cache_mb}")
+        conn.execute("PRAGMA temp_store = MEMORY")
+        conn.execute("PRAGMA trusted_schema = OFF")
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    return conn
+
+
+def _set_up_writer(conn: sqlite3.Connection, options: StoreOptions) -> None:
+    try:
+        conn.execute("PRAGMA journal_mode = WAL")
+        conn.execute(f"PRAGMA synchronous = {options.synchronous.upper()}")
+        conn.execute(f"PRAGMA wal_autocheckpoint = {options.wal_autocheckpoint}")
+        conn.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+        if options.max_page_count is not None:
+            conn.execute(f"PRAGMA max_page_count = {options.max_page_count}")
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+
+
+def _migrate(conn: sqlite3.Connection, migrations: Sequence[Migrations]) -> None:
+    try:
+        migrate(conn, migrations)
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+
+
+def _reader(path: Path, mode: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Connection:
+    conn = _connect(_uri(path, mode), options, undo)
+    try:
+        conn.execute(f"PRAGMA cache_size = {-1024 * options.reader_cache_mb}")
+        conn.execute("PRAGMA query_only = 1")
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    return conn

@@ -1,0 +1,161 @@
+"""One SQLite file under one writer thread, with readers beside it.
+
+What "acknowledged" means: `write` returns after COMMIT. With `synchronous="normal"` a commit has
+reached the operating system: it survives a kill -9 of this process, and after a power loss the
+newest commits may be missing, whole, never torn. With `"full"` it has reached the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from nostr_client.errors import StoreError
+from nostr_client.store.connect import Opened, open_file, open_memory, open_read_only
+from nostr_client.store.options import StoreOptions
+from nostr_client.store.readers import Readers
+from nostr_client.store.writer import Job, Writer
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from sqlite_utils.migrations import Migrations
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+
+_DEFAULTS = StoreOptions()
+
+
+class Database:
+    """A SQLite file, or ":memory:": the same calls, where reads take turns with the writes.
+
+    Make it by `await Database.open(...)`; it belongs to the event loop that opened it. Functions
+    given to `write` and `read` run in threads and must neither keep the connection nor end the
+    transaction.
+    """
+
+    def __init__(self, path: Path | None, opened: Opened, options: StoreOptions) -> None:
+        self.path = path
+        self._lock = opened.lock
+        self._conn = opened.writer
+        self._writer = (
+            Writer(opened.writer, group_limit=options.group_limit, name="store-writer")
+            if opened.writer is not None
+            else None
+        )
+        self._readers = Readers(opened.readers, name="store-reader") if opened.readers else None
+        self._room = asyncio.Semaphore(options.queue_limit)
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        migrations: Sequence[Migrations] = (),
+        options: StoreOptions = _DEFAULTS,
+    ) -> Self:
+        """Open a file, or ":memory:", and bring it to the newest schema.
+
+        Raises StoreLocked (another process writes it; not with read_only), SchemaTooNew,
+        StoreCorrupt (not a database, or another program's), StoreFull, StoreError.
+        """
+        if str(path) == MEMORY:
+            opened = await asyncio.to_thread(open_memory, migrations, options)
+            return cls(None, opened, options)
+        file = _user_path(path)
+        opener = open_read_only if read_only else open_file
+        return cls(file, await asyncio.to_thread(opener, file, migrations, options), options)
+
+    @property
+    def read_only(self) -> bool:
+        return self._writer is None
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in the writer thread and return its result after the commit.
+
+        Calls that wait together share one transaction, each behind its own savepoint: what
+        `work` raises comes back to its caller alone and undoes its own changes alone. Raises
+        StoreError and its kinds when SQLite refuses; then nothing of the call is kept.
+        Cancelled before it began, it never runs; cancelled later, it is committed unheard.
+        """
+        result: T = await self._submit(work, alone=False)
+        return result
+
+    async def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in the writer thread outside any transaction (VACUUM, checkpoints)."""
+        result: T = await self._submit(work, alone=True)
+        return result
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` on a reader, in one snapshot of what is committed.
+
+        Cancelling interrupts its running statement (a store in memory finishes it). Raises
+        StoreError and its kinds.
+        """
+        self._check_open()
+        if self._readers is not None:
+            return await self._readers.read(work)
+        result: T = await self._submit(lambda conn: _read_in_memory(conn, work), alone=True)
+        return result
+
+    async def close(self) -> None:
+        """Finish what is queued, fold the log into the file, give the lock up; safe twice."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.shield(asyncio.to_thread(self._close))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _submit(self, work: Callable[[sqlite3.Connection], T], *, alone: bool) -> T:
+        if self._writer is None:
+            raise StoreError("this store was opened for reading only")
+        async with self._room:
+            self._check_open()
+            job = Job(work, alone=alone)
+            self._writer.submit(job)
+            result: T = await job.future
+            return result
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed")
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.stop()
+        if self._readers is not None:
+            self._readers.close()
+        if self._conn is not None:
+            self._conn.close()
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _user_path(path: str | Path) -> Path:
+    return Path(path).expanduser()
+
+
+def _read_in_memory(conn: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """One connection serves both: forbid writing for as long as a read runs."""
+    conn.execute("PRAGMA query_only = 1")
+    try:
+        return work(conn)
+    finally:
+        conn.execute("PRAGMA query_only = 0")

@@ -1,0 +1,33 @@
+"""SQLite's errors as the store's own, by result code; the original stays as `__cause__`."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from nostr_client.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked, clip
+
+_FULL = frozenset({sqlite3.SQLITE_FULL})
+_CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_WRITE_FAILED = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE})
+
+
+def store_error(error: sqlite3.Error) -> StoreError:
+    """The store's error for one of SQLite's; raise it `from` the original.
+
+    A refused write is StoreFull: SQLite tells "no space" from "quota" and "file size limit" only
+    by a generic write error, and those two are what a refused write nearly always is.
+    """
+    code = getattr(error, "sqlite_errorcode", None)
+    text = clip(str(error))
+    if code is None:
+        return StoreError(text)
+    if code & 0xFF in _FULL:
+        return StoreFull(f"no room left for the store ({text}); nothing acknowledged is lost")
+    if code in _WRITE_FAILED:
+        return StoreFull(f"the disk refused a write: quota, file size limit or a fault ({text})")
+    if code & 0xFF in _CORRUPT:
+        return StoreCorrupt(f"not a store, or a damaged one ({text})")
+    if code & 0xFF in _BUSY:
+        return StoreLocked(f"another program holds the store's file ({text})")
+    return StoreError(text)

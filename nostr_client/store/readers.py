@@ -1,0 +1,75 @@
+"""Reader connections in threads: each call sees one snapshot, and can be interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from nostr_client.store.faults import store_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+
+
+_LOOK_EVERY = 20_000
+"""Steps of SQLite's machine, about a millisecond, between two looks at `cancelled`: an interrupt
+from outside is lost when it falls between two statements."""
+
+
+class _Call:
+    """One read, and whether its caller went away."""
+
+    cancelled = False
+
+
+class Readers:
+    """A thread per connection; `read` waits for a free one in the executor's own queue."""
+
+    def __init__(self, conns: Sequence[sqlite3.Connection], *, name: str) -> None:
+        self._all = tuple(conns)
+        self._free: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
+        for conn in conns:
+            self._free.put(conn)
+        self._threads = ThreadPoolExecutor(len(self._all), thread_name_prefix=name)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one snapshot. Cancelling interrupts the running statement."""
+        call = _Call()
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._run, call, work)
+        except asyncio.CancelledError:
+            call.cancelled = True
+            raise
+
+    def _run(self, call: _Call, work: Callable[[sqlite3.Connection], T]) -> T:
+        conn = self._free.get()
+        conn.set_progress_handler(lambda: call.cancelled, _LOOK_EVERY)
+        try:
+            return snapshot(conn, work)
+        except sqlite3.Error as error:
+            raise store_error(error) from error
+        finally:
+            conn.set_progress_handler(None, _LOOK_EVERY)
+            self._free.put(conn)
+
+    def close(self) -> None:
+        """Wait for the running reads, then close the connections; blocks."""
+        self._threads.shutdown(wait=True)
+        for conn in self._all:
+            conn.close()
+
+
+def snapshot(conn: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Run `work` inside one read transaction, so that its statements see the same moment."""
+    conn.execute("BEGIN")
+    try:
+        return work(conn)
+    finally:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")

@@ -1,0 +1,177 @@
+"""The one thread that writes: many calls share a transaction, each behind its own savepoint."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from typing import TYPE_CHECKING, Any
+
+from nostr_client.errors import StoreError
+from nostr_client.store.capture import Capture
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    Work = Callable[[sqlite3.Connection], Any]
+
+
+class Job:
+    """One call of the caller: what to run, and the future of the event loop that waits.
+
+    `alone`: outside any transaction, sharing it with nobody.
+    """
+
+    __slots__ = ("alone", "error", "future", "loop", "result", "work")
+
+    def __init__(self, work: Work, *, alone: bool = False) -> None:
+        self.work = work
+        self.alone = alone
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self, conn: sqlite3.Connection) -> None:
+        """Call the function and keep what it returned or raised."""
+        with Capture() as caught:
+            self.result = self.work(conn)
+        self.error = caught.error
+
+    def settle(self) -> None:
+        """Hand the result over, on the event loop; a caller that went away is no error."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Writer:
+    """Runs jobs on its own thread in the order of `submit`; results only after the commit."""
+
+    def __init__(self, conn: sqlite3.Connection, *, group_limit: int, name: str) -> None:
+        self._conn = conn
+        self._group_limit = group_limit
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        self._queue.put(job)
+
+    def stop(self) -> None:
+        """Finish what is queued, then end the thread; blocks until it has."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        more = True
+        while more:
+            jobs, more = self._take()
+            for group in _groups(jobs):
+                if group[0].alone:
+                    run_alone(self._conn, group[0])
+                else:
+                    commit_together(self._conn, group)
+                _settle(group)
+
+    def _take(self) -> tuple[list[Job], bool]:
+        """Wait for one job, then take what else is already queued, up to the group's limit."""
+        jobs: list[Job] = []
+        while len(jobs) < self._group_limit:
+            try:
+                job = self._queue.get(block=not jobs)
+            except queue.Empty:
+                break
+            if job is None:
+                return jobs, False
+            if not job.future.cancelled():
+                jobs.append(job)
+        return jobs, True
+
+
+def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Neighbours that may share a transaction; a job that runs alone is a group of its own."""
+    groups: list[list[Job]] = []
+    for job in jobs:
+        if groups and not job.alone and not groups[-1][0].alone:
+            groups[-1].append(job)
+        else:
+            groups.append([job])
+    return groups
+
+
+def run_alone(conn: sqlite3.Connection, job: Job) -> None:
+    """Run a job outside any transaction: VACUUM, checkpoints, reads of a store in memory."""
+    job.run(conn)
+    _roll_back(conn)
+
+
+def commit_together(conn: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+    """Run jobs in one transaction; one that raises is undone alone, a lost commit fails all."""
+    with Capture() as shared:
+        conn.execute("BEGIN IMMEDIATE")
+        for job in jobs:
+            _run_one(conn, job, savepoint=len(jobs) > 1)
+        if conn.in_transaction:
+            conn.execute("COMMIT")
+    _roll_back(conn)
+    if shared.error is not None:
+        _fail_all(jobs, shared.error)
+
+
+def _run_one(conn: sqlite3.Connection, job: Job, *, savepoint: bool) -> None:
+    if savepoint:
+        conn.execute("SAVEPOINT job")
+    job.run(conn)
+    if not conn.in_transaction:  # SQLite undoes the whole of it when a disk is full
+        raise job.error or StoreError("a write ended the transaction that it shares")
+    if not savepoint:
+        if job.error is not None:
+            conn.execute("ROLLBACK")
+        return
+    if job.error is not None:
+        conn.execute("ROLLBACK TO job")
+    conn.execute("RELEASE job")
+
+
+def _roll_back(conn: sqlite3.Connection) -> None:
+    """Leave no transaction open; what this itself raises was told by the error before it."""
+    with Capture():
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+
+
+def _fail_all(jobs: Sequence[Job], lost: BaseException) -> None:
+    """The transaction is gone: nobody may believe that theirs was kept."""
+    for job in jobs:
+        if job.error is None:
+            job.error = _copy(lost)
+
+
+def _copy(error: BaseException) -> BaseException:
+    """An exception of its own for every waiter: they would share one traceback otherwise."""
+    if not isinstance(error, StoreError):
+        return error
+    copy = type(error)(*error.args)
+    copy.__cause__ = error.__cause__
+    return copy
+
+
+def _settle(jobs: Sequence[Job]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, group in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle_here, group)
+        except RuntimeError:
+            continue  # that loop is closed: nobody waits there any more
+
+
+def _settle_here(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.settle()
