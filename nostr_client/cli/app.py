@@ -1,18 +1,14 @@
-"""The `nostr-client` command tree and its one place that turns errors into exit codes."""
+"""The `nostr-client` command tree."""
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from nostr_client._version import __version__
-from nostr_client.cli.exitcodes import FAILURE, INTERRUPTED, OK, exit_code
+from nostr_client.cli.entry import run_command
 from nostr_client.cli.lazy import Entry, LazyGroup
-from nostr_client.errors import NostrTallyError, clip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +18,6 @@ COMMANDS = {
     "completion": Entry("nostr_client.cli.completion:completion", "Print shell completion code."),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""
-
-_SECRET = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
 
 
 @click.group(
@@ -41,42 +35,5 @@ def cli() -> None:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run the command line `args` (default: this process's) and return its exit code.
-
-    Every expected error becomes one line on stderr; a traceback is always a bug of ours.
-    """
-    try:
-        code = cli.main(args, prog_name="nostr-client", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return error.exit_code
-    except click.ClickException as error:
-        return fail(_where(error) + error.format_message(), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        return fail("interrupted", INTERRUPTED)
-    except NostrTallyError as error:
-        return fail(str(error), exit_code(error))
-    except BrokenPipeError:
-        _mute_stdout()
-        return FAILURE
-    except OSError as error:
-        return fail(str(error), FAILURE)
-    return code if isinstance(code, int) else OK
-
-
-def fail(message: str, code: int) -> int:
-    """Say why in one line on stderr and return `code`."""
-    line = _SECRET.sub("nsec1...", " ".join(message.split()))
-    click.echo(f"nostr-client: {clip(line)}", err=True)
-    return code
-
-
-def _where(error: click.ClickException) -> str:
-    ctx = error.ctx if isinstance(error, click.UsageError) else None
-    path = ctx.command_path.split(" ", 1)[1:] if ctx is not None else []
-    return f"{path[0]}: " if path else ""
-
-
-def _mute_stdout() -> None:
-    """The reader left (`| head`): the interpreter's last flush must not print a traceback."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Run the command line `args` (default: this process's) and return its exit code."""
+    return run_command(cli, "nostr-client", args)

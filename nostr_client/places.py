@@ -1,0 +1,52 @@
+"""Where this product keeps its files, by the rules of the platform (XDG on Linux).
+
+Under systemd its STATE_DIRECTORY wins: store, token and addresses then live there together.
+Nothing here creates a folder.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+NAME: Final = "nostr-tally"
+STORE_VARIABLE: Final = "NOSTR_TALLY_STORE"
+API_PORT: Final = 4870
+RELAY_PORT: Final = 4869
+
+
+def store_path() -> Path:
+    """The event store: NOSTR_TALLY_STORE, else `store.db` in the data folder."""
+    given = os.environ.get(STORE_VARIABLE)
+    if given:
+        return Path(given).expanduser()
+    return (_state_directory() or platformdirs.user_data_path(NAME, False)) / "store.db"
+
+
+def config_path() -> Path:
+    """The agent's configuration: `agent.toml` in the configuration folder."""
+    return platformdirs.user_config_path(NAME, False) / "agent.toml"
+
+
+def token_path() -> Path:
+    """The token of the agent's API."""
+    return (_state_directory() or platformdirs.user_state_path(NAME, False)) / "token"
+
+
+def addresses_path() -> Path:
+    """`agent.json`, the addresses that a running agent listens on: gone after a reboot."""
+    state = _state_directory()
+    if state is not None:
+        return state / "agent.json"
+    if os.environ.get("XDG_RUNTIME_DIR"):
+        return platformdirs.user_runtime_path(NAME, False) / "agent.json"
+    return platformdirs.user_state_path(NAME, False) / "agent.json"
+
+
+def _state_directory() -> Path | None:
+    """The first folder that systemd made for this service, if it did."""
+    first = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
+    return Path(first) if first else None
