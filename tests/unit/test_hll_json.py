@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from nostr_client import hll
+from nostr_client import hll, reasons
+from nostr_client.errors import ProtocolError
+from nostr_client.messages import Closed, CountAnswer, Notice, parse_relay_message
 from tests.conftest import SHARED, load_cases, missing
 
 FILE = load_cases("hll.json") or {}
+# The file's words for what is odd about an answer, and a part of ours.
+WARNINGS = {"hll/count mismatch": "a count of 0 beside registers"}
 SECTIONS = ("filters", "registers", "merges", "estimates", "wire")
 
 
@@ -84,3 +88,34 @@ def test_estimates(case: dict[str, Any]) -> None:
     registers = sketch(case["hll"])
     check_estimate(registers, case)
     check_estimate(bytes.fromhex(case["hll"]), case)
+
+
+@pytest.mark.parametrize("case", cases("wire"))
+def test_wire(case: dict[str, Any]) -> None:
+    expect = case["expect"]
+    if "error" in expect:
+        with pytest.raises(ProtocolError):
+            parse_relay_message(case["message"])
+        return
+    message = parse_relay_message(case["message"])
+    if "closed" in expect:
+        assert isinstance(message, Closed)
+        assert (reasons.prefix(message.message) or "other") == expect["closed"]
+    elif "notice" in expect:
+        assert isinstance(message, Notice)
+        assert reasons.means_count_unsupported(message.message)
+    else:
+        assert isinstance(message, CountAnswer)
+        check_answer(message, expect)
+
+
+def check_answer(answer: CountAnswer, expect: dict[str, Any]) -> None:
+    assert answer.count == expect["count"]
+    assert answer.approximate is expect.get("approximate")
+    assert answer.limited is expect.get("limited")
+    assert (hll.to_hex(answer.hll) if answer.hll else None) == expect.get("hll")
+    warning = expect.get("warn")
+    if warning is None:
+        assert not answer.warnings
+    else:
+        assert any(WARNINGS.get(warning, warning) in w for w in answer.warnings)
