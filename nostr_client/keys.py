@@ -5,6 +5,7 @@ Source: NIP-01, BIP-340.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
@@ -52,9 +53,15 @@ def _verify_quietly(event: Event) -> VerifiedEvent | InvalidEvent:
         return error
 
 
+@functools.lru_cache(4096)  # bounded: a flood of new keys costs a little time and no more memory
+def _public_key(pubkey: str) -> coincurve.PublicKeyXOnly:
+    """The point of a key: a square root, a sixth of a verification, and authors come again."""
+    return coincurve.PublicKeyXOnly(bytes.fromhex(pubkey))
+
+
 def _signature_holds(event: Event) -> bool:
     try:
-        key = coincurve.PublicKeyXOnly(bytes.fromhex(event.pubkey))
+        key = _public_key(event.pubkey)
         return key.verify(bytes.fromhex(event.sig), bytes.fromhex(event.id))
     except ValueError:  # not a point of the curve
         return False

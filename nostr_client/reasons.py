@@ -29,6 +29,9 @@ class Reason(StrEnum):
     OTHER = "other"
 
 
+_LOOK_AT = 1000
+"""Characters of a reason that are looked at: no relay needs more, and a frame can hold millions."""
+
 _BY_PREFIX = {reason.value: reason for reason in Reason} | {
     "results_too_big": Reason.BLOCKED,
     "filter_not_found": Reason.FILTER_NOT_FOUND,
@@ -38,7 +41,9 @@ _SHOUTED = re.compile(r"\A(?:ERROR: )?(?:bad req: |bad msg: )?", re.ASCII)
 _PREFIX = re.compile(r"([a-z][a-z0-9-]{0,39}):(?!//)", re.ASCII)
 _OLD_CODE = re.compile(r"(RESULTS_TOO_BIG|CLOSED|FILTER_NOT_FOUND|FILTER_INVALID)\b:? *", re.ASCII)
 _TOO_MANY = re.compile(r"\btoo (?:many|much) (?:concurrent|open|subs|requests|neg)", re.I)
-_OVERFLOW = re.compile(r"\btoo (?:many|big|large)\b.*\b(?:results?|records|events|query)\b", re.I)
+_TOO_BIG = re.compile(r"\btoo (?:many|big|large)\b", re.I)
+_TOO_MANY_RECORDS = re.compile(r"\btoo many (?:query )?(?:results|records|events|items)\b", re.I)
+_LOST = re.compile(r"\b(?:unknown|no such) (?:neg )?subscription|\bsubscription not found", re.I)
 _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])", re.ASCII)
 
 _UNKNOWN_COMMAND = re.compile(
@@ -82,51 +87,58 @@ def message(reason: str) -> str:
 
 def classify(reason: str) -> Reason:
     """What a reason is about; OTHER for prose and prefixes that nobody has written down."""
-    rest = strip_shout(reason)
+    rest = strip_shout(reason[:_LOOK_AT])
     old = _OLD_CODE.match(rest)
-    word = old[1].lower() if old else prefix(reason)
-    known = _BY_PREFIX.get(word)
-    if known is not None:
+    known = _BY_PREFIX.get(old[1].lower() if old else prefix(rest))
+    if known is not None and not (known is Reason.ERROR and _LOST.search(rest)):
         return known
-    if _TOO_MANY.search(rest):
+    return _classify_prose(rest)
+
+
+def _classify_prose(text: str) -> Reason:
+    if _LOST.search(text):
+        return Reason.CLOSED
+    if _TOO_MANY.search(text):
         return Reason.TOO_MANY
-    if means_count_unsupported(reason) or means_neg_unsupported(reason):
+    if means_count_unsupported(text) or means_neg_unsupported(text):
         return Reason.UNSUPPORTED
     return Reason.OTHER
 
 
 def is_overflow(reason: str) -> bool:
-    """True when a NEG-ERR says that the query has more records than the relay works through."""
-    return classify(reason) is Reason.BLOCKED and (
-        bool(_OLD_CODE.match(strip_shout(reason))) or bool(_OVERFLOW.search(reason))
-    )
+    """True when a NEG-ERR says that the query has more records than the relay works through.
+
+    `blocked:` alone may also mean that we are not welcome; its words tell the two apart.
+    """
+    code, text = classify(reason), strip_shout(reason[:_LOOK_AT])
+    if code is Reason.BLOCKED:
+        return bool(_OLD_CODE.match(text) or (_TOO_BIG.search(text) and not _TOO_MANY.search(text)))
+    return code in (Reason.ERROR, Reason.OTHER) and bool(_TOO_MANY_RECORDS.search(text))
 
 
 def max_records(reason: str) -> int | None:
     """The maximum that an overflow names in its prose, else None: other numbers are no maximum."""
     if not is_overflow(reason):
         return None
-    numbers = _NUMBER.findall(message(reason))
+    numbers = _NUMBER.findall(message(reason[:_LOOK_AT]))
     return int(numbers[-1]) if numbers and int(numbers[-1]) > 0 else None
 
 
 def means_count_unsupported(notice: str) -> bool:
     """True when a NOTICE, while a COUNT waits, says that the relay does not know COUNT."""
-    return _speaks_of_commands(notice) and bool(
-        _UNKNOWN_COMMAND.search(notice) or _NO_COUNT.search(notice)
-    )
+    return _speaks_of(notice, _NO_COUNT)
 
 
 def means_neg_unsupported(notice: str) -> bool:
     """True when a NOTICE, before the first NEG-MSG, says that the relay does not know NIP-77."""
-    return _speaks_of_commands(notice) and bool(
-        _UNKNOWN_COMMAND.search(notice) or _NO_NEG.search(notice)
-    )
+    return _speaks_of(notice, _NO_NEG)
 
 
-def _speaks_of_commands(notice: str) -> bool:
-    """False for a NOTICE with a prefix of another meaning: `rate-limited: ...` ends nothing."""
-    return _BY_PREFIX.get(prefix(notice)) in (None, *_MAY_MEAN_UNKNOWN)
+def _speaks_of(notice: str, this_command: re.Pattern[str]) -> bool:
+    text = notice[:_LOOK_AT]
+    if _BY_PREFIX.get(prefix(text)) not in _MAY_MEAN_UNKNOWN:
+        return False  # `rate-limited: ...` ends nothing
+    return bool(_UNKNOWN_COMMAND.search(text) or this_command.search(text))
 
 
-_MAY_MEAN_UNKNOWN = (Reason.UNSUPPORTED, Reason.INVALID, Reason.ERROR)
+_MAY_MEAN_UNKNOWN = (None, Reason.UNSUPPORTED, Reason.INVALID, Reason.ERROR)

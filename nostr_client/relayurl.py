@@ -2,8 +2,8 @@
 
 The rules (RFC 3986 section 6, and what other Nostr libraries agree on): lower-case scheme and
 host, IDNA host, default port dropped, no user, no fragment, no trailing slash; http becomes ws
-and https wss; without a scheme it is wss, or ws on this machine. Path case, query and percent
-escapes stay: a relay may tell them apart.
+and https wss; without a scheme it is wss, or ws on this machine. The case of the path and the
+order of the query stay: a relay may tell them apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from nostr_client.errors import InvalidRelayURL, clip
 
@@ -21,7 +21,9 @@ MAX_LENGTH: Final = 2048
 _SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
 _HAS_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
-_UNFIT = re.compile(r"[\x00-\x20\x7f\\<>\"^`{|}]|[^\S ]")
+_UNFIT = frozenset(' \\<>"^`{|}')
+_ESCAPE = re.compile(r"%[0-9a-fA-F]{2}")
+_KEEP = "%/:@!$&'()*+,;=~?[]"
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 
@@ -31,7 +33,7 @@ def normalize(url: str) -> str:
     Idempotent. The user's spelling is the caller's to keep for display.
     """
     text = url.strip()
-    if not text or len(text) > MAX_LENGTH or _UNFIT.search(text):
+    if not 0 < len(text) <= MAX_LENGTH or not text.isprintable() or _UNFIT & set(text):
         raise _bad(url, "empty, too long, or characters that no URL has")
     parts = _split(text, url)
     scheme = _SCHEMES.get(parts.scheme)
@@ -39,12 +41,16 @@ def normalize(url: str) -> str:
         raise _bad(url, "the scheme must be ws or wss")
     if parts.username is not None or parts.password is not None:
         raise _bad(url, "no user or password in a relay URL")
-    host = _host(parts.hostname or "", url)
+    host = _host(parts.hostname or "", url, bracketed="[" in parts.netloc)
     port = _port(parts, url)
     where = host if port in (None, _DEFAULT_PORTS[scheme]) else f"{host}:{port}"
-    query = f"?{parts.query}" if parts.query else ""
-    path = parts.path.rstrip("/")
-    return f"{scheme}://{where}{path}{query}"
+    query = f"?{_escape(parts.query)}" if parts.query else ""
+    return f"{scheme}://{where}{_escape(parts.path.rstrip('/'))}{query}"
+
+
+def _escape(text: str) -> str:
+    """Non-ASCII as percent escapes, and escapes in upper case (RFC 3986, section 6.2.2.1)."""
+    return _ESCAPE.sub(lambda found: found[0].upper(), quote(text, safe=_KEEP))
 
 
 def _split(text: str, url: str) -> SplitResult:
@@ -71,16 +77,23 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _host(host: str, url: str) -> str:
-    if ":" in host:
-        try:
-            return f"[{ipaddress.IPv6Address(host).compressed}]"
-        except ValueError as error:
-            raise _bad(url, "not an IPv6 address") from error
+def _host(host: str, url: str, *, bracketed: bool) -> str:
+    if bracketed:
+        return f"[{_ipv6(host, url)}]"
     name = _ascii(host, url).removesuffix(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
         raise _bad(url, "not a host name")
     return name
+
+
+def _ipv6(host: str, url: str) -> str:
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError as error:
+        raise _bad(url, "not an IPv6 address") from error
+    if address.scope_id is not None:
+        raise _bad(url, "an IPv6 address with a zone means something on one machine only")
+    return address.compressed
 
 
 def _ascii(host: str, url: str) -> str:

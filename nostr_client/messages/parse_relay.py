@@ -95,8 +95,10 @@ def _count(parts: Frame) -> CountAnswer:
     count = _whole(parts, body.get("count"))
     if count == 0 and registers is not None and any(registers):
         warnings = (*warnings, "a count of 0 beside registers that are not empty")
-    approximate, limited = _flag(body.get("approximate")), _flag(body.get("limited"))
-    return CountAnswer(query_id, count, approximate, limited, registers, warnings)
+    flags = {name: _flag(body.get(name)) for name in ("approximate", "limited")}
+    odd = [n for n, flag in flags.items() if flag is None and body.get(n) is not None]
+    warnings = (*warnings, *(f"{name}: neither true nor false" for name in odd))
+    return CountAnswer(query_id, count, **flags, hll=registers, warnings=warnings)
 
 
 def _whole(parts: Frame, value: object) -> int:

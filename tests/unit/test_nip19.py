@@ -1,0 +1,234 @@
+"""NIP-19 identifiers and `nostr:` URIs, in both directions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nostr_client import bech32, nip19
+from nostr_client.errors import InvalidIdentifier
+from nostr_client.nip19 import (
+    Address,
+    EventPointer,
+    Identifier,
+    Note,
+    Profile,
+    PublicKey,
+    SecretKey,
+    decode,
+    decode_pubkey,
+    decode_secret,
+    encode_secret,
+    to_uri,
+)
+from tests.unit.strategies import HEX32, KINDS, TEXT
+
+# The examples of NIP-19.
+NPUB = "npub10elfcs4fr0l0r8af98jlmgdh9c8tcxjvz9qkw038js35mp4dma8qzvjptg"
+NPUB_HEX = "7e7e9c42a91bfef19fa929e5fda1b72e0ebc1a4c1141673e2794234d86addf4e"
+NSEC = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
+NSEC_HEX = "67dea2ed018072d675f5415ecfaed7d2597555e202d85b3d65ea4e58d2d92ffa"
+NPROFILE = (
+    "nprofile1qqsrhuxx8l9ex335q7he0f09aej04zpazpl0ne2cgukyawd24mayt8gpp4mhxue69uhhytnc9e3k7mgpz4mhx"
+    "ue69uhkg6nzv9ejuumpv34kytnrdaksjlyr9p"
+)
+PROFILE = Profile(
+    "3bf0c63fcb93463407af97a5e5ee64fa883d107ef9e558472c4eb9aaaefa459d",
+    ("wss://r.x.com", "wss://djbas.sadkb.com"),
+)
+
+RELAYS = st.lists(st.text(st.characters(max_codepoint=126), max_size=60), max_size=3).map(tuple)
+PREFIXES = ("npub", "nsec", "note", "nprofile", "nevent", "naddr", "lnbc")
+BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+IDENTIFIERS: st.SearchStrategy[Identifier] = st.one_of(
+    st.builds(PublicKey, HEX32),
+    st.builds(SecretKey, st.binary(min_size=32, max_size=32)),
+    st.builds(Note, HEX32),
+    st.builds(Profile, HEX32, RELAYS),
+    st.builds(EventPointer, HEX32, RELAYS, st.none() | HEX32, st.none() | KINDS),
+    st.builds(Address, KINDS, HEX32, TEXT, RELAYS),
+)
+
+
+def test_the_published_examples() -> None:
+    assert decode(NPUB) == PublicKey(NPUB_HEX)
+    assert PublicKey(NPUB_HEX).encode() == NPUB
+    assert decode_secret(NSEC).hex() == NSEC_HEX
+    assert encode_secret(bytes.fromhex(NSEC_HEX)) == NSEC
+    assert decode(NPROFILE) == PROFILE
+    assert PROFILE.encode() == NPROFILE
+    assert decode(f"nostr:{NPUB}") == decode(NPUB)
+
+
+@given(IDENTIFIERS)
+def test_there_and_back(identifier: Identifier) -> None:
+    text = identifier.encode()
+    assert decode(text) == decode(f" {text.upper()}\n") == identifier
+    if not isinstance(identifier, SecretKey):
+        uri = to_uri(identifier)
+        assert decode(uri) == decode(uri.upper()) == identifier
+
+
+@given(IDENTIFIERS, st.data())
+def test_up_to_four_wrong_characters_are_noticed(
+    identifier: Identifier, data: st.DataObject
+) -> None:
+    text = identifier.encode()
+    start = text.rindex("1") + 1
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(start, len(text) - 1))
+        char = data.draw(
+            st.sampled_from(sorted(set("qpzry9x8gf2tvdw0s3jn54khce6mua7l") - {text[place]}))
+        )
+        text = text[:place] + char + text[place + 1 :]
+    if text != identifier.encode() and len(text) <= 90:  # BIP-173's promise ends there
+        with pytest.raises(InvalidIdentifier):
+            decode(text)
+
+
+@given(
+    st.text(max_size=120)
+    | st.text("qpzry9x8gf2tvdw0s3jn54khce6mua7l1", max_size=90).map("npub1".__add__)
+)
+def test_noise_is_refused(text: str) -> None:
+    with pytest.raises(InvalidIdentifier):
+        decode(text)
+
+
+@given(
+    st.sampled_from(["npub", "nsec", "note", "nprofile", "nevent", "naddr", "lnbc"]),
+    st.binary(max_size=300),
+)
+def test_any_payload_under_any_prefix_is_read_or_refused(prefix: str, payload: bytes) -> None:
+    text = bech32.encode(prefix, payload)
+    assert bech32.decode(text) == (prefix, payload)
+    try:
+        found = decode(text)
+    except InvalidIdentifier:
+        return
+    assert decode(found.encode()) == found
+
+
+def tlv(*items: tuple[int, bytes]) -> bytes:
+    return b"".join(bytes((kind, len(value))) + value for kind, value in items)
+
+
+ID = bytes(range(32))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "payload", "expected"),
+    [
+        ("nprofile", tlv((9, b"?"), (0, ID), (200, b"")), Profile(ID.hex())),
+        ("nprofile", tlv((0, ID), (1, b"\xff"), (1, b"wss://x")), Profile(ID.hex(), ("wss://x",))),
+        ("nprofile", tlv((0, ID), (0, bytes(32))), Profile(ID.hex())),
+        ("nevent", tlv((0, ID), (3, b"\0\0\0\7")), EventPointer(ID.hex(), (), None, 7)),
+        ("naddr", tlv((0, b""), (2, ID), (3, b"\0\0u0")), Address(30000, ID.hex())),
+        ("nprofile", b"", None),
+        ("nprofile", tlv((1, b"wss://x")), None),
+        ("nprofile", tlv((0, ID[:31])), None),
+        ("nprofile", tlv((0, ID)) + b"\1", None),
+        ("nprofile", tlv((0, ID)) + b"\1\5abc", None),
+        ("nevent", tlv((0, ID), (2, b"short")), None),
+        ("nevent", tlv((0, ID), (3, b"\7")), None),
+        ("naddr", tlv((0, b"d"), (3, b"\0\0u0")), None),
+        ("naddr", tlv((0, b"d"), (2, ID)), None),
+        ("naddr", tlv((0, b"d"), (2, ID), (3, b"\1\0\0\0")), None),
+        ("naddr", tlv((0, b"\xff"), (2, ID), (3, b"\0\0u0")), None),
+        ("npub", ID + b"\0", None),
+        ("nrelay", tlv((0, b"wss://x")), None),
+    ],
+)
+def test_tlv(prefix: str, payload: bytes, expected: Identifier | None) -> None:
+    text = bech32.encode(prefix, payload)
+    if expected is None:
+        with pytest.raises(InvalidIdentifier):
+            decode(text)
+    else:
+        assert decode(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "npub1",
+        NPUB[:-1],
+        NPUB + "q",
+        NPUB[:-1] + "b",  # no character of bech32
+        NPUB[:10] + NPUB[10:].upper(),
+        "npub1" + "q" * 58,
+        f"nostr:{NSEC}",
+        f"nostr:nostr:{NPUB}",
+        "lnbc1" + "q" * 6000,
+        "ｎpub1qqq",
+    ],
+    ids=lambda text: ascii(text[:30]),
+)
+def test_hostile_text(text: str) -> None:
+    with pytest.raises(InvalidIdentifier) as caught:
+        decode(text)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_checksum_of_bech32m_does_not_pass() -> None:
+    with pytest.raises(InvalidIdentifier):  # a vector of BIP-350
+        bech32.decode("a1lqfn3a")
+    assert bech32.decode("A12UEL5L") == ("a", b"")  # a vector of BIP-173
+
+
+def text_of(groups: list[int]) -> str:
+    whole = (*groups, *bech32._checksum("npub", groups))
+    return "npub1" + "".join(bech32._ALPHABET[value] for value in whole)
+
+
+def test_padding_must_be_zero_and_short() -> None:
+    padded, exact = (bech32._regroup(bytes(n), 8, 5, pad=True) for n in (32, 5))
+    assert bech32.decode(text_of(padded)) == ("npub", bytes(32))
+    for bad in ([*padded[:-1], padded[-1] | 1], [*exact, 0]):
+        with pytest.raises(InvalidIdentifier, match="padding"):
+            bech32.decode(text_of(bad))
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        PublicKey("x" * 64),
+        Note("ab"),
+        SecretKey(b"short"),
+        Profile("a" * 64, ("wss://ü",)),
+        Profile("a" * 64, ("wss://" + "x" * 256,)),
+        Profile("a" * 64, ("wss://" + "x" * 240,) * 20),
+        EventPointer("a" * 64, kind=65536),
+        EventPointer("a" * 64, kind=-1),
+        Address(1, "a" * 64, "d" * 256),
+        Address(1, "a" * 64, "\ud800"),
+    ],
+    ids=lambda identifier: repr(identifier)[:40],
+)
+def test_what_cannot_be_written(identifier: Identifier) -> None:
+    with pytest.raises(InvalidIdentifier):
+        identifier.encode()
+
+
+def test_pubkeys_and_secrets_from_what_people_paste() -> None:
+    assert decode_pubkey(NPUB) == decode_pubkey(f" {NPUB_HEX.upper()} ") == NPUB_HEX
+    assert decode_pubkey(NPROFILE) == PROFILE.pubkey
+    assert decode_secret(NSEC_HEX).hex() == NSEC_HEX
+    for wrong in (NSEC, "a" * 63, "xyz"):
+        with pytest.raises(InvalidIdentifier):
+            decode_pubkey(wrong)
+    for wrong in (NPUB, f"nostr:{NSEC}", "a" * 63):
+        with pytest.raises(InvalidIdentifier):
+            decode_secret(wrong)
+
+
+def test_a_secret_is_not_shown() -> None:
+    assert NSEC_HEX not in repr(decode(NSEC))
+    assert "67dea2" not in repr(nip19.decode(NSEC))
+
+
+def test_the_coordinate_of_an_address() -> None:
+    assert Address(30023, "a" * 64, "x:y").coordinate == f"30023:{'a' * 64}:x:y"
