@@ -1,0 +1,163 @@
+"""What an event store is: the protocol that sync, counts, the relay and the agent stand on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+    from nostr_client.keys import VerifiedEvent
+
+
+class Status(StrEnum):
+    """What became of one event that was given to `save`."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"  # the store has it already
+    SUPERSEDED = "superseded"  # a newer version of the same replaceable or address is there
+    DELETED = "deleted"  # its author asked for its deletion (NIP-09)
+    EXPIRED = "expired"  # its expiration has passed (NIP-40)
+    EPHEMERAL = "ephemeral"  # passed on, never kept
+    VANISHED = "vanished"  # its author asked to vanish (NIP-62)
+    INVALID = "invalid"  # not an event that a store can hold
+
+
+class Outcome(NamedTuple):
+    """What became of one event, in the order of `save`; `reason` is text for people, or ""."""
+
+    id: str
+    status: Status
+    reason: str = ""
+
+    @property
+    def stored(self) -> bool:
+        return self.status is Status.STORED
+
+
+class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals of a store at one moment; sizes in bytes, times in Unix seconds."""
+
+    events: int
+    authors: int
+    tags: int
+    """Rows of the tag index."""
+    kinds: dict[int, int]
+    """Events by kind, the most frequent first."""
+    deleted_ids: int
+    deleted_addresses: int
+    vanished: int
+    expiring: int
+    """Events that carry an expiration, passed or not."""
+    oldest: int | None
+    newest: int | None
+    future: int
+    """Events dated more than `rules.SKEW` after now."""
+    bytes: int
+    """The database file and its log."""
+    search: bool
+
+
+class Problem(NamedTuple):
+    """One thing that `verify` found: the event's id (or "" for the file) and what is wrong."""
+
+    id: str
+    what: str
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What `verify` checked; `problems` holds the first `PROBLEMS_KEPT`, `found` counts all."""
+
+    events: int
+    tags: int
+    found: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        return self.found == 0
+
+
+PROBLEMS_KEPT = 100
+"""Problems listed by `verify`: enough to see the pattern, not enough to flood a terminal."""
+
+
+class EventStore(Protocol):
+    """Verified events, kept by the rules of NIP-01, 09, 40 and 62. Expired events are hidden.
+
+    Every method may raise StoreError and its kinds, and is safe to cancel: a cancelled `save` or
+    `delete` was done whole or not at all.
+    """
+
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+        """Keep events; one outcome for each, in order, once they are committed.
+
+        An outcome says what holds after the whole batch: an event that another one of the same
+        batch replaces or deletes is SUPERSEDED or DELETED.
+        """
+        ...
+
+    async def query(self, filters: Sequence[Filter]) -> list[Event]:
+        """What matches any filter, each event once, newest first, then by id.
+
+        `limit` cuts each filter by itself; `since` and `until` are inclusive; a filter with an
+        empty list matches nothing. Raises InvalidFilter for `search` where it is off.
+        """
+        ...
+
+    def stream(self, filters: Sequence[Filter]) -> AsyncIterator[Event]:
+        """As `query`, page by page in constant memory; pages are snapshots of their own."""
+        ...
+
+    async def count(self, filters: Sequence[Filter]) -> int:
+        """How many distinct events match; `limit` is not looked at."""
+        ...
+
+    async def distinct_authors(self, filters: Sequence[Filter]) -> int:
+        """How many distinct pubkeys wrote what matches, exactly; `limit` is not looked at."""
+        ...
+
+    async def registers(self, filter: Filter) -> bytes:
+        """The 256 HLL registers of NIP-45 for what matches.
+
+        Raises InvalidFilter where `hll.offset` is not defined for the filter.
+        """
+        ...
+
+    async def negentropy_items(
+        self, filter: Filter
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+        """`created_at` as (n,) uint64 and ids as (n, 32) uint8, ascending by both (NIP-77)."""
+        ...
+
+    async def known(self, ids: Iterable[str]) -> set[str]:
+        """Those of the ids that need no fetching: held, or deleted by a request that is held."""
+        ...
+
+    async def delete(self, filters: Sequence[Filter]) -> int:
+        """Forget what matches (limits count), without a tombstone: it may come back."""
+        ...
+
+    async def sweep(self) -> int:
+        """Remove the events whose expiration has passed (NIP-40); how many."""
+        ...
+
+    async def stats(self) -> StoreStats:
+        """Totals at one moment."""
+        ...
+
+    async def vacuum(self) -> None:
+        """Give unused pages back to the disk; needs free space of the store's own size."""
+        ...
+
+    async def verify(self) -> VerifyReport:
+        """Check every id, signature and index row again; a damaged page is a problem, no error."""
+        ...

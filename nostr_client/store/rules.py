@@ -1,0 +1,194 @@
+"""What a store keeps: replace, delete, expire and vanish, as functions of values alone.
+
+Sources: NIP-01 (replaceable and addressable events, ties), NIP-09 (deletion requests), NIP-40
+(expiration), NIP-62 (request to vanish).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client import kinds
+from nostr_client.event import MAX_TIME
+from nostr_client.store.base import Outcome, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from nostr_client.event import Event
+
+SKEW: Final = 900
+"""Seconds that an honest clock may be ahead; what is dated later never moves a cursor."""
+
+ALL_RELAYS: Final = "ALL_RELAYS"
+"""The `relay` value of NIP-62 that speaks to every relay and store."""
+
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+class Version(NamedTuple):
+    """Which of two events of one replaceable or address wins: later, then the lowest id."""
+
+    created_at: int
+    id: str
+
+    def beats(self, other: Version) -> bool:
+        if self.created_at != other.created_at:
+            return self.created_at > other.created_at
+        return self.id < other.id
+
+
+class Address(NamedTuple):
+    """Which event a replaceable (`d` is "") or addressable event is a version of."""
+
+    kind: int
+    pubkey: str
+    d: str
+
+
+class Deletion(NamedTuple):
+    """What one kind 5 event asks for: ids and addresses, all of its own author."""
+
+    ids: tuple[str, ...]
+    addresses: tuple[Address, ...]
+
+
+class Known(NamedTuple):
+    """What the store knows that bears on one arriving event."""
+
+    held: bool = False
+    """The event itself is there."""
+    deleted: bool = False
+    """Its author deleted its id."""
+    deleted_until: int | None = None
+    """Its author deleted the versions of its address up to this time."""
+    vanished_until: int | None = None
+    """Its author, or the receiver of this gift wrap, vanished up to this time."""
+    current: Version | None = None
+    """The version of its address that is held."""
+
+
+NOTHING: Final = Known()
+
+
+def judge(event: Event, known: Known, now: int) -> Outcome:
+    """What becomes of an arriving event, given what is known at `now` (Unix seconds)."""
+    status, reason = _judge(event, known, now)
+    return Outcome(event.id, status, reason)
+
+
+def _judge(event: Event, known: Known, now: int) -> tuple[Status, str]:
+    if kinds.is_ephemeral(event.kind):
+        return Status.EPHEMERAL, "ephemeral events are not kept"
+    if known.held:
+        return Status.DUPLICATE, ""
+    if _vanished(event, known):
+        return Status.VANISHED, "its author asked to vanish"
+    if _deleted(event, known):
+        return Status.DELETED, "its author asked for its deletion"
+    if is_expired(event, now):
+        return Status.EXPIRED, "its expiration has passed"
+    if known.current is not None and not version(event).beats(known.current):
+        return Status.SUPERSEDED, "a newer version is held"
+    return Status.STORED, ""
+
+
+def _vanished(event: Event, known: Known) -> bool:
+    if event.kind == kinds.VANISH or known.vanished_until is None:
+        return False
+    return event.created_at <= known.vanished_until
+
+
+def _deleted(event: Event, known: Known) -> bool:
+    if not is_deletable(event.kind):
+        return False
+    until = known.deleted_until
+    return known.deleted or (until is not None and event.created_at <= until)
+
+
+def is_deletable(kind: int) -> bool:
+    """False for deletion requests (NIP-09) and requests to vanish (NIP-62)."""
+    return kind not in (kinds.DELETION, kinds.VANISH)
+
+
+def version(event: Event) -> Version:
+    """How the event ranks among the versions of its address."""
+    return Version(event.created_at, event.id)
+
+
+def d_of(event: Event) -> str | None:
+    """The `d` under which only one version is kept, "" for replaceable kinds, None for others.
+
+    Of several `d` tags the first counts, and one without a value is "".
+    """
+    if kinds.is_replaceable(event.kind):
+        return ""
+    if not kinds.is_addressable(event.kind):
+        return None
+    first = next((tag for tag in event.tags if tag[0] == "d"), ())
+    return first[1] if len(first) > 1 else ""
+
+
+def expiration(event: Event) -> int | None:
+    """When the event ends by its first `expiration` tag (Unix seconds); None: never, or no time.
+
+    Later than the largest time that a store can hold is that time.
+    """
+    for tag in event.tags:
+        if tag[0] == "expiration":
+            return _time(tag[1]) if len(tag) > 1 else None
+    return None
+
+
+def is_expired(event: Event, now: int) -> bool:
+    """True from the second of its expiration on."""
+    end = expiration(event)
+    return end is not None and end <= now
+
+
+def _time(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit()):
+        return None
+    return min(int(text), MAX_TIME) if len(text) < 20 else MAX_TIME
+
+
+def is_future(created_at: int, now: int) -> bool:
+    """True for a date that no honest clock gives: kept and shown, but no cursor follows it."""
+    return created_at > now + SKEW
+
+
+def deletion(event: Event) -> Deletion:
+    """What a kind 5 event asks for: its `e` ids, and those `a` addresses that are its author's."""
+    ids = dict.fromkeys(value for value in event.tag_values("e") if _is_id(value))
+    found = (parse_address(value) for value in event.tag_values("a"))
+    own = dict.fromkeys(a for a in found if a is not None and a.pubkey == event.pubkey)
+    return Deletion(tuple(ids), tuple(own))
+
+
+def parse_address(text: str) -> Address | None:
+    """`kind:pubkey:d` of a replaceable or addressable kind, where `d` may hold colons; else None.
+
+    Replaceable kinds are written with an empty `d`, or with none at all.
+    """
+    kind, _, rest = text.partition(":")
+    pubkey, _, d = rest.partition(":")
+    if not (kind.isascii() and kind.isdigit() and len(kind) <= 5 and _is_id(pubkey)):
+        return None
+    number = int(kind)
+    if kinds.is_addressable(number) or (kinds.is_replaceable(number) and not d):
+        return Address(number, pubkey, d)
+    return None
+
+
+def _is_id(text: str) -> bool:
+    return len(text) == 64 and _HEX.issuperset(text)
+
+
+def vanishes_here(event: Event, urls: Collection[str]) -> bool:
+    """True when a kind 62 event speaks to all relays, or to one of ours (normalised URLs)."""
+    return any(value == ALL_RELAYS or value in urls for value in event.tag_values("relay"))
+
+
+def wrapped_for(event: Event) -> Iterator[str]:
+    """Whom a gift wrap is for: who vanishes takes these with them (NIP-62, NIP-59)."""
+    return event.tag_values("p") if event.kind == kinds.GIFT_WRAP else iter(())
