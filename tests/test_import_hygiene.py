@@ -19,6 +19,26 @@ def loaded_by(module: str) -> set[str]:
     return set(json.loads(run.stdout))
 
 
-@pytest.mark.parametrize("module", ["nostr_client", "nostr_client.errors", "nostr_client.hll"])
+LIGHT = [
+    "nostr_client",
+    "nostr_client.backoff",
+    "nostr_client.errors",
+    "nostr_client.event",
+    "nostr_client.filters",
+    "nostr_client.hll",
+    "nostr_client.kinds",
+    "nostr_client.messages",
+    "nostr_client.nip19",
+    "nostr_client.options",
+    "nostr_client.reasons",
+    "nostr_client.relayurl",
+]
+
+
+@pytest.mark.parametrize("module", LIGHT)
 def test_light_modules_load_nothing_heavy(module: str) -> None:
     assert not loaded_by(module) & set(HEAVY)
+
+
+def test_keys_alone_of_the_core_loads_libsecp256k1() -> None:
+    assert loaded_by("nostr_client.keys") & set(HEAVY) == {"coincurve"}
