@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from nostr_client.errors import (
         CounterError,
         DeadlineExceeded,
+        Duplicate,
         InvalidEvent,
         InvalidFilter,
         InvalidIdentifier,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 _EXPORTS: dict[str, str] = {
     "CounterError": "nostr_client.errors",
     "DeadlineExceeded": "nostr_client.errors",
+    "Duplicate": "nostr_client.errors",
     "Event": "nostr_client.event",
     "EventTemplate": "nostr_client.event",
     "Filter": "nostr_client.filters",
@@ -83,6 +85,7 @@ _EXPORTS: dict[str, str] = {
 __all__ = [
     "CounterError",
     "DeadlineExceeded",
+    "Duplicate",
     "Event",
     "EventTemplate",
     "Filter",

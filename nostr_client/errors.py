@@ -147,9 +147,24 @@ class StoreCorrupt(StoreError):
 
 
 class CounterError(NostrTallyError):
-    """A counter refused; `code` is nats-server's error code (ADR-49), e.g. 10171."""
+    """A counter refused; `code` is nats-server's error code (ADR-49), e.g. 10171.
 
-    def __init__(self, description: str, *, code: int) -> None:
-        super().__init__(f"{description} ({code})")
+    `status` is the HTTP-like class that the server gives with it: 400, 404, 500 or 503.
+    """
+
+    def __init__(self, description: str, *, code: int, status: int = 400) -> None:
+        super().__init__(f"{clip(description)} ({code})")
         self.description = description
         self.code = code
+        self.status = status
+
+
+class Duplicate(CounterError):
+    """This message id was counted before, as message `seq`; nothing was added now.
+
+    The value is not in it: a real server's answer to a duplicate carries none.
+    """
+
+    def __init__(self, seq: int) -> None:
+        super().__init__(f"message id was already counted as sequence {seq}", code=0, status=200)
+        self.seq = seq

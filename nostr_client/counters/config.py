@@ -1,0 +1,261 @@
+"""The configuration of a stream of counters, in the JetStream API's terms, and what it excludes."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from nostr_client.counters.subjects import Transform, has_wildcard, is_pattern, overlaps
+from nostr_client.errors import CounterError, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DEFAULT_WINDOW: Final = 120_000_000_000
+"""Nanoseconds in which a message id counts once, where the configuration does not say."""
+
+_NAME = re.compile(r"[^\x00-\x20\x7f.*>/\\]{1,255}")
+
+
+class TransformConfig(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`src` and `dest` of a subject transform; see `subjects.Transform`."""
+
+    src: str = ""
+    dest: str = ""
+
+
+class SourceConfig(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stream to read from: all of it, one filtered subject, or through transforms."""
+
+    name: str
+    filter_subject: str = ""
+    subject_transforms: tuple[TransformConfig, ...] = ()
+
+    @property
+    def filters(self) -> str:
+        """What it lets in, as Nats-Stream-Source names it."""
+        named = "\f".join(t.src or ">" for t in self.subject_transforms)
+        return named or self.filter_subject or ">"
+
+    @property
+    def destinations(self) -> str:
+        """What it turns subjects into, as Nats-Stream-Source names it."""
+        return "\f".join(t.dest or ">" for t in self.subject_transforms) or ">"
+
+    def target(self, subject: str) -> str | None:
+        """The subject that a message of the source is stored under, or None: not let in."""
+        for transform in self.subject_transforms:
+            found = Transform(transform.src or ">", transform.dest or ">").apply(subject)
+            if found is not None:
+                return found
+        if self.subject_transforms:
+            return None
+        return Transform(self.filter_subject or ">", self.filter_subject or ">").apply(subject)
+
+
+class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A stream's configuration, fields named and meant as in the JetStream API.
+
+    Limits: -1 or 0 is none. `max_age` and `duplicate_window` are nanoseconds; `duplicate_window`
+    None: two minutes, or none at all where the stream has sources (nats-server since 2.14).
+    `storage`, `num_replicas` and `compression` matter to a server alone.
+    """
+
+    name: str
+    subjects: tuple[str, ...] = ()
+    description: str = ""
+    allow_msg_counter: bool = False
+    allow_direct: bool = False
+    allow_atomic: bool = False
+    retention: str = "limits"
+    discard: str = "old"
+    discard_new_per_subject: bool = False
+    max_msgs: int = -1
+    max_msgs_per_subject: int = -1
+    max_bytes: int = -1
+    max_age: int = 0
+    max_msg_size: int = -1
+    duplicate_window: int | None = None
+    deny_delete: bool = False
+    deny_purge: bool = False
+    sealed: bool = False
+    allow_msg_ttl: bool = False
+    allow_msg_schedules: bool = False
+    subject_delete_marker_ttl: int = 0
+    allow_rollup_hdrs: bool = False
+    first_seq: int = 0
+    mirror: SourceConfig | None = None
+    sources: tuple[SourceConfig, ...] = ()
+    subject_transform: TransformConfig | None = None
+    republish: TransformConfig | None = None
+    storage: str = "file"
+    num_replicas: int = 1
+    compression: str = "none"
+    metadata: dict[str, str] = {}
+
+    @classmethod
+    def from_api(cls, config: Mapping[str, Any]) -> StreamConfig:
+        """Read the API's JSON object; fields that it does not know are left out.
+
+        Raises InvalidInput when a known field has a wrong type.
+        """
+        try:
+            return msgspec.convert(dict(config), cls)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"not a stream configuration: {error}") from error
+
+    def to_api(self) -> dict[str, Any]:
+        """The API's JSON object, without what is at its default."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+    @property
+    def window(self) -> int:
+        """Nanoseconds in which a message id counts once; 0: ids are not looked at."""
+        if self.duplicate_window:
+            return self.duplicate_window
+        if self.sources or self.mirror:
+            return 0
+        return min(DEFAULT_WINDOW, self.max_age) if self.max_age > 0 else DEFAULT_WINDOW
+
+    @property
+    def required_api_level(self) -> int:
+        """What a server must speak to hold this stream: 2 with counters (nats-server 2.12)."""
+        return 2 if self.allow_msg_counter else 0
+
+
+def refuse(description: str) -> CounterError:
+    """The server's general refusal of a configuration."""
+    return CounterError(description, code=10052, status=500)
+
+
+def check_config(config: StreamConfig) -> None:
+    """Refuse what no stream can be, and what a stream of counters excludes (ADR-49).
+
+    Raises CounterError with the server's code: 10173 a mirror that counts, 10052 and its kind
+    for the rest; InvalidInput where the server's own client would not send it.
+    """
+    if _NAME.fullmatch(config.name) is None:
+        raise InvalidInput(f"not a stream name: {config.name!r}")
+    if config.sealed:
+        raise refuse("stream configuration for create can not be sealed")
+    _check_counter(config)
+    _check_subjects(config)
+    _check_limits(config)
+    _check_sources(config)
+    _check_transforms(config)
+
+
+def _check_counter(config: StreamConfig) -> None:
+    if not config.allow_msg_counter:
+        return
+    if config.mirror is not None:
+        raise CounterError("stream mirrors can not also calculate counters", code=10173)
+    if config.discard == "new":
+        raise refuse("counter stream cannot use discard new")
+    if config.allow_msg_ttl or config.subject_delete_marker_ttl:
+        raise refuse("counter stream cannot use message TTLs")
+    if config.retention != "limits":
+        raise refuse("counter stream can only use limits retention")
+    if config.allow_msg_schedules:
+        raise refuse("counter stream cannot use message schedules")
+
+
+def _check_subjects(config: StreamConfig) -> None:
+    if config.mirror is not None and (config.subjects or config.sources):
+        raise CounterError("stream mirrors can not contain subjects", code=10034)
+    if not all(is_pattern(subject) for subject in config.subjects):
+        raise refuse("stream configuration has an invalid subject")
+    if any(overlaps(a, b) for a, b in combinations(config.subjects, 2)):
+        raise refuse("stream subjects overlap")
+
+
+def _check_limits(config: StreamConfig) -> None:
+    if config.retention not in ("limits", "interest", "workqueue"):
+        raise InvalidInput(f"not a retention: {config.retention!r}")
+    if config.discard not in ("old", "new"):
+        raise InvalidInput(f"not a discard policy: {config.discard!r}")
+    if config.max_age < 0 or (config.duplicate_window or 0) < 0 or config.first_seq < 0:
+        raise refuse("durations and sequences can not be negative")
+    if config.max_age and (config.duplicate_window or 0) > config.max_age:
+        raise refuse("duplicates window can not be larger then max age")
+
+
+def _check_sources(config: StreamConfig) -> None:
+    names = [(s.name, s.filters, s.destinations) for s in config.sources]
+    if len(set(names)) != len(names):
+        raise CounterError("duplicate source configuration detected", code=10140)
+    for source in (*config.sources, *([config.mirror] if config.mirror else [])):
+        _check_source(source)
+
+
+def _check_source(source: SourceConfig) -> None:
+    if _NAME.fullmatch(source.name) is None:
+        raise InvalidInput(f"not a stream name: {source.name!r}")
+    if source.filter_subject and source.subject_transforms:
+        text = "source with multiple subject transforms cannot also have a single subject filter"
+        raise CounterError(text, code=10144)
+    if source.filter_subject and not is_pattern(source.filter_subject):
+        raise CounterError("source filter subject is invalid", code=10145)
+    filters = [t.src or ">" for t in source.subject_transforms]
+    if any(overlaps(a, b) for a, b in combinations(filters, 2)):
+        raise CounterError("source filters can not overlap", code=10147)
+
+
+def _check_transforms(config: StreamConfig) -> None:
+    every: list[TransformConfig] = [t for s in config.sources for t in s.subject_transforms]
+    every += config.mirror.subject_transforms if config.mirror else ()
+    every += [t for t in (config.subject_transform, config.republish) if t is not None]
+    for transform in every:
+        Transform(transform.src or ">", transform.dest or ">")
+    if config.republish is not None and not has_wildcard(config.republish.dest):
+        _check_republish(config)
+
+
+def _check_republish(config: StreamConfig) -> None:
+    republish = config.republish
+    if republish is not None and any(overlaps(republish.dest, s) for s in config.subjects):
+        raise refuse("stream configuration for republish destination forms a cycle")
+
+
+def check_update(old: StreamConfig, new: StreamConfig, *, empty: bool) -> None:
+    """Refuse an edit that the stream's past forbids.
+
+    The counter setting may be turned off at any time and on only while the stream is empty
+    (nats-server refuses both). Raises CounterError 10052, 10055.
+    """
+    check_config(new)
+    if new.allow_msg_counter and not old.allow_msg_counter and not empty:
+        raise refuse("message counters can be enabled on an empty stream only")
+    if (new.mirror is None) != (old.mirror is None):
+        raise CounterError("stream mirror configuration can not be updated", code=10055)
+    if new.retention != old.retention:
+        raise refuse("stream configuration update can not change retention policy")
+
+
+def check_overlap(config: StreamConfig, others: Sequence[StreamConfig]) -> None:
+    """Refuse subjects that another stream of the same store already listens on (10065)."""
+    for other in others:
+        if other.name != config.name and any(
+            overlaps(a, b) for a in config.subjects for b in other.subjects
+        ):
+            raise CounterError("subjects overlap with an existing stream", code=10065)
+
+
+def cycle(config: StreamConfig, others: Sequence[StreamConfig]) -> list[str]:
+    """The path by which this stream would source itself, or nothing."""
+    upstream = {c.name: _upstream(c) for c in others} | {config.name: _upstream(config)}
+    paths = [[config.name, name] for name in upstream[config.name]]
+    while paths:
+        path = paths.pop()
+        if path[-1] == config.name:
+            return path
+        paths += [[*path, name] for name in upstream.get(path[-1], ()) if name not in path[1:]]
+    return []
+
+
+def _upstream(config: StreamConfig) -> list[str]:
+    return [s.name for s in (*config.sources, *([config.mirror] if config.mirror else []))]

@@ -1,0 +1,1 @@
+"""The embedded counters: functions over one SQLite connection, inside its transaction."""

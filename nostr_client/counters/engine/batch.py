@@ -1,0 +1,107 @@
+"""Atomic batches (ADR-50), and streams brought in whole from elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.counters import rules
+from nostr_client.counters.base import BatchAck, NoStream
+from nostr_client.counters.engine import sourcemap, streams
+from nostr_client.counters.engine.publish import publish, verbatim
+from nostr_client.errors import CounterError, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.counters.base import Outgoing
+    from nostr_client.counters.config import StreamConfig
+    from nostr_client.counters.engine.catalog import Stream
+    from nostr_client.counters.engine.session import Session
+
+MAX_BATCH = 1_000
+"""Messages of one atomic batch: nats-server's limit."""
+
+
+def publish_batch(session: Session, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
+    """Publish messages to one stream; the caller rolls all of them back when one is refused.
+
+    Raises CounterError: 10174 the stream does not take batches, 10199 too many, 10201 one was
+    counted before, and what a single publish raises; InvalidInput (none, or several streams).
+    """
+    stream = _one_stream(session, messages)
+    if not stream.config.allow_atomic:
+        raise CounterError("atomic publish is disabled", code=10174)
+    if len(messages) > MAX_BATCH:
+        raise CounterError("atomic publish batch is too large: 1000", code=10199)
+    seq = 0
+    for number, message in enumerate(messages, 1):
+        headers = (*message.headers, *_marks(batch_id, number, len(messages)))
+        stored = publish(session, message.subject, headers, message.body)
+        if stored.duplicate:
+            text = "atomic publish batch contains duplicate message id"
+            raise CounterError(text, code=10201)
+        seq = stored.seq
+    return BatchAck(stream.name, seq, batch_id, len(messages))
+
+
+def _one_stream(session: Session, messages: Sequence[Outgoing]) -> Stream:
+    found = {session.catalog.route(message.subject) for message in messages}
+    if len(found) != 1:
+        raise InvalidInput("a batch goes to exactly one stream")
+    stream = found.pop()
+    if stream is None:
+        raise NoStream(messages[0].subject)
+    return stream
+
+
+def _marks(batch_id: str, number: int, count: int) -> rules.Headers:
+    marks = (("Nats-Batch-Id", batch_id), ("Nats-Batch-Sequence", str(number)))
+    return (*marks, ("Nats-Batch-Commit", "1")) if number == count else marks
+
+
+def import_stream(session: Session, config: StreamConfig, messages: Iterable[Outgoing]) -> None:
+    """Make a stream that already holds these messages, as they are: a stream from elsewhere.
+
+    Values go on from the newest of each subject, source maps too; a body or a map that is none
+    leaves that counter broken (10172) until it is deleted.
+    """
+    streams.create(session, config)
+    stream = session.stream(config.name)
+    if session.live(stream).messages:
+        raise CounterError("stream name already in use", code=10058)
+    newest: dict[str, tuple[int, str, bytes]] = {}
+    for message in messages:
+        seq = verbatim(session, stream, message.subject, message.headers, message.body)
+        text = rules.header(message.headers, rules.SOURCES)
+        newest[message.subject] = (seq, text or "", message.body)
+    for subject, (seq, text, body) in newest.items():
+        if text:
+            _adopt_map(session, stream, subject, seq, text, body)
+
+
+def _adopt_map(
+    session: Session, stream: Stream, subject: str, seq: int, text: str, body: bytes
+) -> None:
+    try:
+        sources = rules.parse_sources(text)
+    except CounterError:
+        _mark_broken(session, stream, subject, seq, body)
+        return
+    sourcemap.set_current(session.conn, stream.id, subject, sources)
+    session.conn.execute(
+        "INSERT INTO counter_source_past SELECT stream, subject, name, src_subject, ?, val"
+        " FROM counter_source_map WHERE stream = ? AND subject = ?",
+        (seq, stream.id, subject),
+    )
+
+
+def _mark_broken(session: Session, stream: Stream, subject: str, seq: int, body: bytes) -> None:
+    """Without a ready value the next publish looks at the stored message, and finds the map."""
+    session.conn.execute(
+        "UPDATE counter_message SET val = NULL, body = ? WHERE stream = ? AND seq = ?",
+        (body, stream.id, seq),
+    )
+    session.conn.execute(
+        "UPDATE counter_latest SET val = NULL WHERE stream = ? AND subject = ?",
+        (stream.id, subject),
+    )

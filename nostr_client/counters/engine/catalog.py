@@ -1,0 +1,123 @@
+"""The configured streams of a store, read once and kept until a configuration changes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from nostr_client.counters.config import StreamConfig
+from nostr_client.counters.subjects import Transform, has_wildcard, matches
+
+if TYPE_CHECKING:
+    import sqlite3
+
+ROUTES = 10_000
+"""Subjects whose stream is remembered: bounds the memory, not the number of subjects."""
+
+
+class Stream:
+    """A configured stream; what it holds at the moment is `session.Live`."""
+
+    def __init__(self, id: int, epoch: str, config: StreamConfig) -> None:
+        self.id = id
+        self.epoch = epoch
+        self.config = config
+        self.name = config.name
+
+    @cached_property
+    def transform(self) -> Transform | None:
+        found = self.config.subject_transform
+        return Transform(found.src or ">", found.dest or ">") if found else None
+
+    @cached_property
+    def republish(self) -> Transform | None:
+        found = self.config.republish
+        return Transform(found.src or ">", found.dest or ">") if found else None
+
+    @cached_property
+    def has_limits(self) -> bool:
+        return self.config.max_msgs > 0 or self.config.max_age > 0
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        mirror = (self.config.mirror.name,) if self.config.mirror else ()
+        return (*(s.name for s in self.config.sources), *mirror)
+
+
+class Catalog:
+    """Every stream of one store; whole and unchanging."""
+
+    def __init__(self, streams: list[Stream]) -> None:
+        self.by_name = {stream.name: stream for stream in streams}
+        self._literal: dict[str, Stream] = {}
+        self._patterns: list[tuple[str, Stream]] = []
+        self._routes: dict[str, Stream | None] = {}
+        self._downstream: dict[str, list[Stream]] = {}
+        for stream in streams:
+            self._index(stream)
+
+    def _index(self, stream: Stream) -> None:
+        for subject in stream.config.subjects:
+            if has_wildcard(subject):
+                self._patterns.append((subject, stream))
+            else:
+                self._literal[subject] = stream
+        for name in set(stream.upstream):
+            self._downstream.setdefault(name, []).append(stream)
+
+    def route(self, subject: str) -> Stream | None:
+        """The stream that listens on a subject."""
+        found = self._literal.get(subject)
+        if found is not None:
+            return found
+        if subject not in self._routes:
+            if len(self._routes) >= ROUTES:
+                self._routes.clear()
+            self._routes[subject] = self._search(subject)
+        return self._routes[subject]
+
+    def _search(self, subject: str) -> Stream | None:
+        return next((s for pattern, s in self._patterns if matches(pattern, subject)), None)
+
+    def downstream(self, name: str) -> list[Stream]:
+        """The streams that source or mirror this one."""
+        return self._downstream.get(name, [])
+
+
+class CatalogCache:
+    """Keeps the catalog of one connection's store; a generation never comes back once changed."""
+
+    def __init__(self) -> None:
+        self._kept: _Kept | None = None
+
+    def read(self, conn: sqlite3.Connection) -> Catalog:
+        """The catalog as the connection's transaction sees it."""
+        (generation,) = conn.execute("SELECT generation FROM counter_store").fetchone()
+        if self._kept is None or self._kept.generation != generation:
+            self._kept = _Kept(generation, load(conn))
+        return self._kept.catalog
+
+
+class _Kept(NamedTuple):
+    generation: int
+    catalog: Catalog
+
+
+def load(conn: sqlite3.Connection) -> Catalog:
+    rows = conn.execute("SELECT id, epoch, config FROM counter_stream ORDER BY id")
+    return Catalog([Stream(id, epoch, read_config(text)) for id, epoch, text in rows])
+
+
+def read_config(text: str) -> StreamConfig:
+    return msgspec.json.decode(text, type=StreamConfig)
+
+
+def write_config(config: StreamConfig) -> str:
+    return msgspec.json.encode(config).decode()
+
+
+def touch(conn: sqlite3.Connection) -> None:
+    """Say that a configuration changed."""
+    conn.execute("UPDATE counter_store SET generation = random()")

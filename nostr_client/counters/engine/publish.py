@@ -1,0 +1,231 @@
+"""Storing messages: the one place where a counter's value is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client.counters import rules
+from nostr_client.counters.base import Message, NoStream
+from nostr_client.counters.engine import sourcemap
+from nostr_client.counters.engine.rows import (
+    COLUMNS,
+    FROM,
+    Row,
+    pack_body,
+    pack_headers,
+    render,
+    unpack_headers,
+)
+from nostr_client.counters.engine.trim import trim
+from nostr_client.counters.subjects import is_subject
+from nostr_client.errors import CounterError, InvalidInput
+
+if TYPE_CHECKING:
+    from nostr_client.counters.engine.catalog import Stream
+    from nostr_client.counters.engine.session import Latest, Session
+    from nostr_client.counters.rules import Headers
+
+
+class Stored(NamedTuple):
+    """What became of a publish: `val` in digits, or None where no value was made."""
+
+    stream: str
+    seq: int
+    val: str | None
+    duplicate: bool = False
+
+
+class Origin(NamedTuple):
+    """Where a sourced message came from: the cursor's row, subject, sequence and value there."""
+
+    cursor: int
+    name: str
+    subject: str
+    seq: int
+    val: str | None
+
+
+def publish(session: Session, subject: str, headers: Headers, body: bytes) -> Stored:
+    """Publish a client's message by the server's rules, in the server's order.
+
+    Raises CounterError with the server's code, NoStream, InvalidInput (no subject).
+    """
+    if not is_subject(subject):
+        raise InvalidInput(f"not a subject: {subject!r}")
+    stream = session.catalog.route(subject)
+    if stream is None:
+        raise NoStream(subject)
+    target = (stream.transform.apply(subject) if stream.transform else None) or subject
+    text = _admit(stream, headers, body)
+    msg_id = rules.header(headers, rules.MSG_ID)
+    again = known_id(session, stream, msg_id)
+    if again is not None:
+        return Stored(stream.name, again, None, duplicate=True)
+    if stream.config.allow_msg_counter:
+        if text is None:
+            raise rules.missing()
+        return count(session, stream, target, headers, text)
+    rules.check_size(headers, len(body), stream.config.max_msg_size)
+    return Stored(stream.name, verbatim(session, stream, target, headers, body), None)
+
+
+def _admit(stream: Stream, headers: Headers, body: bytes) -> str | None:
+    text = rules.increment(headers, body, counter=stream.config.allow_msg_counter)
+    rules.check_client_headers(headers)
+    rules.check_size(headers, 0)
+    if len(body) > rules.MAX_BODY_BYTES:
+        raise CounterError("message size exceeds maximum allowed", code=10054)
+    return text
+
+
+def count(
+    session: Session,
+    stream: Stream,
+    subject: str,
+    headers: Headers,
+    text: str,
+    origin: Origin | None = None,
+) -> Stored:
+    """Add `text` to a counter and store the message; raises CounterError 10172 where broken."""
+    latest = session.latest(stream, subject)
+    before = _value(session, stream, latest) if latest else "0"
+    value = rules.added(before, text)
+    if origin is None and stream.config.max_msg_size >= 0:
+        _check_rendered(session, stream, subject, headers, value)
+    incr, others = pack_headers(headers)
+    seq = session.live(stream).next_seq()
+    _insert(session, stream, (seq, subject, 1, incr, value, others, None), origin)
+    if origin is not None and origin.val is not None:
+        sourcemap.note(session.conn, stream.id, subject, origin.name, origin.subject, origin.val)
+    _stored(session, stream, subject, headers, seq, value, latest)
+    return Stored(stream.name, seq, value)
+
+
+def verbatim(
+    session: Session,
+    stream: Stream,
+    subject: str,
+    headers: Headers,
+    body: bytes,
+    origin: Origin | None = None,
+    at: int | None = None,
+) -> int:
+    """Store a message as it is, as sequence `at` in a mirror; returns the sequence."""
+    latest = session.latest(stream, subject)
+    value, kept = pack_body(body)
+    incr, others = pack_headers(headers)
+    live = session.live(stream)
+    if at is None:
+        seq = live.next_seq()
+    else:
+        live.skip_to(seq := at)
+    _insert(session, stream, (seq, subject, 0, incr, value, others, kept), origin)
+    _stored(session, stream, subject, headers, seq, value, latest)
+    return seq
+
+
+def _value(session: Session, stream: Stream, latest: Latest) -> str:
+    if latest.val is not None:
+        return latest.val
+    headers, body = session.conn.execute(
+        "SELECT headers, body FROM counter_message WHERE stream = ? AND seq = ?",
+        (stream.id, latest.seq),
+    ).fetchone()
+    sources = rules.header(unpack_headers(headers), rules.SOURCES)
+    if sources is not None:
+        rules.parse_sources(sources)  # imported: it may be none
+    return rules.read_body(body or b"")
+
+
+def _check_rendered(
+    session: Session, stream: Stream, subject: str, headers: Headers, value: str
+) -> None:
+    found = sourcemap.current(session.conn, stream.id, subject)
+    if found:
+        headers = (*headers, (rules.SOURCES, rules.render_sources(found)))
+    rules.check_size(headers, len(rules.render_body(value)), stream.config.max_msg_size)
+
+
+def _insert(
+    session: Session,
+    stream: Stream,
+    fields: tuple[int, str, int, str | None, str | None, str | None, bytes | None],
+    origin: Origin | None,
+) -> None:
+    seq, subject, counted, incr, value, headers, body = fields
+    cursor, src_subject, src_val, src_seq = None, None, None, None
+    if origin is not None:
+        cursor, src_subject = origin.cursor, origin.subject
+        src_val, src_seq = origin.val, origin.seq
+    session.conn.execute(
+        "INSERT INTO counter_message (stream, seq, subject, ts, counted, incr, val, headers, body,"
+        " source, src_subject, src_val, src_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (stream.id, seq, subject, session.now, counted, incr, value, headers, body,
+         cursor, src_subject, src_val, src_seq),
+    )  # fmt: skip
+
+
+def _stored(
+    session: Session,
+    stream: Stream,
+    subject: str,
+    headers: Headers,
+    seq: int,
+    value: str | None,
+    latest: Latest | None,
+) -> None:
+    """What follows from a stored message: newest of its subject, id known, limits, republish."""
+    session.conn.execute(
+        "INSERT OR REPLACE INTO counter_latest VALUES (?, ?, ?, ?)",
+        (stream.id, subject, seq, value),
+    )
+    if latest is None:
+        session.live(stream).subjects += 1
+    remember_id(session, stream, rules.header(headers, rules.MSG_ID), seq)
+    trim(session, stream, subject, latest)
+    if stream.republish is not None:
+        _republish(session, stream, subject, seq, latest)
+
+
+def known_id(session: Session, stream: Stream, msg_id: str | None) -> int | None:
+    """The sequence that a message id was stored as within the window, or None."""
+    window = stream.config.window
+    if not msg_id or not window:
+        return None
+    row = session.conn.execute(
+        "SELECT seq FROM counter_msgid WHERE stream = ? AND id = ? AND ts >= ?",
+        (stream.id, msg_id, session.now - window),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def remember_id(session: Session, stream: Stream, msg_id: str | None, seq: int) -> None:
+    window = stream.config.window
+    if not msg_id or not window:
+        return
+    session.conn.execute(
+        "DELETE FROM counter_msgid WHERE stream = ? AND ts < ?", (stream.id, session.now - window)
+    )
+    session.conn.execute(
+        "INSERT OR REPLACE INTO counter_msgid VALUES (?, ?, ?, ?)",
+        (stream.id, msg_id, seq, session.now),
+    )
+
+
+def _republish(
+    session: Session, stream: Stream, subject: str, seq: int, latest: Latest | None
+) -> None:
+    target = stream.republish.apply(subject) if stream.republish else None
+    if target is None:
+        return
+    row = session.conn.execute(
+        f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq = ?", (stream.id, seq)
+    ).fetchone()
+    message = render(Row(*row), sourcemap.current(session.conn, stream.id, subject))
+    about = (
+        ("Nats-Stream", stream.name),
+        ("Nats-Subject", subject),
+        ("Nats-Sequence", str(seq)),
+        ("Nats-Last-Sequence", str(latest.seq if latest else 0)),
+    )
+    session.told.append(Message(seq, target, (*message.headers, *about), message.body, message.ts))

@@ -1,0 +1,152 @@
+"""Sourcing between the streams of one store: the delta rule, mirrors, and what stalls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client.counters import rules
+from nostr_client.counters.engine import sourcemap
+from nostr_client.counters.engine.publish import Origin, count, known_id, verbatim
+from nostr_client.counters.engine.read import message_at
+from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
+from nostr_client.counters.numbers import is_integer
+from nostr_client.errors import CounterError
+
+if TYPE_CHECKING:
+    from nostr_client.counters.config import SourceConfig
+    from nostr_client.counters.engine.catalog import Stream
+    from nostr_client.counters.engine.session import Session
+
+PULL_STEP = 500
+"""Messages that one write takes from one source: bounds how long others wait for the writer."""
+
+
+class Cursor(NamedTuple):
+    """How far a source was read; `id` names its row."""
+
+    id: int
+    epoch: str
+    seq: int
+
+
+def flow(session: Session) -> bool:
+    """Bring what sources the changed streams up to date; whether something is left to read."""
+    left = False
+    waiting = [s for s in session.catalog.by_name.values() if s.id in session.changed()]
+    rounds = len(session.catalog.by_name) + 1
+    while waiting and rounds:
+        rounds -= 1
+        further: list[Stream] = []
+        for stream in waiting:
+            for dependent in session.catalog.downstream(stream.name):
+                taken, more = pull(session, dependent)
+                left = left or more
+                further += [dependent] if taken else []
+        waiting = further
+    return left or bool(waiting)
+
+
+def pull(session: Session, stream: Stream, limit: int = PULL_STEP) -> tuple[int, bool]:
+    """Read all sources of a stream: how many messages were taken, and whether more wait."""
+    taken, more = 0, False
+    sources = [*stream.config.sources, *([stream.config.mirror] if stream.config.mirror else [])]
+    for source in sources:
+        upstream = session.catalog.by_name.get(source.name)
+        if upstream is not None:
+            count_, left = _pull_one(session, stream, source, upstream, limit)
+            taken, more = taken + count_, more or left
+    return taken, more
+
+
+def cursor_of(session: Session, stream: Stream, source: SourceConfig, epoch: str) -> Cursor:
+    """Where a source was left; from its start where it is new, or was made anew."""
+    key = (stream.id, source.name, source.filters, source.destinations)
+    session.conn.execute(
+        "INSERT OR IGNORE INTO counter_source_cursor"
+        " (stream, name, filters, destinations, epoch, seq) VALUES (?, ?, ?, ?, ?, 0)",
+        (*key, epoch),
+    )
+    row = session.conn.execute(
+        "SELECT id, epoch, seq FROM counter_source_cursor"
+        " WHERE stream = ? AND name = ? AND filters = ? AND destinations = ?",
+        key,
+    ).fetchone()
+    cursor = Cursor(*row)
+    return cursor if cursor.epoch == epoch else Cursor(cursor.id, epoch, 0)
+
+
+def _pull_one(
+    session: Session, stream: Stream, source: SourceConfig, upstream: Stream, limit: int
+) -> tuple[int, bool]:
+    cursor = cursor_of(session, stream, source, upstream.epoch)
+    rows = session.conn.execute(
+        f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq > ? ORDER BY m.seq LIMIT ?",
+        (upstream.id, cursor.seq, limit),
+    ).fetchall()
+    taken, at, stalled = 0, cursor.seq, ""
+    for row in map(Row._make, rows):
+        target = source.target(row.subject)
+        try:
+            if target is not None:
+                _take(session, stream, upstream, source, row, target, cursor.id)
+                taken += 1
+        except CounterError as error:
+            stalled = f"sequence {row.seq}: {error}"
+            break
+        at = row.seq
+    if rows or stalled or at != cursor.seq:
+        _leave(session, cursor, at, stalled)
+    return taken, len(rows) == limit and not stalled
+
+
+def _leave(session: Session, cursor: Cursor, seq: int, stalled: str) -> None:
+    session.conn.execute(
+        "UPDATE counter_source_cursor SET epoch = ?, seq = ?, stalled = ? WHERE id = ?",
+        (cursor.epoch, seq, stalled, cursor.id),
+    )
+
+
+def _take(
+    session: Session,
+    stream: Stream,
+    upstream: Stream,
+    source: SourceConfig,
+    row: Row,
+    target: str,
+    cursor: int,
+) -> None:
+    """Store one message of a source; raises CounterError where it cannot be taken: a stall."""
+    message = message_at(session.conn, upstream.id, row)
+    if stream.config.mirror is not None:
+        if row.seq <= session.live(stream).last_seq:
+            raise CounterError("the mirrored stream was made anew", code=10055)
+        verbatim(session, stream, target, message.headers, message.body, at=row.seq)
+        return
+    headers = rules.travelling(message.headers)
+    if known_id(session, stream, rules.header(headers, rules.MSG_ID)) is not None:
+        return
+    if not stream.config.allow_msg_counter:
+        origin = Origin(cursor, source.name, row.subject, row.seq, None)
+        verbatim(session, stream, target, headers, message.body, origin)
+        return
+    _take_counter(session, stream, source, row, target, headers, cursor)
+
+
+def _take_counter(
+    session: Session,
+    stream: Stream,
+    source: SourceConfig,
+    row: Row,
+    target: str,
+    headers: rules.Headers,
+    cursor: int,
+) -> None:
+    text = rules.header(headers, rules.INCR)
+    if not text or not is_integer(text):
+        raise rules.missing()
+    value = row.value()
+    seen = sourcemap.seen(session.conn, stream.id, target, source.name, row.subject)
+    change = rules.delta(seen, value)
+    kept = ((rules.INCR, change), *rules.without(headers, rules.INCR, rules.SOURCES))
+    origin = Origin(cursor, source.name, row.subject, row.seq, value)
+    count(session, stream, target, kept, change, origin)

@@ -1,0 +1,226 @@
+"""Reading: values, entries, messages and histories, now and as of a sequence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client.counters import rules
+from nostr_client.counters.audit import Step
+from nostr_client.counters.base import Entry, Message, NoStream
+from nostr_client.counters.engine import sourcemap
+from nostr_client.counters.engine.lookup import Found, page, under
+from nostr_client.counters.engine.rows import COLUMNS, FROM, Row, render
+from nostr_client.counters.numbers import is_integer, parse_integer
+from nostr_client.counters.subjects import matches
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from nostr_client.counters.rules import SourceMap
+
+BY_SEQ = f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq = ?"
+AS_OF = (
+    f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.subject = ? AND m.seq <= ?"
+    " ORDER BY m.seq DESC LIMIT 1"
+)
+HISTORY = (
+    f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.subject = ? AND m.seq > ?"
+    " ORDER BY m.seq LIMIT ?"
+)
+SINCE = f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq > ? ORDER BY m.seq LIMIT ?"
+STREAM_ID = "SELECT id FROM counter_stream WHERE name = ?"
+LOAD = "SELECT val, seq FROM counter_latest WHERE stream = ? AND subject = ?"
+
+
+def stream_id(conn: sqlite3.Connection, name: str) -> int:
+    row = conn.execute(STREAM_ID, (name,)).fetchone()
+    if row is None:
+        raise NoStream(name)
+    return int(row[0])
+
+
+def load(conn: sqlite3.Connection, stream: int, subject: str) -> str:
+    """A counter's value in digits; raises CounterError 10037 (none), 10172 (broken)."""
+    row = conn.execute(LOAD, (stream, subject)).fetchone()
+    if row is None:
+        raise rules.no_message()
+    value: str | None = row[0]
+    return value if value is not None else row_at(conn, stream, row[1]).value()
+
+
+def load_page(
+    conn: sqlite3.Connection, stream: int, pattern: str, after: str
+) -> tuple[list[tuple[str, str]], str | None]:
+    """Subjects and values that a pattern names, one page."""
+    found, go_on = page(conn, stream, pattern, after)
+    return [(f.subject, _found_value(conn, stream, f)) for f in found], go_on
+
+
+def _found_value(conn: sqlite3.Connection, stream: int, found: Found) -> str:
+    return found.val if found.val is not None else row_at(conn, stream, found.seq).value()
+
+
+def row_at(conn: sqlite3.Connection, stream: int, seq: int) -> Row:
+    """The stored message of a sequence; raises CounterError 10037."""
+    row = conn.execute(BY_SEQ, (stream, seq)).fetchone()
+    if row is None:
+        raise rules.no_message()
+    return Row(*row)
+
+
+def newest(
+    conn: sqlite3.Connection, stream: int, subject: str, at_seq: int | None = None
+) -> tuple[Row, SourceMap]:
+    """A subject's newest message and its source map, now or as of a sequence."""
+    if at_seq is not None:
+        row = conn.execute(AS_OF, (stream, subject, at_seq)).fetchone()
+        if row is None:
+            raise rules.no_message()
+        return Row(*row), sourcemap.as_of(conn, stream, subject, row[0])
+    found = conn.execute(LOAD, (stream, subject)).fetchone()
+    if found is None:
+        raise rules.no_message()
+    row = row_at(conn, stream, found[1])
+    return row, sourcemap.current(conn, stream, subject) if row.counted else {}
+
+
+def message_at(conn: sqlite3.Connection, stream: int, row: Row) -> Message:
+    """A stored message with the source map as of it."""
+    return render(row, _map_at(conn, stream, row))
+
+
+def newest_message(conn: sqlite3.Connection, stream: int, subject: str) -> Message:
+    """A subject's newest message; raises CounterError 10037."""
+    return render(*newest(conn, stream, subject))
+
+
+def newest_many(
+    conn: sqlite3.Connection, stream: int, patterns: Iterable[str], at_seq: int | None = None
+) -> list[Message]:
+    """The newest message of every subject that a pattern names, each once, by sequence."""
+    messages: dict[str, Message] = {}
+    for pattern in patterns:
+        for subject, seq, _ in under(conn, stream, pattern):
+            if subject in messages:
+                continue
+            if at_seq is None or seq <= at_seq:
+                messages[subject] = render(*newest(conn, stream, subject))
+                continue
+            row = conn.execute(AS_OF, (stream, subject, at_seq)).fetchone()
+            if row is not None:
+                messages[subject] = message_at(conn, stream, Row(*row))
+    return sorted(messages.values(), key=lambda message: message.seq)
+
+
+class EntryPage(NamedTuple):
+    entries: list[Entry]
+    after: str | None
+
+
+def entry_page(
+    conn: sqlite3.Connection, stream: int, pattern: str, after: str, at_seq: int | None
+) -> EntryPage:
+    """Entries that a pattern names, one page, now or as of a sequence."""
+    found, go_on = page(conn, stream, pattern, after)
+    entries: list[Entry] = []
+    for item in found:
+        upto = at_seq if at_seq is not None and item.seq > at_seq else None
+        row = _newest_or_none(conn, stream, item, upto)
+        if row is not None:
+            entries.append(entry(*row))
+    return EntryPage(entries, go_on)
+
+
+def _newest_or_none(
+    conn: sqlite3.Connection, stream: int, item: Found, upto: int | None
+) -> tuple[Row, SourceMap] | None:
+    if upto is None:
+        row = row_at(conn, stream, item.seq)
+        return row, sourcemap.current(conn, stream, item.subject) if row.counted else {}
+    found = conn.execute(AS_OF, (stream, item.subject, upto)).fetchone()
+    if found is None:
+        return None
+    return Row(*found), sourcemap.as_of(conn, stream, item.subject, found[0])
+
+
+def history_page(
+    conn: sqlite3.Connection, stream: int, subject: str, after: int, limit: int
+) -> list[tuple[Row, SourceMap]]:
+    """Kept messages of a subject with the source map as of each, oldest first."""
+    rows = [Row(*row) for row in conn.execute(HISTORY, (stream, subject, after, limit))]
+    if not rows:
+        return []
+    if not sourcemap.exists(conn, stream, subject):
+        return [(row, {}) for row in rows]
+    found = sourcemap.as_of(conn, stream, subject, rows[0].seq)
+    changes = sourcemap.changes(conn, stream, subject, rows[0].seq, rows[-1].seq)
+    return _with_maps(rows, found, changes)
+
+
+def _with_maps(
+    rows: Sequence[Row], found: SourceMap, changes: Sequence[tuple[int, str, str, str]]
+) -> list[tuple[Row, SourceMap]]:
+    result: list[tuple[Row, SourceMap]] = []
+    at = 0
+    for row in rows:
+        while at < len(changes) and changes[at][0] <= row.seq:
+            _, name, subject, value = changes[at]
+            found = found | {name: found.get(name, {}) | {subject: value}}
+            at += 1
+        result.append((row, found if row.counted else {}))
+    return result
+
+
+def since_page(conn: sqlite3.Connection, stream: int, after: int, limit: int) -> list[Message]:
+    """Kept messages of a stream, oldest first."""
+    rows = [Row(*row) for row in conn.execute(SINCE, (stream, after, limit))]
+    return [message_at(conn, stream, row) for row in rows]
+
+
+def entry(row: Row, sources: Mapping[str, Mapping[str, str]]) -> Entry:
+    """A counter as of a stored message; raises CounterError 10172 where its body is broken."""
+    message = render(row, sources)
+    return Entry(
+        subject=row.subject,
+        value=parse_integer(row.value()),
+        incr=increment_of(row),
+        seq=row.seq,
+        sources={n: {s: parse_integer(v) for s, v in m.items()} for n, m in sources.items()},
+        headers=message.headers,
+        ts=row.ts,
+    )
+
+
+def increment_of(row: Row) -> int | None:
+    text = (row.incr or "").lstrip(" ")
+    return parse_integer(text) if is_integer(text) else None
+
+
+def step(row: Row) -> Step:
+    return Step(row.seq, increment_of(row), parse_integer(row.value()))
+
+
+def steps(conn: sqlite3.Connection, stream: int, subject: str) -> Iterator[Step]:
+    """The kept messages of a counter for a recount, oldest first; raises CounterError 10172."""
+    for row in conn.execute(HISTORY, (stream, subject, 0, -1)):
+        yield step(Row(*row))
+
+
+def changes_since(
+    conn: sqlite3.Connection, stream: int, patterns: Sequence[str], after: int, limit: int
+) -> tuple[int, list[Entry]]:
+    """The next messages that a pattern names, as entries, and the sequence looked at last."""
+    rows = [Row(*row) for row in conn.execute(SINCE, (stream, after, limit))]
+    entries = [
+        entry(row, _map_at(conn, stream, row))
+        for row in rows
+        if any(matches(pattern, row.subject) for pattern in patterns)
+    ]
+    return (rows[-1].seq if rows else after), entries
+
+
+def _map_at(conn: sqlite3.Connection, stream: int, row: Row) -> SourceMap:
+    if not row.counted or not sourcemap.exists(conn, stream, row.subject):
+        return {}
+    return sourcemap.as_of(conn, stream, row.subject, row.seq)

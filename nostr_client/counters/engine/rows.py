@@ -1,0 +1,95 @@
+"""Rows of stored messages, and how a message is rendered from one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client.counters import rules
+from nostr_client.counters.base import Message
+from nostr_client.errors import CounterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nostr_client.counters.rules import Headers
+
+COLUMNS = (
+    "m.seq, m.subject, m.ts, m.counted, m.incr, m.val, m.headers, m.body,"
+    " c.name, c.filters, c.destinations, m.src_seq, m.src_subject, m.src_val"
+)
+FROM = "counter_message m LEFT JOIN counter_source_cursor c ON c.id = m.source"
+
+
+class Row(NamedTuple):
+    """A stored message, in the order of COLUMNS."""
+
+    seq: int
+    subject: str
+    ts: int
+    counted: int
+    incr: str | None
+    val: str | None
+    headers: str | None
+    body: bytes | None
+    source: str | None
+    filters: str | None
+    destinations: str | None
+    src_seq: int | None
+    src_subject: str | None
+    src_val: str | None
+
+    @property
+    def own_headers(self) -> Headers:
+        """The headers that it came with: the increment as written, then the others."""
+        others: Headers = unpack_headers(self.headers)
+        return others if self.incr is None else ((rules.INCR, self.incr), *others)
+
+    @property
+    def content(self) -> bytes:
+        if self.body is not None or self.val is None:
+            return self.body or b""
+        return rules.render_body(self.val).encode()
+
+    def value(self) -> str:
+        """The counter's value in it, in digits; raises CounterError 10172."""
+        return self.val if self.val is not None else rules.read_body(self.body or b"")
+
+
+def render(row: Row, sources: Mapping[str, Mapping[str, str]]) -> Message:
+    """The message as JetStream shows it; `sources` is the source map as of it."""
+    headers = row.own_headers
+    if row.source is not None:
+        where = rules.source_header(
+            row.source,
+            row.src_seq or 0,
+            row.filters or "",
+            row.destinations or "",
+            row.src_subject or "",
+        )
+        headers = (*headers, (rules.STREAM_SOURCE, where))
+    if row.counted and sources:
+        headers = (*headers, (rules.SOURCES, rules.render_sources(sources)))
+    return Message(row.seq, row.subject, headers, row.content, row.ts)
+
+
+def pack_headers(headers: Headers) -> tuple[str | None, str | None]:
+    """Headers as (text of the increment, JSON of the others); None where there are none."""
+    incr = next((value for name, value in headers if name == rules.INCR), None)
+    others = list(headers)
+    if incr is not None:
+        others.remove((rules.INCR, incr))
+    return incr, json.dumps(others, separators=(",", ":")) if others else None
+
+
+def unpack_headers(text: str | None) -> Headers:
+    return tuple((name, value) for name, value in json.loads(text)) if text else ()
+
+
+def pack_body(body: bytes) -> tuple[str | None, bytes | None]:
+    """A body as (value, None) where it is exactly a counter's, else as (None, body)."""
+    try:
+        value = rules.read_body(body)
+    except CounterError:
+        return None, body
+    return (value, None) if rules.render_body(value).encode() == body else (None, body)

@@ -1,0 +1,122 @@
+"""Tables of the embedded counters, in the store's file.
+
+A message keeps its increment and value as text (they have any length), and of the source map only
+the entry that it changed; bodies and headers are rendered on read. `counter_latest` exists because
+the planner answers "last of this subject" with a scan otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlite_utils.migrations import Migrations
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+MIGRATIONS = Migrations("counters")
+
+_TABLES = (
+    # Who this store is, to others that source it; `generation` changes with any configuration.
+    """CREATE TABLE counter_store (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        uuid TEXT NOT NULL,
+        generation INTEGER NOT NULL
+    )""",
+    # `epoch` is new each time that a stream of this name is made.
+    """CREATE TABLE counter_stream (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        epoch TEXT NOT NULL,
+        config TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL,
+        messages INTEGER NOT NULL,
+        subjects INTEGER NOT NULL
+    )""",
+    # `counted`: this stream made the value (else stored verbatim). `body` only where it is not
+    # the value's. `old`: superseded, in streams that have limits.
+    """CREATE TABLE counter_message (
+        stream INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        subject TEXT NOT NULL,
+        ts INTEGER NOT NULL,
+        counted INTEGER NOT NULL,
+        incr TEXT,
+        val TEXT,
+        source INTEGER,
+        src_subject TEXT,
+        src_val TEXT,
+        src_seq INTEGER,
+        headers TEXT,
+        body BLOB,
+        old INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (stream, seq)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX counter_message_subject ON counter_message (stream, subject, seq)",
+    "CREATE INDEX counter_message_old ON counter_message (stream, seq) WHERE old = 1",
+    """CREATE TABLE counter_latest (
+        stream INTEGER NOT NULL,
+        subject TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        val TEXT,
+        PRIMARY KEY (stream, subject)
+    ) WITHOUT ROWID""",
+    # The source map of a subject's newest message.
+    """CREATE TABLE counter_source_map (
+        stream INTEGER NOT NULL,
+        subject TEXT NOT NULL,
+        name TEXT NOT NULL,
+        src_subject TEXT NOT NULL,
+        val TEXT NOT NULL,
+        PRIMARY KEY (stream, subject, name, src_subject)
+    ) WITHOUT ROWID""",
+    # Map entries whose message was removed, needed to tell the map as of an older sequence.
+    """CREATE TABLE counter_source_past (
+        stream INTEGER NOT NULL,
+        subject TEXT NOT NULL,
+        name TEXT NOT NULL,
+        src_subject TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        val TEXT NOT NULL,
+        PRIMARY KEY (stream, subject, name, src_subject, seq)
+    ) WITHOUT ROWID""",
+    # How far each source was read; kept when a source is taken out, so that it resumes.
+    """CREATE TABLE counter_source_cursor (
+        id INTEGER PRIMARY KEY,
+        stream INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        filters TEXT NOT NULL,
+        destinations TEXT NOT NULL,
+        epoch TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        stalled TEXT NOT NULL DEFAULT '',
+        UNIQUE (stream, name, filters, destinations)
+    )""",
+    """CREATE TABLE counter_msgid (
+        stream INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        ts INTEGER NOT NULL,
+        PRIMARY KEY (stream, id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX counter_msgid_ts ON counter_msgid (stream, ts)",
+    # One push in flight per target and subject: what its message id promised.
+    """CREATE TABLE counter_outbox (
+        target TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        have TEXT NOT NULL,
+        want TEXT NOT NULL,
+        msg_id TEXT NOT NULL,
+        ts INTEGER NOT NULL,
+        PRIMARY KEY (target, subject)
+    ) WITHOUT ROWID""",
+    "INSERT INTO counter_store VALUES (1, lower(hex(randomblob(16))), random())",
+)
+
+
+@MIGRATIONS()
+def create_counters(db: Database) -> None:
+    """Make the tables, and give the store its identity."""
+    for statement in _TABLES:
+        db.execute(statement)

@@ -1,0 +1,121 @@
+"""Making, editing and removing streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.counters import config as rules
+from nostr_client.counters.base import SourceStatus, StreamInfo, StreamState
+from nostr_client.counters.engine.catalog import touch, write_config
+from nostr_client.counters.engine.trim import CONTENT
+from nostr_client.errors import CounterError, InvalidInput
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from nostr_client.counters.config import StreamConfig
+    from nostr_client.counters.engine.catalog import Stream
+    from nostr_client.counters.engine.session import Session
+
+
+def create(session: Session, config: StreamConfig) -> None:
+    """Make a stream; making it again with the same configuration changes nothing.
+
+    Raises CounterError with the server's code, InvalidInput for what only a server can do.
+    """
+    existing = session.catalog.by_name.get(config.name)
+    if existing is not None and existing.config == config:
+        return
+    rules.check_config(config)
+    if existing is not None:
+        text = "stream name already in use with a different configuration"
+        raise CounterError(text, code=10058)
+    _check_here(session, config)
+    session.conn.execute(
+        "INSERT INTO counter_stream (name, epoch, config, created, last_seq, messages, subjects)"
+        " VALUES (?, lower(hex(randomblob(8))), ?, ?, ?, 0, 0)",
+        (config.name, write_config(config), session.now, max(config.first_seq - 1, 0)),
+    )
+    _changed(session)
+
+
+def update(session: Session, config: StreamConfig) -> None:
+    """Replace a stream's configuration; raises CounterError, NoStream, InvalidInput."""
+    stream = session.stream(config.name)
+    empty = session.live(stream).messages == 0
+    rules.check_update(stream.config, config, empty=empty)
+    _check_here(session, config)
+    session.conn.execute(
+        "UPDATE counter_stream SET config = ? WHERE id = ?", (write_config(config), stream.id)
+    )
+    _changed(session)
+    changed = session.stream(config.name)
+    if changed.has_limits != stream.has_limits:
+        _mark_old(session, changed)
+
+
+def _check_here(session: Session, config: StreamConfig) -> None:
+    """What needs the other streams, and what an embedded store does not do."""
+    others = [s.config for s in session.catalog.by_name.values() if s.name != config.name]
+    rules.check_overlap(config, others)
+    path = rules.cycle(config, others)
+    if path:
+        raise rules.refuse("sources form a cycle: " + " <- ".join(path))
+    if config.max_bytes > 0:
+        raise InvalidInput("an embedded stream is limited by age and number, not by bytes")
+
+
+def _mark_old(session: Session, stream: Stream) -> None:
+    """Know the superseded messages by index, or forget that, as the stream has limits or not."""
+    if not stream.has_limits:
+        session.conn.execute(
+            "UPDATE counter_message SET old = 0 WHERE stream = ? AND old = 1", (stream.id,)
+        )
+        return
+    session.conn.execute(
+        "UPDATE counter_message SET old = 1 WHERE stream = ? AND seq NOT IN"
+        " (SELECT seq FROM counter_latest WHERE stream = ?)",
+        (stream.id, stream.id),
+    )
+
+
+def delete(session: Session, name: str) -> None:
+    """Remove a stream with all that it holds; streams that source it keep what they have."""
+    stream = session.stream(name)
+    for table in (*CONTENT, "counter_source_cursor", "counter_msgid"):
+        session.conn.execute(f"DELETE FROM {table} WHERE stream = ?", (stream.id,))
+    session.conn.execute("DELETE FROM counter_stream WHERE id = ?", (stream.id,))
+    _changed(session)
+
+
+def _changed(session: Session) -> None:
+    touch(session.conn)
+    session.configuration_changed()
+
+
+def info(conn: sqlite3.Connection, stream: Stream) -> StreamInfo:
+    """A stream's configuration, what it holds, and how far its sources were read."""
+    sources = conn.execute(
+        "SELECT c.name, c.filters, c.destinations, c.seq, coalesce(s.last_seq, c.seq) - c.seq,"
+        " c.stalled FROM counter_source_cursor c LEFT JOIN counter_stream s ON s.name = c.name"
+        " AND s.epoch = c.epoch WHERE c.stream = ? ORDER BY c.id",
+        (stream.id,),
+    )
+    return StreamInfo(
+        config=stream.config,
+        state=_state(conn, stream),
+        sources=tuple(SourceStatus(*row) for row in sources if row[0] in stream.upstream),
+        required_api_level=stream.config.required_api_level or None,
+    )
+
+
+def _state(conn: sqlite3.Connection, stream: Stream) -> StreamState:
+    last_seq, messages, subjects = conn.execute(
+        "SELECT last_seq, messages, subjects FROM counter_stream WHERE id = ?", (stream.id,)
+    ).fetchone()
+    (first,) = conn.execute(
+        "SELECT min(seq) FROM counter_message WHERE stream = ?", (stream.id,)
+    ).fetchone()
+    if first is None:
+        first = last_seq + 1 if last_seq else 0
+    return StreamState(messages, first, last_seq, subjects)

@@ -1,0 +1,192 @@
+"""Removing messages: limits, purges, single deletions. Limits never take a counter's newest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.counters import rules
+from nostr_client.counters.engine import sourcemap
+from nostr_client.counters.engine.lookup import under
+from nostr_client.errors import CounterError
+
+if TYPE_CHECKING:
+    from nostr_client.counters.engine.catalog import Stream
+    from nostr_client.counters.engine.session import Latest, Session
+
+CONTENT = ("counter_message", "counter_latest", "counter_source_map", "counter_source_past")
+
+TRIM_STEP = 1_000
+"""Messages that limits take in one go: what a long backlog adds to one write."""
+
+
+def trim(session: Session, stream: Stream, subject: str, before: Latest | None) -> None:
+    """Apply the stream's limits after a message of `subject` superseded `before`."""
+    config = stream.config
+    if before is not None and stream.has_limits:
+        session.conn.execute(
+            "UPDATE counter_message SET old = 1 WHERE stream = ? AND seq = ?",
+            (stream.id, before.seq),
+        )
+    if before is not None and config.max_msgs_per_subject > 0:
+        _keep_newest(session, stream, subject, config.max_msgs_per_subject)
+    if stream.has_limits:
+        expire(session, stream)
+
+
+def expire(session: Session, stream: Stream) -> int:
+    """Take superseded messages that are too old or too many, oldest first; how many went."""
+    config, live = stream.config, session.live(stream)
+    taken = 0
+    if config.max_age > 0:
+        taken += _take_old(session, stream, TRIM_STEP, session.now - config.max_age)
+    if config.max_msgs > 0:
+        surplus = live.messages - max(config.max_msgs, live.subjects)
+        if surplus > 0:
+            taken += _take_old(session, stream, min(surplus, TRIM_STEP), None)
+    return taken
+
+
+def _take_old(session: Session, stream: Stream, limit: int, before_ts: int | None) -> int:
+    rows = session.conn.execute(
+        "SELECT seq, subject, ts FROM counter_message WHERE stream = ? AND old = 1"
+        " ORDER BY seq LIMIT ?",
+        (stream.id, limit),
+    ).fetchall()
+    taken = 0
+    for seq, subject, ts in rows:
+        if before_ts is not None and ts >= before_ts:
+            break
+        taken += drop_below(session, stream, subject, seq + 1)
+    return taken
+
+
+def _keep_newest(session: Session, stream: Stream, subject: str, keep: int) -> int:
+    row = session.conn.execute(
+        "SELECT seq FROM counter_message WHERE stream = ? AND subject = ?"
+        " ORDER BY seq DESC LIMIT 1 OFFSET ?",
+        (stream.id, subject, keep),
+    ).fetchone()
+    return drop_below(session, stream, subject, row[0] + 1) if row else 0
+
+
+def drop_below(session: Session, stream: Stream, subject: str, seq: int) -> int:
+    """Remove the messages of a subject below `seq`, of which at least one above is kept."""
+    if sourcemap.exists(session.conn, stream.id, subject):
+        sourcemap.keep_past(session.conn, stream.id, subject, seq)
+    gone = session.conn.execute(
+        "DELETE FROM counter_message WHERE stream = ? AND subject = ? AND seq < ?",
+        (stream.id, subject, seq),
+    ).rowcount
+    session.live(stream).forget(gone)
+    return gone
+
+
+def drop_subject(session: Session, stream: Stream, subject: str) -> int:
+    """Remove a counter whole: its history, its value and its source map."""
+    conn, where = session.conn, (stream.id, subject)
+    gone = conn.execute(
+        "DELETE FROM counter_message WHERE stream = ? AND subject = ?", where
+    ).rowcount
+    conn.execute("DELETE FROM counter_latest WHERE stream = ? AND subject = ?", where)
+    conn.execute("DELETE FROM counter_source_past WHERE stream = ? AND subject = ?", where)
+    sourcemap.forget(conn, stream.id, subject)
+    session.live(stream).forget(gone, subjects=1)
+    return gone
+
+
+def purge(session: Session, stream: Stream, pattern: str = "", seq: int = 0, keep: int = 0) -> int:
+    """Remove the messages of all subjects that `pattern` names: those below `seq`, all but the
+    newest `keep` of them, or all; returns how many went.
+
+    Raises CounterError where the stream denies it or both `seq` and `keep` are given.
+    """
+    if stream.config.deny_purge:
+        raise CounterError("stream purge not permitted", code=10110, status=500)
+    if seq and keep:
+        raise CounterError("bad request", code=10003)
+    below = _boundary(session, stream, pattern, keep) if keep else seq
+    if keep and not below:
+        return 0
+    if not below and pattern in ("", ">"):
+        return empty(session, stream)
+    subjects = [found.subject for found in under(session.conn, stream.id, pattern or ">")]
+    return sum(_purge_subject(session, stream, subject, below) for subject in subjects)
+
+
+def empty(session: Session, stream: Stream) -> int:
+    """Remove every message of a stream; sequences, message ids and cursors go on."""
+    live = session.live(stream)
+    gone = live.messages
+    for table in CONTENT:
+        session.conn.execute(f"DELETE FROM {table} WHERE stream = ?", (stream.id,))
+    live.forget(gone, live.subjects)
+    return gone
+
+
+def _boundary(session: Session, stream: Stream, pattern: str, keep: int) -> int:
+    """The sequence below which all but the newest `keep` matching messages lie; 0: none does."""
+    found: list[int] = []
+    for subject, _, _ in under(session.conn, stream.id, pattern or ">"):
+        rows = session.conn.execute(
+            "SELECT seq FROM counter_message WHERE stream = ? AND subject = ?"
+            " ORDER BY seq DESC LIMIT ?",
+            (stream.id, subject, keep),
+        )
+        found = sorted([*found, *(row[0] for row in rows)], reverse=True)[:keep]
+    return found[-1] if len(found) == keep else 0
+
+
+def _purge_subject(session: Session, stream: Stream, subject: str, below: int) -> int:
+    latest = session.latest(stream, subject)
+    if latest is None:
+        return 0
+    if below == 0 or latest.seq < below:
+        return drop_subject(session, stream, subject)
+    return drop_below(session, stream, subject, below)
+
+
+def delete_message(session: Session, stream: Stream, seq: int) -> None:
+    """Remove one message. Of a counter's newest the value goes back to the message before it.
+
+    Raises CounterError 10037 where there is none, and where the stream denies it.
+    """
+    if stream.config.deny_delete:
+        raise CounterError("message delete not permitted", code=10057, status=500)
+    row = session.conn.execute(
+        "SELECT subject FROM counter_message WHERE stream = ? AND seq = ?", (stream.id, seq)
+    ).fetchone()
+    if row is None:
+        raise rules.no_message()
+    latest = session.latest(stream, row[0])
+    if latest is not None and latest.seq == seq:
+        _delete_newest(session, stream, row[0], seq)
+        return
+    sourcemap.keep_one(session.conn, stream.id, seq)
+    _delete(session, stream, seq)
+
+
+def _delete_newest(session: Session, stream: Stream, subject: str, seq: int) -> None:
+    before = session.conn.execute(
+        "SELECT seq, val FROM counter_message WHERE stream = ? AND subject = ? AND seq < ?"
+        " ORDER BY seq DESC LIMIT 1",
+        (stream.id, subject, seq),
+    ).fetchone()
+    if before is None:
+        drop_subject(session, stream, subject)
+        return
+    _delete(session, stream, seq)
+    session.conn.execute(
+        "UPDATE counter_latest SET seq = ?, val = ? WHERE stream = ? AND subject = ?",
+        (*before, stream.id, subject),
+    )
+    session.conn.execute(
+        "UPDATE counter_message SET old = 0 WHERE stream = ? AND seq = ?", (stream.id, before[0])
+    )
+    sourcemap.rewind(session.conn, stream.id, subject, before[0])
+
+
+def _delete(session: Session, stream: Stream, seq: int) -> None:
+    session.conn.execute(
+        "DELETE FROM counter_message WHERE stream = ? AND seq = ?", (stream.id, seq)
+    )
+    session.live(stream).forget(1)

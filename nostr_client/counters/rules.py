@@ -1,0 +1,266 @@
+"""The rules of ADR-49 as a real nats-server applies them: pure functions over headers and bodies.
+
+Where the text of ADR-49 and the server differ, the server is followed: the sign of an increment is
+optional, `Nats-Expected-Subject-Last-Sequence` is no header of the server's, and each refusal
+carries the server's error code. Two things are stricter here, because the server leaves them
+undefined or lets a client corrupt a total: a body whose `val` only begins with digits is broken,
+and a client may not set `Nats-Counter-Sources`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from nostr_client.counters.numbers import add_text, canonical, is_integer, subtract_text
+from nostr_client.errors import CounterError, InvalidInput
+
+Header = tuple[str, str]
+Headers = tuple[Header, ...]
+SourceMap = dict[str, dict[str, str]]
+"""Stream name -> original subject -> last seen value, in digits."""
+
+INCR: Final = "Nats-Incr"
+SOURCES: Final = "Nats-Counter-Sources"
+STREAM_SOURCE: Final = "Nats-Stream-Source"
+MSG_ID: Final = "Nats-Msg-Id"
+TTL: Final = "Nats-TTL"
+SCHEDULE: Final = "Nats-Schedule"
+
+MAX_HEADER_BYTES = 65_535
+"""nats-server's limit of one message's headers, with their first line."""
+
+MAX_BODY_BYTES = 1_048_576
+"""nats-server's default limit of a payload."""
+
+_FORBIDDEN = (
+    "Nats-Rollup",
+    "Nats-Expected-Stream",
+    "Nats-Expected-Last-Sequence",
+    "Nats-Expected-Last-Subject-Sequence",
+    "Nats-Expected-Last-Subject-Sequence-Subject",
+    "Nats-Expected-Last-Msg-Id",
+)
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)
+_STRIPPED = ("Nats-Expected-", "Nats-Batch-")
+_TTL = re.compile(r"(?:[0-9]+|(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|ms|s|m|h)")
+
+
+def disabled() -> CounterError:
+    return CounterError("message counters is disabled", code=10168)
+
+
+def missing() -> CounterError:
+    return CounterError("message counter increment is missing", code=10169)
+
+
+def has_payload() -> CounterError:
+    return CounterError("message counter has payload", code=10170)
+
+
+def invalid() -> CounterError:
+    return CounterError("message counter increment is invalid", code=10171)
+
+
+def broken() -> CounterError:
+    return CounterError("message counter is broken", code=10172)
+
+
+def no_message() -> CounterError:
+    return CounterError("no message found", code=10037, status=404)
+
+
+def header(headers: Iterable[Header], name: str) -> str | None:
+    """The first value of a header, without leading spaces; names are case-sensitive."""
+    for key, value in headers:
+        if key == name:
+            return value.lstrip(" ")
+    return None
+
+
+def without(headers: Iterable[Header], *names: str) -> Headers:
+    return tuple(pair for pair in headers if pair[0] not in names)
+
+
+def header_bytes(headers: Sequence[Header]) -> int:
+    """Bytes that these headers take on the wire; 0 when there are none."""
+    if not headers:
+        return 0
+    lines = sum(len(k.encode()) + len(v.encode()) + 4 for k, v in headers)
+    return len(b"NATS/1.0\r\n\r\n") + lines
+
+
+def check_syntax(headers: Headers) -> None:
+    """Refuse headers that cannot be sent: raises InvalidInput."""
+    for name, value in headers:
+        if _HEADER_NAME.fullmatch(name) is None:
+            raise InvalidInput(f"not the name of a header: {name!r}")
+        if "\r" in value or "\n" in value or "\0" in value:
+            raise InvalidInput(f"not the value of a header: {name}")
+
+
+def increment(headers: Headers, body: bytes, *, counter: bool) -> str | None:
+    """The increment that a client's message carries, as its text, or None where it has none.
+
+    Raises CounterError: 10171 not an integer, or with a header that counters forbid; 10168 the
+    stream keeps no counters; 10170 a body beside it.
+    """
+    text = header(headers, INCR)
+    if not text:
+        return None
+    if not is_integer(text):
+        raise invalid()
+    if not counter:
+        raise disabled()
+    if body:
+        raise has_payload()
+    if any(header(headers, name) for name in _FORBIDDEN):
+        raise invalid()
+    return text
+
+
+def check_client_headers(headers: Headers) -> None:
+    """Refuse what no client may send to a stream without TTLs and schedules.
+
+    Raises CounterError: 10166 or 10165 (a TTL), 10188 (a schedule), 10227 (what only sourcing
+    writes: where a message came from, and the source map of a counter).
+    """
+    ttl = header(headers, TTL)
+    if ttl:
+        raise _ttl_error(ttl)
+    if header(headers, SCHEDULE):
+        raise CounterError("message schedules is disabled", code=10188)
+    if header(headers, STREAM_SOURCE):
+        raise CounterError("message stream source header is not allowed", code=10227)
+    if header(headers, SOURCES) is not None:
+        raise CounterError("message counter sources header is not allowed", code=10227)
+
+
+def _ttl_error(ttl: str) -> CounterError:
+    if ttl == "never" or _ttl_seconds(ttl) >= 1:
+        return CounterError("per-message TTL is disabled", code=10166)
+    return CounterError("invalid per-message TTL", code=10165)
+
+
+def _ttl_seconds(ttl: str) -> float:
+    """A Go duration or whole seconds; 0 when it is neither."""
+    if len(ttl) > 64 or _TTL.fullmatch(ttl) is None:
+        return 0.0
+    if ttl.isdecimal():
+        return float(ttl)
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(ttl))
+
+
+def check_size(headers: Sequence[Header], body_length: int, limit: int = -1) -> None:
+    """Refuse what a server has no room for; `limit` = the stream's max_msg_size, -1: none.
+
+    Raises CounterError 10097 (headers) or 10054 (headers and body together).
+    """
+    size = header_bytes(headers)
+    if size > MAX_HEADER_BYTES:
+        raise CounterError("header size exceeds maximum allowed of 64k", code=10097)
+    if limit >= 0 and size + body_length > limit:
+        raise CounterError("message size exceeds maximum allowed", code=10054)
+
+
+def render_body(value: str) -> str:
+    """The body of a counter's message: `{"val":"…"}`."""
+    return f'{{"val":"{value}"}}'
+
+
+def read_body(body: bytes) -> str:
+    """The value that a stored body holds, in canonical digits; an absent or null `val` is 0.
+
+    As Go's decoder reads it: any case of the key, the last of several, other keys ignored. Raises
+    CounterError 10172 for all that is no such object, and for a `val` that is no integer.
+    """
+    value = ""
+    for key, item in _pairs(body):
+        if key.lower() != "val" or item is None:
+            continue
+        if not isinstance(item, str):
+            raise broken()
+        value = item
+    if not value:
+        return "0"
+    if not is_integer(value):
+        raise broken()
+    return canonical(value)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object as its pairs, apart from a JSON array."""
+
+
+def _pairs(body: bytes) -> Sequence[tuple[str, Any]]:
+    try:
+        found = json.loads(
+            body.decode("utf-8", "replace"),
+            object_pairs_hook=_Pairs,
+            parse_int=len,
+            parse_float=len,
+            parse_constant=_not_json,
+        )
+    except (ValueError, RecursionError) as error:
+        raise broken() from error
+    if found is None:
+        return ()
+    if not isinstance(found, _Pairs):
+        raise broken()
+    return found
+
+
+def _not_json(text: str) -> object:
+    raise ValueError(f"{text} is not JSON")
+
+
+def parse_sources(text: str) -> SourceMap:
+    """Read a Nats-Counter-Sources header; raises CounterError 10172 when it is no source map."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise broken() from error
+    if not isinstance(found, dict):
+        raise broken()
+    return {stream: _entries(subjects) for stream, subjects in found.items()}
+
+
+def _entries(subjects: object) -> dict[str, str]:
+    if not isinstance(subjects, Mapping):
+        raise broken()
+    if not all(isinstance(value, str) and is_integer(value) for value in subjects.values()):
+        raise broken()
+    return {subject: canonical(value) for subject, value in subjects.items()}
+
+
+def render_sources(sources: Mapping[str, Mapping[str, str]]) -> str:
+    """The Nats-Counter-Sources header: sorted and compact, as the server writes it."""
+    return json.dumps(sources, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def delta(seen: str | None, value: str) -> str:
+    """What a source adds: its value now, less the value last seen of it (none seen: all of it)."""
+    return canonical(value) if seen is None else subtract_text(value, seen)
+
+
+def source_header(name: str, seq: int, filters: str, destinations: str, subject: str) -> str:
+    """The Nats-Stream-Source header: from where, which message, how filtered and rewritten."""
+    return f"{name} {seq} {filters} {destinations} {subject}"
+
+
+def travelling(headers: Iterable[Header]) -> Headers:
+    """The headers of a source's message that go on to the stream that sources it."""
+    return tuple(
+        (name, value)
+        for name, value in headers
+        if name != STREAM_SOURCE and not name.startswith(_STRIPPED)
+    )
+
+
+def added(value: str, text: str) -> str:
+    """The value after an increment, both in digits."""
+    return add_text(value, text)

@@ -1,0 +1,8 @@
+"""The embedded backend: counters in the SQLite store, with the answers of a real nats-server."""
+
+from __future__ import annotations
+
+from nostr_client.counters.sqlite.counters import SqliteCounters
+from nostr_client.counters.sqlite.store import SqliteCounterStore
+
+__all__ = ["SqliteCounterStore", "SqliteCounters"]

@@ -1,0 +1,236 @@
+"""The counters of one embedded stream."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from nostr_client.counters import audit, rules
+from nostr_client.counters.base import Ack, Entry, NoStream
+from nostr_client.counters.engine import read, trim
+from nostr_client.counters.engine.publish import Stored, publish
+from nostr_client.counters.numbers import format_integer, parse_integer
+from nostr_client.counters.subjects import is_pattern, matches
+from nostr_client.errors import CounterError, Duplicate, InvalidInput
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.sqlite.store import SqliteCounterStore
+
+PAGE = 500
+"""Messages read in one go."""
+
+POLL_S = 1.0
+"""How soon a watch sees what another object or process wrote; own writes wake it at once."""
+
+
+class SqliteCounters:
+    """One stream; see `base.Counters`. Made by `SqliteCounterStore.counters`."""
+
+    def __init__(self, store: SqliteCounterStore, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def publish(
+        self,
+        subject: str,
+        n: int,
+        *,
+        headers: Mapping[str, str] | None = None,
+        msg_id: str | None = None,
+    ) -> Ack:
+        lines = increment_headers(n, headers, msg_id)
+        stored = await self._store.write(lambda session: self._publish(session, subject, lines))
+        return _ack(stored)
+
+    async def add(self, subject: str, n: int, *, msg_id: str | None = None) -> int:
+        ack = await self.publish(subject, n, msg_id=msg_id)
+        return value_of(ack)
+
+    async def add_many(self, items: Sequence[tuple[str, int]]) -> list[Ack | CounterError]:
+        lines = [(subject, ((rules.INCR, signed(n)),)) for subject, n in items]
+
+        def work(session: Session) -> list[Stored | CounterError]:
+            return [self._try(session, subject, headers) for subject, headers in lines]
+
+        found = await self._store.write(work)
+        return [item if isinstance(item, CounterError) else _ack(item) for item in found]
+
+    def _try(self, session: Session, subject: str, headers: rules.Headers) -> Stored | CounterError:
+        """A refusal changes nothing, so that the others of a group may stand."""
+        try:
+            return self._publish(session, subject, headers)
+        except CounterError as error:
+            return error
+
+    def _publish(self, session: Session, subject: str, headers: rules.Headers) -> Stored:
+        stream = session.catalog.route(subject)
+        if stream is None or stream.name != self._name:
+            raise NoStream(f"{subject} in {self._name}")
+        return publish(session, subject, headers, b"")
+
+    async def load(self, subject: str) -> int:
+        def work(conn: sqlite3.Connection) -> str:
+            return read.load(conn, read.stream_id(conn, self._name), subject)
+
+        return parse_integer(await self._store.database.read(work))
+
+    async def load_many(self, *patterns: str) -> AsyncIterator[tuple[str, int]]:
+        for earlier, pattern in _each(patterns):
+            after: str | None = ""
+            while after is not None:
+                found, after = await self._load_page(pattern, after)
+                for subject, value in found:
+                    if not any(matches(seen, subject) for seen in earlier):
+                        yield subject, parse_integer(value)
+
+    async def _load_page(
+        self, pattern: str, after: str
+    ) -> tuple[list[tuple[str, str]], str | None]:
+        def work(conn: sqlite3.Connection) -> tuple[list[tuple[str, str]], str | None]:
+            return read.load_page(conn, read.stream_id(conn, self._name), pattern, after)
+
+        return await self._store.database.read(work)
+
+    async def get(self, subject: str, *, at_seq: int | None = None) -> Entry:
+        def work(conn: sqlite3.Connection) -> Entry:
+            stream = read.stream_id(conn, self._name)
+            return read.entry(*read.newest(conn, stream, subject, at_seq))
+
+        return await self._store.database.read(work)
+
+    async def get_many(self, *patterns: str, at_seq: int | None = None) -> AsyncIterator[Entry]:
+        for earlier, pattern in _each(patterns):
+            after: str | None = ""
+            while after is not None:
+                page = await self._entry_page(pattern, after, at_seq)
+                after = page.after
+                for entry in page.entries:
+                    if not any(matches(seen, entry.subject) for seen in earlier):
+                        yield entry
+
+    async def _entry_page(self, pattern: str, after: str, at_seq: int | None) -> read.EntryPage:
+        def work(conn: sqlite3.Connection) -> read.EntryPage:
+            stream = read.stream_id(conn, self._name)
+            return read.entry_page(conn, stream, pattern, after, at_seq)
+
+        return await self._store.database.read(work)
+
+    async def history(self, subject: str, *, after_seq: int = 0) -> AsyncIterator[Entry]:
+        while page := await self._history_page(subject, after_seq):
+            for entry in page:
+                yield entry
+            after_seq = page[-1].seq
+
+    async def _history_page(self, subject: str, after: int) -> list[Entry]:
+        def work(conn: sqlite3.Connection) -> list[Entry]:
+            stream = read.stream_id(conn, self._name)
+            rows = read.history_page(conn, stream, subject, after, PAGE)
+            return [read.entry(row, sources) for row, sources in rows]
+
+        return await self._store.database.read(work)
+
+    async def recount(self, subject: str) -> audit.Recount:
+        def work(conn: sqlite3.Connection) -> audit.Recount:
+            return audit.recount(read.steps(conn, read.stream_id(conn, self._name), subject))
+
+        return await self._store.database.read(work)
+
+    async def reset(self, subject: str) -> int:
+        def work(session: Session) -> Stored:
+            stream = session.stream(self._name)
+            value = parse_integer(read.load(session.conn, stream.id, subject))
+            stored = self._publish(session, subject, ((rules.INCR, signed(-value)),))
+            trim.purge(session, stream, subject, stored.seq)
+            return stored
+
+        return value_of(_ack(await self._store.write(work)))
+
+    async def delete(self, subject: str) -> int:
+        if not is_pattern(subject):
+            raise InvalidInput(f"not a subject: {subject!r}")
+        return await self._store.purge(self._name, filter=subject)
+
+    async def watch(self, *patterns: str, after_seq: int | None = None) -> AsyncIterator[Entry]:
+        wanted = check_patterns(patterns)
+        news = self._store.feed.enroll()
+        try:
+            if after_seq is None:
+                after_seq = (await self._store.stream_info(self._name)).state.last_seq
+                async for entry in self.get_many(*wanted, at_seq=after_seq):
+                    yield entry
+            while True:
+                news.clear()
+                seen, entries = await self._changes(wanted, after_seq)
+                for entry in entries:
+                    yield entry
+                if seen == after_seq:
+                    await _wait(news)
+                after_seq = seen
+        finally:
+            self._store.feed.leave(news)
+
+    async def _changes(self, patterns: Sequence[str], after: int) -> tuple[int, list[Entry]]:
+        def work(conn: sqlite3.Connection) -> tuple[int, list[Entry]]:
+            stream = read.stream_id(conn, self._name)
+            return read.changes_since(conn, stream, patterns, after, PAGE)
+
+        return await self._store.database.read(work)
+
+
+def signed(n: int) -> str:
+    """An increment as ADR-49's text wants it: always with its sign."""
+    return format_integer(n) if n < 0 else "+" + format_integer(n)
+
+
+def increment_headers(
+    n: int, headers: Mapping[str, str] | None, msg_id: str | None
+) -> rules.Headers:
+    """The headers of a publish; raises InvalidInput for one that cannot be sent."""
+    lines: list[rules.Header] = [(rules.INCR, signed(n))]
+    lines += [(name, value) for name, value in (headers or {}).items() if name != rules.INCR]
+    if msg_id is not None:
+        lines.append((rules.MSG_ID, msg_id))
+    rules.check_syntax(tuple(lines))
+    return tuple(lines)
+
+
+def value_of(ack: Ack) -> int:
+    """The value in an ack; raises Duplicate."""
+    if ack.duplicate or ack.val is None:
+        raise Duplicate(ack.seq)
+    return ack.val
+
+
+def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The patterns, or ">" for none; raises InvalidInput."""
+    for pattern in patterns:
+        if not is_pattern(pattern):
+            raise InvalidInput(f"not a subject or pattern: {pattern!r}")
+    return tuple(patterns) or (">",)
+
+
+def _each(patterns: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each pattern with those before it: what they named was given already."""
+    wanted = check_patterns(patterns)
+    return ((wanted[:i], pattern) for i, pattern in enumerate(wanted))
+
+
+def _ack(stored: Stored) -> Ack:
+    value = parse_integer(stored.val) if stored.val is not None else None
+    return Ack(stored.stream, "", stored.seq, value, stored.duplicate)
+
+
+async def _wait(news: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(POLL_S):
+            await news.wait()
+    except TimeoutError:
+        return

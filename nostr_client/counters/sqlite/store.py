@@ -1,0 +1,238 @@
+"""Streams of counters in one SQLite file: the embedded CounterStore."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from nostr_client.counters import rules
+from nostr_client.counters.base import Ack, BatchAck, Message, Outgoing, StreamInfo
+from nostr_client.counters.engine import batch, catalog, pull, read, streams, trim
+from nostr_client.counters.engine.catalog import CatalogCache, Stream
+from nostr_client.counters.engine.publish import Stored, publish
+from nostr_client.counters.engine.schema import MIGRATIONS
+from nostr_client.counters.engine.session import Session
+from nostr_client.counters.numbers import parse_integer
+from nostr_client.counters.sqlite.counters import SqliteCounters
+from nostr_client.counters.sqlite.feed import Feed
+from nostr_client.store.database import Database
+from nostr_client.store.migrate import check_current, migrate
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from nostr_client.counters.config import StreamConfig
+
+T = TypeVar("T")
+
+PAGE = 500
+"""Messages read in one go."""
+
+
+class SqliteCounterStore:
+    """Streams and counters in a store's file. Make it by `open` (a file of its own, or ":memory:")
+    or `over` (a database that something else, e.g. the event store, has open too).
+
+    Every write is one transaction, shared with the calls that wait beside it; sources between
+    streams are brought up to date in the transaction that changed them.
+    """
+
+    def __init__(
+        self, database: Database, *, clock: Callable[[], int] = time.time_ns, owns: bool = False
+    ) -> None:
+        self.database = database
+        self.feed = Feed()
+        self._clock = clock
+        self._owns = owns
+        self._cache = CatalogCache()
+
+    @classmethod
+    async def open(cls, path: str | Path, *, clock: Callable[[], int] = time.time_ns) -> Self:
+        """Open a file of its own; raises StoreError and its kinds. `clock`: nanoseconds."""
+        database = await Database.open(path, migrations=[MIGRATIONS])
+        store = cls(database, clock=clock, owns=True)
+        await store.settle()
+        return store
+
+    @classmethod
+    async def over(cls, database: Database, *, clock: Callable[[], int] = time.time_ns) -> Self:
+        """Use an open database, and bring its counters' tables up to date; `close` leaves it."""
+        store = cls(database, clock=clock)
+        if database.read_only:
+            await database.read(lambda conn: check_current(conn, [MIGRATIONS]))
+        else:
+            await database.maintain(lambda conn: migrate(conn, [MIGRATIONS]))
+            await store.settle()
+        return store
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._owns:
+            await self.database.close()
+
+    async def identity(self) -> str:
+        """The random id of this store, by which others know what they sourced from it."""
+        query = "SELECT uuid FROM counter_store"
+        row: tuple[str] = await self.database.read(lambda conn: conn.execute(query).fetchone())
+        return row[0]
+
+    async def counters(self, stream: str) -> SqliteCounters:
+        """Bind to a stream; raises NoStream, CounterError 10168 where it keeps no counters.
+
+        A stream that stores counters verbatim (a mirror) can be read all the same.
+        """
+        info = await self.stream_info(stream)
+        if not info.config.allow_msg_counter and not (info.config.mirror or info.config.sources):
+            raise rules.disabled()
+        return SqliteCounters(self, stream)
+
+    async def create_stream(self, config: StreamConfig) -> StreamInfo:
+        await self.write(lambda session: streams.create(session, config))
+        await self.settle()
+        return await self.stream_info(config.name)
+
+    async def update_stream(self, config: StreamConfig) -> StreamInfo:
+        await self.write(lambda session: streams.update(session, config))
+        await self.settle()
+        return await self.stream_info(config.name)
+
+    async def delete_stream(self, name: str) -> None:
+        await self.write(lambda session: streams.delete(session, name))
+
+    async def import_stream(self, config: StreamConfig, messages: Sequence[Outgoing]) -> StreamInfo:
+        """Make a stream that already holds these messages as they are, e.g. a server's dump."""
+        await self.write(lambda session: batch.import_stream(session, config, messages))
+        return await self.stream_info(config.name)
+
+    async def stream_info(self, name: str) -> StreamInfo:
+        return await self.database.read(lambda conn: _info(conn, name))
+
+    async def streams(self) -> list[StreamInfo]:
+        return await self.database.read(_all_infos)
+
+    async def publish_message(self, message: Outgoing) -> Ack:
+        rules.check_syntax(message.headers)
+        return to_ack(await self.write(lambda session: _publish(session, message)))
+
+    async def publish_batch(self, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
+        for message in messages:
+            rules.check_syntax(message.headers)
+        return await self.write(lambda session: batch.publish_batch(session, messages, batch_id))
+
+    async def last_message(self, stream: str, subject: str) -> Message:
+        def work(conn: sqlite3.Connection) -> Message:
+            return read.newest_message(conn, read.stream_id(conn, stream), subject)
+
+        return await self.database.read(work)
+
+    async def last_messages(
+        self, stream: str, patterns: Sequence[str], *, up_to_seq: int | None = None
+    ) -> list[Message]:
+        def work(conn: sqlite3.Connection) -> list[Message]:
+            return read.newest_many(conn, read.stream_id(conn, stream), patterns, up_to_seq)
+
+        return await self.database.read(work)
+
+    async def message(self, stream: str, seq: int) -> Message:
+        def work(conn: sqlite3.Connection) -> Message:
+            id = read.stream_id(conn, stream)
+            return read.message_at(conn, id, read.row_at(conn, id, seq))
+
+        return await self.database.read(work)
+
+    async def messages(self, stream: str, *, after_seq: int = 0) -> AsyncIterator[Message]:
+        while page := await self.since(stream, after_seq):
+            for message in page:
+                yield message
+            after_seq = page[-1].seq
+
+    async def since(self, stream: str, after_seq: int, limit: int = PAGE) -> list[Message]:
+        """The kept messages after a sequence, at most `limit`, oldest first."""
+
+        def work(conn: sqlite3.Connection) -> list[Message]:
+            return read.since_page(conn, read.stream_id(conn, stream), after_seq, limit)
+
+        return await self.database.read(work)
+
+    async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
+        return await self.write(
+            lambda session: trim.purge(session, session.stream(stream), filter, seq, keep)
+        )
+
+    async def delete_message(self, stream: str, seq: int) -> None:
+        await self.write(lambda session: trim.delete_message(session, session.stream(stream), seq))
+
+    async def trim(self) -> int:
+        """Apply age limits now, also to streams that nobody writes to; how many messages went."""
+        return await self.write(_expire_all)
+
+    def subscribe(self, pattern: str) -> AsyncIterator[Message]:
+        return self.feed.subscribe(pattern)
+
+    async def settle(self) -> None:
+        while await self.write(_pull_all):
+            pass
+
+    async def write(self, work: Callable[[Session], T]) -> T:
+        """Run `work` in a transaction, with what follows from it downstream; then tell watchers."""
+
+        def run(conn: sqlite3.Connection) -> tuple[T, Session, bool]:
+            session = Session(conn, self._cache, self._clock())
+            result = work(session)
+            more = pull.flow(session)
+            session.finish()
+            return result, session, more
+
+        result, session, more = await self.database.write(run)
+        if session.changed():
+            self.feed.tell(session.told)
+        if more:
+            await self.settle()
+        return result
+
+
+def to_ack(stored: Stored) -> Ack:
+    value = parse_integer(stored.val) if stored.val is not None else None
+    return Ack(stored.stream, "", stored.seq, value, stored.duplicate)
+
+
+def _publish(session: Session, message: Outgoing) -> Stored:
+    return publish(session, message.subject, message.headers, message.body)
+
+
+def _info(conn: sqlite3.Connection, name: str) -> StreamInfo:
+    read.stream_id(conn, name)
+    found = catalog.load(conn)
+    return streams.info(conn, found.by_name[name])
+
+
+def _all_infos(conn: sqlite3.Connection) -> list[StreamInfo]:
+    found = catalog.load(conn).by_name
+    return [streams.info(conn, found[name]) for name in sorted(found)]
+
+
+def _sourcing(session: Session) -> list[Stream]:
+    return [stream for stream in session.catalog.by_name.values() if stream.upstream]
+
+
+def _pull_all(session: Session) -> bool:
+    results = [pull.pull(session, stream) for stream in _sourcing(session)]
+    return any(taken or more for taken, more in results)
+
+
+def _expire_all(session: Session) -> int:
+    limited = [s for s in session.catalog.by_name.values() if s.has_limits]
+    return sum(trim.expire(session, stream) for stream in limited)

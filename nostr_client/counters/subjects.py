@@ -1,0 +1,151 @@
+"""NATS subjects: tokens between dots, the wildcards `*` and `>`, overlaps and transforms."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nostr_client.errors import InvalidInput
+
+MAX_SUBJECT = 2_048
+"""Characters of a subject; nats-server refuses a control line above 4,096 bytes."""
+
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f]")
+_FUNCTION = re.compile(r"\{\{\s*(\w+)\s*\(([^)]*)\)\s*\}\}|\$([0-9]+)")
+_PLAIN = re.compile(r"[A-Za-z0-9-]")
+
+
+def is_subject(text: str) -> bool:
+    """Whether `text` names exactly one subject: no wildcard, no empty token, no white space."""
+    return is_pattern(text) and not has_wildcard(text)
+
+
+def is_pattern(text: str) -> bool:
+    """Whether `text` is a subject that may hold `*` as a token and `>` as the last one."""
+    if not text or len(text) > MAX_SUBJECT or _FORBIDDEN.search(text):
+        return False
+    tokens = text.split(".")
+    return all(tokens) and ">" not in tokens[:-1]
+
+
+def has_wildcard(pattern: str) -> bool:
+    """Whether a token of `pattern` is `*` or `>` (inside a longer token they are ordinary)."""
+    tokens = pattern.split(".")
+    return "*" in tokens or tokens[-1] == ">"
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether the literal `subject` is one that `pattern` names."""
+    if pattern == subject:
+        return True
+    return _compile(pattern).fullmatch(subject) is not None
+
+
+@lru_cache(maxsize=1_024)
+def _compile(pattern: str) -> re.Pattern[str]:
+    """The pattern as a regular expression: linear, since tokens never hold a dot."""
+    tokens = pattern.split(".")
+    tail = tokens[-1] == ">"
+    parts = [r"[^.]+" if token == "*" else re.escape(token) for token in tokens]
+    if tail:
+        parts[-1] = ".+"
+    return re.compile(r"\.".join(parts), re.DOTALL)
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether some subject is named by both patterns."""
+    left, right = one.split("."), other.split(".")
+    for a, b in zip(left, right, strict=False):
+        if a == ">" or b == ">":
+            return True
+        if a != b and a != "*" and b != "*":
+            return False
+    return len(left) == len(right)
+
+
+def covers(wide: str, narrow: str) -> bool:
+    """Whether every subject that `narrow` names is named by `wide` too."""
+    left, right = wide.split("."), narrow.split(".")
+    for i, token in enumerate(left):
+        if token == ">":
+            return len(right) > i
+        if i >= len(right) or right[i] == ">" or (token != right[i] and token != "*"):
+            return False
+        if right[i] == "*" and token != "*":
+            return False
+    return len(left) == len(right)
+
+
+def literal_prefix(pattern: str) -> str:
+    """The characters that every matching subject begins with (up to the first wildcard token)."""
+    kept: list[str] = []
+    for token in pattern.split("."):
+        if token in ("*", ">"):
+            return ".".join([*kept, ""]) if kept else ""
+        kept.append(token)
+    return pattern
+
+
+def subject_token(text: str) -> str:
+    """One token that stands for any text, e.g. a host: dots become `_`, the rest %-escapes.
+
+    Reversible: `_` and `%` themselves are escaped.
+    """
+    if not text:
+        raise InvalidInput("a token of a subject is never empty")
+    return "".join(_token_char(c) for c in text)
+
+
+def _token_char(char: str) -> str:
+    if char == ".":
+        return "_"
+    if _PLAIN.match(char):
+        return char
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """A subject transform `src` -> `dest` (ADR-30): `{{wildcard(n)}}`, `$n`, and `>` at the end.
+
+    Raises InvalidInput when made of anything else: partition(), split() and their kind are the
+    server's alone.
+    """
+
+    src: str
+    dest: str
+
+    def __post_init__(self) -> None:
+        if not is_pattern(self.src):
+            raise InvalidInput(f"not a subject to transform from: {self.src!r}")
+        stars = self.src.split(".").count("*")
+        for used in self._used():
+            if not 1 <= used <= stars:
+                raise InvalidInput(f"{self.dest!r} uses wildcard {used} of {self.src!r}")
+        plain = _FUNCTION.sub("x", self.dest)
+        if not is_pattern(plain) or "*" in plain.split("."):
+            raise InvalidInput(f"not a subject to transform to: {self.dest!r}")
+        if plain.endswith(">") and not self.src.endswith(">"):
+            raise InvalidInput(f"{self.dest!r} keeps a tail that {self.src!r} has not")
+
+    def _used(self) -> list[int]:
+        return [self._index(match) for match in _FUNCTION.finditer(self.dest)]
+
+    def _index(self, match: re.Match[str]) -> int:
+        name, argument, short = match.groups()
+        number = short or argument.strip()
+        if (name and name.lower() != "wildcard") or not number.isdecimal() or len(number) > 4:
+            raise InvalidInput(f"this transform is not supported here: {self.dest!r}")
+        return int(number)
+
+    def apply(self, subject: str) -> str | None:
+        """The subject that `subject` becomes, or None where `src` does not name it."""
+        if not matches(self.src, subject):
+            return None
+        tokens, wanted = subject.split("."), self.src.split(".")
+        caught = [token for token, want in zip(tokens, wanted, strict=False) if want == "*"]
+        text = _FUNCTION.sub(lambda match: caught[self._index(match) - 1], self.dest)
+        if self.dest == ">" or self.dest.endswith(".>"):
+            text = text[:-1] + ".".join(tokens[len(wanted) - 1 :])
+        return text
