@@ -50,7 +50,7 @@ def _verify_quietly(event: Event) -> VerifiedEvent | InvalidEvent:
     try:
         return verify(event)
     except InvalidEvent as error:
-        return error
+        return error.with_traceback(None)  # a kept traceback would keep the whole chunk alive
 
 
 @functools.lru_cache(4096)  # bounded: a flood of new keys costs a little time and no more memory
@@ -95,12 +95,14 @@ class KeySigner:
 
     @classmethod
     def generate(cls, rand: Callable[[int], bytes] = os.urandom) -> KeySigner:
-        """A signer with a fresh key from `rand`, the operating system's source by default."""
-        while True:
-            try:
-                return cls(rand(32), rand=rand)
-            except InvalidKey:
-                continue  # once in 2^128
+        """A signer with a fresh key from `rand`, the operating system's source by default.
+
+        Raises InvalidKey when `rand` gives no key twice in a row: by chance once in 2^256.
+        """
+        try:
+            return cls(rand(32), rand=rand)
+        except InvalidKey:
+            return cls(rand(32), rand=rand)
 
     @classmethod
     def from_nsec(cls, text: str) -> KeySigner:

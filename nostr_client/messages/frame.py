@@ -80,10 +80,8 @@ class Frame:
         return data
 
     def wrap(self, error: InvalidInput) -> MalformedMessage:
-        """The error to raise for an event or filter inside this frame that is not one."""
-        made = self.malformed(f"{clip(self.label, 20)}: {error}")
-        made.__cause__ = error
-        return made
+        """The error to raise `from` the one of an event or filter inside this frame."""
+        return self.malformed(f"{clip(self.label, 20)}: {error}")
 
 
 def to_bytes(frame: str | bytes, max_size: int) -> bytes:

@@ -210,7 +210,7 @@ def test_helpers_over_tags() -> None:
 def test_an_event_is_frozen_and_hashes_by_id() -> None:
     event = parse_event(GOOD)
     with pytest.raises(AttributeError):
-        event.kind = 2  # type: ignore[misc]
+        event.kind = 2
     assert hash(event) == hash(event.id)
     assert {event, parse_event(NO_TEXT)} == {event}
 

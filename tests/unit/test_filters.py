@@ -212,7 +212,7 @@ def test_any_iterable_is_taken_once() -> None:
     with pytest.raises(InvalidFilter):
         Filter(tags={"#t": "xy"})
     with pytest.raises(InvalidFilter):
-        Filter(kinds="12")  # type: ignore[arg-type]
+        Filter(kinds="12")
 
 
 def test_a_filter_is_frozen() -> None:
@@ -220,7 +220,7 @@ def test_a_filter_is_frozen() -> None:
     with pytest.raises(AttributeError):
         query.kinds = (2,)
     with pytest.raises(AttributeError):
-        query.other = 1  # type: ignore[attr-defined]
+        query.other = 1
     with pytest.raises(AttributeError):
         del query.kinds
     assert query.replace(kinds=None) == Filter()

@@ -154,6 +154,7 @@ def test_one_bad_event_does_not_spoil_its_chunk() -> None:
     bad = msgspec.structs.replace(good[1], content="forged")
     results = verify_many([good[0], bad, good[2]])
     assert [type(result) for result in results] == [VerifiedEvent, InvalidEvent, VerifiedEvent]
+    assert results[1].__traceback__ is None
     assert verify_many([]) == []
 
 
@@ -166,9 +167,14 @@ def test_what_is_no_secret_key(secret: bytes) -> None:
 
 
 def test_generate_takes_the_next_number_when_one_is_no_key() -> None:
-    given_out = iter([bytes(32), b"\xff" * 32, (7).to_bytes(32, "big")])
+    given_out = iter([b"\xff" * 32, (7).to_bytes(32, "big")])
     made = KeySigner.generate(lambda n: next(given_out))
     assert made.pubkey == KeySigner((7).to_bytes(32, "big")).pubkey
+
+
+def test_generate_does_not_loop_on_a_broken_source() -> None:
+    with pytest.raises(InvalidKey):
+        KeySigner.generate(bytes)
 
 
 def test_nsec_there_and_back() -> None:

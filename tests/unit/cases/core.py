@@ -127,10 +127,14 @@ FIELDS = {"cap": "max_records", "lower_bound_only": "limited"}
 SAME_NAME = ("accepted", "message", "prefix", "sub_id", "count", "hll", "usable", "overflow")
 
 
+def must_be_refused(expected: dict[str, Any]) -> bool:
+    return expected.get("type") == "invalid" or expected.get("valid") is False
+
+
 @checks("relay-message")
 def check_a_relay_message(case: Case) -> None:
     expected = case.expected
-    if expected.get("type") == "invalid" or expected.get("valid") is False:
+    if must_be_refused(expected):
         with pytest.raises(ProtocolError):
             messages.parse_relay_message(case.frame)
         return
@@ -170,7 +174,7 @@ COMMANDS = {
 
 @checks("client-message")
 def check_a_client_message(case: Case) -> None:
-    if case.expected.get("type") == "invalid" or case.expected.get("valid") is False:
+    if must_be_refused(case.expected):
         with pytest.raises(ProtocolError):
             messages.parse_client_message(case.frame)
         return
@@ -180,11 +184,17 @@ def check_a_client_message(case: Case) -> None:
 
 
 @checks("relay-frame")
-def check_a_relay_frame(case: Case) -> None:
+def check_relay_frames(case: Case) -> None:
     """A frame is a message or a ProtocolError, and never anything else."""
-    refused = case.expected.get("type") == "invalid" or case.expected.get("valid") is False
+    frames = [step["relay"] for step in case.data] if case.encoding == "sequence" else [case.frame]
+    for frame in frames:
+        check_a_relay_frame(frame if isinstance(frame, (str, bytes)) else json.dumps(frame), case)
+
+
+def check_a_relay_frame(frame: str | bytes, case: Case) -> None:
+    refused = must_be_refused(case.expected)
     try:
-        message: Any = messages.parse_relay_message(case.frame)
+        message: Any = messages.parse_relay_message(frame)
     except ProtocolError:
         assert refused or not {"type", "valid"} & case.expected.keys()
         return
