@@ -1,0 +1,192 @@
+"""One connection: its session, its outbox, its jobs. Sockets are behind two callables."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from agent.relay.outbox import Outbox
+from agent.relay.outputs import End, SaveJob, Settle, Unwatch, Watch
+from agent.relay.work import perform
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+    from agent.relay.core import Core
+    from agent.relay.outputs import Job, Output, Subscription
+    from agent.relay.session import Session
+    from nostr_client.event import Event
+
+
+GOING_AWAY = 1001
+"""WebSocket code for a server that stops."""
+
+LAST_WORDS_S = 1.0
+"""How long a reader may take for what was answered before the relay went away."""
+
+
+class Route:
+    """A subscription and the connection that it belongs to: what the hub finds."""
+
+    __slots__ = ("connection", "subscription")
+
+    def __init__(self, connection: Connection, subscription: Subscription) -> None:
+        self.connection = connection
+        self.subscription = subscription
+
+
+class Connection:
+    """Moves frames between a client and its session until either side ends it."""
+
+    def __init__(
+        self, core: Core, session: Session, send: Callable[[str], Awaitable[None]]
+    ) -> None:
+        limits = core.options.limits
+        self._core = core
+        self._limits = limits
+        self._send = send
+        self._outbox = Outbox(limits.send_bytes, limits.send_low_bytes)
+        self._routes: dict[Subscription, Route] = {}
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._unsaved = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self._group: asyncio.TaskGroup | None = None
+        self.session = session
+        core.connections.add(self)
+
+    async def quiet(self) -> None:
+        """Wait until all that the client asked for so far is answered and taken. Safe to cancel."""
+        while self._jobs or self._unsaved or self._outbox.bytes:
+            if self._jobs:
+                await asyncio.wait(self._jobs)
+            if self._unsaved:
+                await self._core.ingest.drain()
+            await self._outbox.wait_empty()
+
+    async def run(self, frames: AsyncIterator[str | bytes]) -> End | None:
+        """Serve until `frames` end (None) or we end it (why). Safe to cancel."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                reader = group.create_task(self._read(frames))
+                writer = group.create_task(self._write())
+                waited: set[asyncio.Future[None] | asyncio.Future[End]] = {reader, self._ended}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                await self._say_last_words()
+                for task in (reader, writer, *self._jobs):
+                    task.cancel()
+        finally:
+            self.handle(self.session.close())
+            self._core.forget(self)
+        return self._ended.result() if self._ended.done() else None
+
+    def end(self, end: End) -> None:
+        """End the connection; the first reason stands."""
+        if not self._ended.done():
+            self._ended.set_result(end)
+
+    async def _say_last_words(self) -> None:
+        """When the relay goes away, what was answered is still sent, to whoever reads it."""
+        if self._ended.done() and self._ended.result().code == GOING_AWAY:
+            waited = asyncio.ensure_future(self.quiet())
+            await asyncio.wait({waited}, timeout=LAST_WORDS_S)
+            waited.cancel()
+
+    async def _read(self, frames: AsyncIterator[str | bytes]) -> None:
+        self.handle(self.session.open())
+        async for frame in frames:
+            self.handle(self.session.receive(frame))
+            await self._room.wait()
+            await self._core.ingest.room()
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._send(await self._outbox.take())
+        except ConnectionError:
+            self.end(End(1006, "the connection broke"))
+
+    def handle(self, outputs: Iterable[Output]) -> None:
+        """Carry out what the session wants."""
+        for output in outputs:
+            match output:
+                case str():
+                    self.put(output)
+                case Watch():
+                    self._watch(output.subscription)
+                case Unwatch():
+                    self._unwatch(output.subscription)
+                case Settle():
+                    self._core.ingest.after_announced(output.subscription.settle)
+                case End():
+                    self.end(output)
+                case SaveJob():
+                    self._save(output)
+                case _:
+                    self._start(output)
+
+    def put(self, frame: str) -> None:
+        """Send a frame; a reader that is too far behind is disconnected."""
+        if not self._outbox.put(frame):
+            self.end(self.session.slow())
+
+    async def put_slowly(self, frames: Iterable[str]) -> None:
+        """Send many frames at the reader's pace; one that takes nothing is disconnected."""
+        for frame in frames:
+            try:
+                async with asyncio.timeout(self._limits.send_timeout_s):
+                    await self._outbox.wait_low()
+            except TimeoutError:
+                self.end(self.session.slow())
+                return
+            self.put(frame)
+
+    def live(self, subscription: Subscription, event: Event, event_json: str) -> bool:
+        """Hand a new event to a subscription; True when it was sent."""
+        frame = self.session.live(subscription, event, event_json)
+        if frame is not None:
+            self.put(frame)
+        return frame is not None
+
+    def _watch(self, subscription: Subscription) -> None:
+        wanted = [f for f in subscription.filters if f.search is None]
+        route = self._routes[subscription] = Route(self, subscription)
+        self._core.hub.add(route, wanted)
+
+    def _unwatch(self, subscription: Subscription) -> None:
+        route = self._routes.pop(subscription, None)
+        if route is not None:
+            self._core.hub.remove(route)
+
+    def _start(self, job: Job) -> None:
+        if self._group is None:
+            return
+        task = self._group.create_task(perform(job, self._core, self))
+        self._jobs.add(task)
+        task.add_done_callback(self._job_done)
+        self._check_room()
+
+    def _job_done(self, task: asyncio.Task[None]) -> None:
+        self._jobs.discard(task)
+        self._check_room()
+
+    def _save(self, job: SaveJob) -> None:
+        self._unsaved += 1
+        self._check_room()
+        self._core.ingest.put(self, job)
+
+    def saved(self, outputs: Iterable[Output]) -> None:
+        """One of this connection's events is settled; the answer is in `outputs`."""
+        self._unsaved -= 1
+        self._check_room()
+        self.handle(outputs)
+
+    def _check_room(self) -> None:
+        """Read on only while neither jobs nor events without an answer pile up."""
+        full = len(self._jobs) >= self._limits.jobs or self._unsaved >= self._limits.pending_events
+        if full:
+            self._room.clear()
+        else:
+            self._room.set()

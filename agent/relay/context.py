@@ -1,0 +1,63 @@
+"""What all sessions of one relay share: options, clock, budgets, and what was counted."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.relay.buckets import TokenBucket
+    from agent.relay.options import RelayOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Two clocks: `monotonic` for rates and idle times, `wall` for what events say; seconds."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+
+
+@dataclass(slots=True)
+class NegBudget:
+    """Events that the snapshots of all NIP-77 sessions hold together."""
+
+    items: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Everything a session needs to know that is not its own."""
+
+    options: RelayOptions
+    urls: frozenset[str]
+    """Normalised URLs of this relay: what an AUTH event's `relay` tag may name."""
+
+    search: bool = False
+    """Whether the store answers NIP-50."""
+
+    clock: Clock = field(default_factory=Clock)
+    neg_budget: NegBudget = field(default_factory=NegBudget)
+    counted: Counter[str] = field(default_factory=Counter)
+    """What was done and cut since the start, by name; numbers of things."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """One connection's side: where it comes from and what it may do."""
+
+    address: str
+    challenge: str
+    """NIP-42 challenge of this connection, fresh and random."""
+
+    bucket: TokenBucket
+    address_bucket: TokenBucket
+    urls: frozenset[str] = frozenset()
+    """URLs by which this client reached the relay, from its Host header."""
+
+    read_only_reason: str = ""
+    """Why it may not write, or ""."""

@@ -1,0 +1,55 @@
+"""The NIP-11 document: what this relay is, speaks and limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client._version import __version__
+
+if TYPE_CHECKING:
+    from agent.relay.options import RelayOptions
+
+ACCEPT = "application/nostr+json"
+
+
+def wants_info(accept: str | None) -> bool:
+    """Whether an Accept header asks for NIP-11: among others, with parameters, in any case."""
+    kinds = (part.split(";", 1)[0].strip().lower() for part in (accept or "").split(","))
+    return ACCEPT in kinds
+
+
+def document(options: RelayOptions, *, search: bool, write_restricted: bool) -> dict[str, object]:
+    """The NIP-11 document as a JSON object."""
+    about = {
+        "name": options.name,
+        "description": options.description,
+        "pubkey": options.pubkey,
+        "contact": options.contact,
+        "software": "https://pypi.org/project/nostr-tally/",
+        "version": __version__,
+        "supported_nips": _nips(options, search=search),
+    }
+    shown = {key: value for key, value in about.items() if value != ""}
+    limitation = _limitation(options, write_restricted=write_restricted)
+    return {**shown, "limitation": limitation, **options.extra_info}
+
+
+def _nips(options: RelayOptions, *, search: bool) -> list[int]:
+    spoken = {1, 9, 11, 40, 42, 62, 70}
+    optional = {45: options.count, 50: search, 77: options.negentropy}
+    return sorted(spoken | {nip for nip, on in optional.items() if on})
+
+
+def _limitation(options: RelayOptions, *, write_restricted: bool) -> dict[str, object]:
+    limits = options.limits
+    return {
+        "max_message_length": limits.message_bytes,
+        "max_subscriptions": limits.subscriptions,
+        "max_filters": limits.filters,
+        "max_limit": limits.max_limit,
+        "default_limit": limits.default_limit,
+        "max_subid_length": 64,
+        "auth_required": False,
+        "payment_required": False,
+        "restricted_writes": write_restricted,
+    }

@@ -1,0 +1,73 @@
+"""Write policies: which events this relay takes. A policy is a callable; these are the usual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """Who wants an event written: the peer's address and the keys it has proved by AUTH."""
+
+    address: str
+    keys: frozenset[str]
+
+
+class WritePolicy(Protocol):
+    """Decide on one event before its signature is checked; it must be quick and do no I/O.
+
+    Returns "" to take it, else the reason for OK with a NIP-01 prefix (`blocked: …`). A reason
+    that begins with `auth-required:` makes the relay send its challenge.
+    """
+
+    def __call__(self, event: Event, context: WriteContext, /) -> str: ...
+
+
+def everything(event: Event, context: WriteContext, /) -> str:
+    """Take what is valid."""
+    return ""
+
+
+def only_keys(keys: Iterable[str]) -> WritePolicy:
+    """Take events by `keys` (hex), and gift wraps and zap receipts addressed to them."""
+    mine = frozenset(keys)
+
+    def policy(event: Event, context: WriteContext, /) -> str:
+        if event.pubkey in mine or not mine.isdisjoint(context.keys):
+            return ""
+        if event.kind in _FROM_STRANGERS and any(p in mine for p in event.tag_values("p")):
+            return ""
+        return "blocked: this relay takes events of its owner's keys only"
+
+    return policy
+
+
+def only_wanted(filters: Callable[[], Sequence[Filter]]) -> WritePolicy:
+    """Take what one of `filters()` matches now: the filters of the owner's watches and syncs."""
+
+    def policy(event: Event, context: WriteContext, /) -> str:
+        if any(f.matches(event) for f in filters()):
+            return ""
+        return "blocked: nothing here watches for this event"
+
+    return policy
+
+
+def all_of(*policies: WritePolicy) -> WritePolicy:
+    """Take what every one of `policies` takes; the first reason stands."""
+
+    def policy(event: Event, context: WriteContext, /) -> str:
+        return next((r for r in (p(event, context) for p in policies) if r), "")
+
+    return policy
+
+
+_FROM_STRANGERS = frozenset({1059, 21059, 9735})
+"""Kinds whose author is by design not the one who is meant: gift wraps and zap receipts."""

@@ -1,0 +1,303 @@
+"""The relay's sockets: aiohttp under the connections, and nothing else of it anywhere in here.
+
+async with serve(store, host="127.0.0.1", port=0) as server:
+    print(server.url)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import ssl
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from aiohttp import WSMsgType, web
+
+from agent.relay import info
+from agent.relay.buckets import Addresses, TokenBucket
+from agent.relay.connection import GOING_AWAY, LAST_WORDS_S, Connection
+from agent.relay.context import Clock, Context, Peer
+from agent.relay.core import Core
+from agent.relay.guard import admit, bearer, check_listen
+from agent.relay.options import RelayOptions
+from agent.relay.outputs import End
+from agent.relay.policy import everything
+from agent.relay.session import Session
+from nostr_client.errors import InvalidInput, InvalidRelayURL, NetworkError
+from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.store.base import EventStore
+
+BACKLOG = 4_096
+"""Connections that the kernel keeps until we accept them: a thousand tabs may wake at once."""
+
+CLOSE_S = 2.0
+"""How long a client may take to answer our close frame."""
+
+TICK_S = 1.0
+"""How often idle NIP-77 sessions are looked for."""
+
+_CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "*",
+    "Access-Control-Allow-Methods": "GET, OPTIONS",
+}
+
+
+class RelayServer:
+    """A running local relay; made by `serve`."""
+
+    def __init__(self, core: Core, host: str, port: int) -> None:
+        access = core.options.access
+        self._core = core
+        self._host = host
+        self._scheme = "wss" if access.tls_cert else "ws"
+        self._addresses = Addresses(core.options.limits)
+        self._handlers: set[asyncio.Task[Any]] = set()
+        self.port = port
+        self.url = relay_url(self._scheme, host, port)
+
+    @property
+    def counted(self) -> Mapping[str, int]:
+        """What was done and cut since the start, by name."""
+        return self._core.context.counted
+
+    @property
+    def connections(self) -> int:
+        """Open connections."""
+        return self._addresses.connections
+
+    @property
+    def subscriptions(self) -> int:
+        """Open subscriptions of all connections."""
+        return len(self._core.hub)
+
+    def announce(self, events: Sequence[Event]) -> None:
+        """Tell subscribers of events that got into the store by another way; after their commit."""
+        self._core.announce(events)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one HTTP request: a WebSocket, the NIP-11 document, or a word to a person."""
+        if request.method == "OPTIONS":
+            return web.Response(status=204, headers=_CORS)
+        token = bearer(request.headers.get("Authorization"), request.query.get("token"))
+        host = request.headers.get("Host", "")
+        origin = request.headers.get("Origin")
+        websocket = web.WebSocketResponse().can_prepare(request).ok
+        entry = admit(
+            host, origin if websocket else None, token, self._core.options.access, self._host
+        )
+        if entry.refusal:
+            self._core.context.counted["refused_connections"] += 1
+            return web.Response(status=403, text=entry.refusal + "\n")
+        if websocket:
+            return await self._websocket(request, host, entry.read_only_reason)
+        if info.wants_info(request.headers.get("Accept")):
+            return web.json_response(self.document(), content_type=info.ACCEPT, headers=_CORS)
+        return web.Response(text="This is a Nostr relay; use a Nostr client.\n", headers=_CORS)
+
+    def document(self) -> dict[str, object]:
+        """The NIP-11 document."""
+        options = self._core.options
+        restricted = options.write_policy is not everything or options.access.token is not None
+        search = self._core.context.search
+        return info.document(options, search=search, write_restricted=restricted)
+
+    async def _websocket(
+        self, request: web.Request, host: str, read_only_reason: str
+    ) -> web.StreamResponse:
+        address = request.remote or ""
+        refusal = self._addresses.refusal(address)
+        if refusal:
+            self._core.context.counted["refused_connections"] += 1
+            return web.Response(status=429, text=refusal + "\n")
+        share = self._addresses.enter(address, self._now())
+        peer = self._peer(address, share.bucket, host, read_only_reason)
+        with self._counted_in(address):
+            return await self._serve(request, peer)
+
+    @contextmanager
+    def _counted_in(self, address: str) -> Iterator[None]:
+        """This task handles a connection of `address`, which has been let in."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._handlers.add(task)
+        try:
+            yield
+        finally:
+            self._addresses.leave(address)
+            self._handlers.discard(cast("asyncio.Task[Any]", task))
+
+    def _peer(self, address: str, shared: TokenBucket, host: str, reason: str) -> Peer:
+        limits = self._core.options.limits
+        return Peer(
+            address=address,
+            challenge=secrets.token_hex(16),
+            bucket=TokenBucket(limits.events_per_s, limits.burst_s, self._now()),
+            address_bucket=shared,
+            urls=frozenset(_normal([f"{self._scheme}://{host}"])),
+            read_only_reason=reason,
+        )
+
+    async def _serve(self, request: web.Request, peer: Peer) -> web.StreamResponse:
+        options = self._core.options
+        ws = web.WebSocketResponse(
+            timeout=CLOSE_S,
+            heartbeat=options.limits.heartbeat_s,
+            compress=options.compress,
+            max_msg_size=options.limits.message_bytes,
+        )
+        await ws.prepare(request)
+        connection = Connection(self._core, Session(self._core.context, peer), ws.send_str)
+        self._core.context.counted["connections"] += 1
+        end = await connection.run(_frames(ws))
+        if end is not None:
+            await self._close(request, ws, end)
+        return ws
+
+    async def _close(self, request: web.Request, ws: web.WebSocketResponse, end: End) -> None:
+        """Say why and go; a client that does not even take the close frame is cut off."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await ws.close(code=end.code, message=end.reason.encode()[:120])
+        except TimeoutError:
+            pass
+        finally:
+            if request.transport is not None:
+                request.transport.abort()
+
+    async def goodbye(self) -> None:
+        """Tell every client that the relay goes away, and wait until they have gone."""
+        for connection in list(self._core.connections):
+            connection.end(End(GOING_AWAY, "the relay goes away"))
+        if self._handlers:
+            await asyncio.wait(self._handlers, timeout=LAST_WORDS_S + CLOSE_S)
+
+    async def tick(self) -> None:
+        """Look for idle NIP-77 sessions until cancelled."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            for connection in list(self._core.connections):
+                connection.handle(connection.session.negotiation.tick())
+
+    def _now(self) -> float:
+        return self._core.context.clock.monotonic()
+
+
+@asynccontextmanager
+async def serve(
+    store: EventStore,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 4869,
+    options: RelayOptions | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[RelayServer]:
+    """Serve `store` as a relay while the block runs; port 0 takes a free one.
+
+    Leaving the block refuses new connections, answers every EVENT that was taken, and closes all
+    sockets with 1001. Raises InvalidInput when the address needs TLS, a token or a policy that
+    `options` lack, NetworkError when it cannot be bound.
+    """
+    options = options or RelayOptions()
+    has_policy = options.write_policy is not everything
+    check_listen(host, options.access, has_policy=has_policy)
+    listener = _bind(host, port)
+    port = listener.getsockname()[1]
+    context = Context(
+        options=options,
+        urls=frozenset(_normal(_own_urls(options, host, port))),
+        search=getattr(store, "has_search", False),
+        clock=clock or Clock(),
+    )
+    core = Core(store, context)
+    server = RelayServer(core, host, port)
+    async with _running(core, server, listener):
+        yield server
+
+
+@asynccontextmanager
+async def _running(core: Core, server: RelayServer, listener: socket.socket) -> AsyncIterator[None]:
+    app = web.Application()
+    app.router.add_route("*", "/", server.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_S)
+    await runner.setup()
+    site = web.SockSite(runner, listener, ssl_context=_tls(core.options), backlog=BACKLOG)
+    try:
+        async with asyncio.TaskGroup() as group:
+            working = [group.create_task(core.ingest.run()), group.create_task(server.tick())]
+            await site.start()
+            try:
+                yield
+            finally:
+                await site.stop()
+                await _drain(core)
+                await server.goodbye()
+                for task in working:
+                    task.cancel()
+    finally:
+        await runner.cleanup()
+        core.close()
+
+
+async def _drain(core: Core) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await core.ingest.drain()
+    except TimeoutError:
+        core.context.counted["undrained"] += 1
+
+
+async def _frames(ws: web.WebSocketResponse) -> AsyncIterator[str | bytes]:
+    async for message in ws:
+        if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            yield message.data
+
+
+def relay_url(scheme: str, host: str, port: int) -> str:
+    """The URL of a relay at `host`, with brackets around an IPv6 address."""
+    name = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{name}:{port}"
+
+
+def _own_urls(options: RelayOptions, host: str, port: int) -> list[str]:
+    scheme = "wss" if options.access.tls_cert else "ws"
+    names = {host, "localhost", "127.0.0.1"}
+    return [*options.urls, *(relay_url(scheme, name, port) for name in sorted(names))]
+
+
+def _normal(urls: Sequence[str]) -> list[str]:
+    """The normal forms of those of `urls` that are any."""
+    found = []
+    for url in urls:
+        try:
+            found.append(normalize(url))
+        except InvalidRelayURL:
+            continue
+    return found
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise NetworkError(f"cannot listen on {host}:{port}: {error}") from error
+
+
+def _tls(options: RelayOptions) -> ssl.SSLContext | None:
+    access = options.access
+    if not access.tls_cert:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(access.tls_cert, access.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(f"TLS files: {error}") from error
+    return context

@@ -1,0 +1,318 @@
+"""One client's connection as a state machine: frames in, frames and jobs out. No I/O.
+
+The owner feeds `receive` with frames, does the jobs that come out, and hands their results back
+(`stored`, `end_stored`, `counted`, `saved`, `failed`, and `negotiation` for NIP-77). What has
+been cancelled or replaced meanwhile is dropped here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.relay.auth import MAX_KEYS, auth_refusal
+from agent.relay.counting import CountFigures, shared_offset
+from agent.relay.limits import check_filters, clamp
+from agent.relay.negotiation import Negotiation
+from agent.relay.outputs import (
+    CountJob,
+    End,
+    FetchJob,
+    NegOpenJob,
+    NegStepJob,
+    SaveJob,
+    Settle,
+    Subscription,
+    Unwatch,
+    Watch,
+)
+from agent.relay.policy import WriteContext
+from agent.relay.privacy import Viewer
+from agent.relay.salvage import refuse_frame
+from agent.relay.verdict import verdict
+from nostr_client.errors import MalformedMessage
+from nostr_client.kinds import CLIENT_AUTH
+from nostr_client.messages import (
+    Auth,
+    AuthChallenge,
+    Close,
+    Closed,
+    Count,
+    CountAnswer,
+    Eose,
+    Hello,
+    NegClose,
+    NegMsg,
+    NegOpen,
+    Ok,
+    Publish,
+    Req,
+    parse_client_message,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from agent.relay.context import Context, Peer
+    from agent.relay.outputs import Job, Output
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+    from nostr_client.messages import ClientMessage
+    from nostr_client.store.base import Outcome
+
+
+class Session:
+    """The relay's side of one connection."""
+
+    def __init__(self, context: Context, peer: Peer) -> None:
+        self._context = context
+        self._options = context.options
+        self._peer = peer
+        self._subscriptions: dict[str, Subscription] = {}
+        self._challenged = False
+        self.viewer = Viewer(self._options.private_kinds)
+        self.negotiation = Negotiation(context)
+
+    @property
+    def subscriptions(self) -> Iterable[Subscription]:
+        """The open subscriptions."""
+        return self._subscriptions.values()
+
+    def open(self) -> list[Output]:
+        """What a new client hears first."""
+        out: list[Output] = []
+        if self._options.hello:
+            out.append(Hello(count=self._options.count).to_json())
+        if self._options.auth_on_connect:
+            out.extend(self._challenge())
+        return out
+
+    def close(self) -> list[Output]:
+        """The connection is gone: release what it held."""
+        self.negotiation.close_all()
+        out: list[Output] = [Unwatch(subscription) for subscription in self.subscriptions]
+        self._subscriptions.clear()
+        return out
+
+    def receive(self, frame: str | bytes) -> list[Output]:
+        """Take one frame from the client; never raises for what it holds."""
+        self._context.counted["frames"] += 1
+        try:
+            message = self._read(frame)
+        except MalformedMessage as error:
+            self._context.counted["invalid_frames"] += 1
+            return [refuse_frame(error)]
+        return self._dispatch(message)
+
+    def _read(self, frame: str | bytes) -> ClientMessage:
+        if isinstance(frame, bytes):
+            raise MalformedMessage("a binary frame; NIP-01 has text frames only")
+        return parse_client_message(frame, max_size=self._options.limits.message_bytes)
+
+    def _dispatch(self, message: ClientMessage) -> list[Output]:
+        match message:
+            case Publish():
+                return self._publish(message.event)
+            case Req():
+                return self._req(message)
+            case Close():
+                return self._close(message.sub_id)
+            case Count():
+                return self._count(message)
+            case Auth():
+                return self._auth(message.event)
+            case NegOpen():
+                return self._neg_open(message)
+            case NegMsg():
+                return self.negotiation.message(message)
+            case NegClose():
+                return self.negotiation.close(message.sub_id)
+
+    # EVENT
+
+    def _publish(self, event: Event) -> list[Output]:
+        reason = self._write_refusal(event)
+        if not reason:
+            return [SaveJob(event)]
+        self._context.counted["refused_events"] += 1
+        challenge = self._challenge() if reason.startswith("auth-required:") else []
+        return [*challenge, Ok(event.id, accepted=False, message=reason).to_json()]
+
+    def _write_refusal(self, event: Event) -> str:
+        if self._peer.read_only_reason:
+            return self._peer.read_only_reason
+        if not self._within_rate():
+            self._context.counted["rate_limited_events"] += 1
+            return "rate-limited: slow down, send it again later"
+        if event.kind == CLIENT_AUTH:
+            return "invalid: AUTH events are sent by AUTH and never stored"
+        if event.pubkey not in self.viewer.keys and any(tag[0] == "-" for tag in event.tags):
+            prefix = "restricted" if self.viewer.keys else "auth-required"
+            return f"{prefix}: a protected event is taken from its author only"
+        context = WriteContext(self._peer.address, self.viewer.keys)
+        return self._options.write_policy(event, context)
+
+    def _within_rate(self) -> bool:
+        now = self._context.clock.monotonic()
+        return self._peer.bucket.take(now) and self._peer.address_bucket.take(now)
+
+    def saved(self, event: Event, outcome: Outcome | str) -> list[Output]:
+        """The answer to an EVENT: by the store's outcome after its commit, or why it is invalid."""
+        accepted, reason = verdict(outcome)
+        return [Ok(event.id, accepted=accepted, message=reason).to_json()]
+
+    # REQ
+
+    def _req(self, message: Req) -> list[Output]:
+        out = self._drop(message.sub_id)
+        refusal = self._filters_refusal(message.filters)
+        if not refusal and len(self._subscriptions) >= self._options.limits.subscriptions:
+            refusal = f"rate-limited: too many subscriptions, {len(self._subscriptions)} are open"
+        if refusal:
+            return [*out, *self._refuse(message.sub_id, refusal)]
+        subscription = Subscription(message.sub_id, message.filters)
+        self._subscriptions[message.sub_id] = subscription
+        filters = tuple(clamp(f, self._options.limits) for f in message.filters)
+        return [*out, Watch(subscription), FetchJob(subscription, filters, self.viewer)]
+
+    def _filters_refusal(self, filters: Sequence[Filter]) -> str:
+        return check_filters(
+            filters, self._options.limits, search=self._context.search
+        ) or self.viewer.refusal(filters)
+
+    def _refuse(self, request_id: str, reason: str) -> list[Output]:
+        challenge = self._challenge() if reason.startswith("auth-required:") else []
+        return [*challenge, Closed(request_id, reason).to_json()]
+
+    def _close(self, sub_id: str) -> list[Output]:
+        return self._drop(sub_id)
+
+    def _drop(self, sub_id: str) -> list[Output]:
+        subscription = self._subscriptions.pop(sub_id, None)
+        return [] if subscription is None else [Unwatch(subscription)]
+
+    def is_open(self, subscription: Subscription) -> bool:
+        """Whether `subscription` has neither been closed nor replaced."""
+        return self._subscriptions.get(subscription.sub_id) is subscription
+
+    def stored(self, job: FetchJob, events: Iterable[Event]) -> list[str]:
+        """The frames of some stored events of `job`, newest first as the store gave them."""
+        subscription = job.subscription
+        if not self.is_open(subscription) or subscription.sent is None:
+            return []
+        frames = []
+        for event in events:
+            subscription.sent.add(event.id)
+            frames.append(subscription.frame(event.to_json()))
+        return frames
+
+    def end_stored(self, job: FetchJob) -> list[Output]:
+        """All stored events of `job` were given: EOSE, then what arrived meanwhile."""
+        subscription = job.subscription
+        if not self.is_open(subscription):
+            return []
+        if subscription.overflown:
+            return self._end_subscription(subscription, "error: too many new events at once")
+        subscription.live = True
+        sent = subscription.sent or set()
+        late = [text for event_id, text in subscription.backlog if event_id not in sent]
+        subscription.backlog.clear()
+        frames = [subscription.frame(text) for text in late]
+        return [Eose(subscription.sub_id).to_json(), *frames, Settle(subscription)]
+
+    def live(self, subscription: Subscription, event: Event, event_json: str) -> str | None:
+        """The frame of a new event that matches `subscription`, or None when it gets none now."""
+        if not self.is_open(subscription) or not self.viewer.may_see(event):
+            return None
+        if not subscription.live:
+            if len(subscription.backlog) >= self._options.limits.live_backlog:
+                subscription.overflown = True
+            else:
+                subscription.backlog.append((event.id, event_json))
+            return None
+        if subscription.sent and event.id in subscription.sent:
+            return None
+        return subscription.frame(event_json)
+
+    def _end_subscription(self, subscription: Subscription, reason: str) -> list[Output]:
+        return [*self._drop(subscription.sub_id), Closed(subscription.sub_id, reason).to_json()]
+
+    # COUNT
+
+    def _count(self, message: Count) -> list[Output]:
+        refusal = "" if self._options.count else "unsupported: COUNT is turned off here"
+        refusal = refusal or self._filters_refusal(message.filters)
+        if refusal:
+            return self._refuse(message.query_id, refusal)
+        filters = tuple(f.replace(limit=None) for f in message.filters)
+        offset = shared_offset(filters) if self._options.hll else None
+        return [CountJob(message.query_id, filters, self.viewer, offset)]
+
+    def counted(self, job: CountJob, figures: CountFigures) -> list[Output]:
+        """The answer to a COUNT."""
+        answer = CountAnswer(
+            query_id=job.query_id,
+            count=figures.count,
+            approximate=False,
+            hll=figures.registers,
+        )
+        return [answer.to_json()]
+
+    # AUTH
+
+    def _auth(self, event: Event) -> list[Output]:
+        reason = self._auth_refusal(event)
+        if not reason:
+            self.viewer = replace(self.viewer, keys=self.viewer.keys | {event.pubkey})
+        return [Ok(event.id, accepted=not reason, message=reason).to_json()]
+
+    def _auth_refusal(self, event: Event) -> str:
+        if not self._within_rate():
+            return "rate-limited: slow down"
+        if len(self.viewer.keys) >= MAX_KEYS and event.pubkey not in self.viewer.keys:
+            return f"restricted: {MAX_KEYS} keys are the most for one connection"
+        urls = self._context.urls | self._peer.urls
+        now = self._context.clock.wall()
+        window = self._options.auth_window_s
+        return auth_refusal(event, self._peer.challenge, urls, now, window)
+
+    def _challenge(self) -> list[Output]:
+        """The challenge, once: it holds for the whole connection."""
+        if self._challenged:
+            return []
+        self._challenged = True
+        return [AuthChallenge(self._peer.challenge).to_json()]
+
+    # NEG
+
+    def _neg_open(self, message: NegOpen) -> list[Output]:
+        limits = self._options.limits
+        if isinstance(message.filter, str):
+            return self.negotiation.open(message, message.filter, self.viewer)
+        filters = (message.filter,)
+        refusal = check_filters(filters, limits, search=self._context.search)
+        refusal = refusal or self.viewer.refusal(filters)
+        if not refusal:
+            return self.negotiation.open(message, filters, self.viewer)
+        challenge = self._challenge() if refusal.startswith("auth-required:") else []
+        return [*challenge, *self.negotiation.refuse(message.sub_id, refusal)]
+
+    def failed(self, job: Job, reason: str) -> list[Output]:
+        """The job could not be done for a reason of ours (`error: …`): say so to who asked."""
+        self._context.counted["failed_jobs"] += 1
+        match job:
+            case FetchJob():
+                if not self.is_open(job.subscription):
+                    return []
+                return self._end_subscription(job.subscription, reason)
+            case CountJob():
+                return [Closed(job.query_id, reason).to_json()]
+            case SaveJob():
+                return [Ok(job.event.id, accepted=False, message=reason).to_json()]
+            case NegOpenJob() | NegStepJob():
+                return self.negotiation.failed(job, reason)
+
+    def slow(self) -> End:
+        """The client does not take what it asked for."""
+        self._context.counted["slow_readers"] += 1
+        return End(1008, "rate-limited: you read too slowly")

@@ -1,0 +1,132 @@
+"""The store as one viewer sees it: without other people's private events.
+
+Filters that name kinds are narrowed before the store is asked. Filters that name none are asked
+whole, and where they match private events, these are taken off afterwards: so a limit is filled
+with what may be shown, and a count is exact for what may be counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from nostr_client import hll
+from nostr_client.errors import NostrTallyError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from numpy.typing import NDArray
+
+    from agent.relay.privacy import Viewer
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+    from nostr_client.store.base import EventStore
+
+    Items = tuple[NDArray[np.uint64], NDArray[np.uint8]]
+
+QUERY_S = 30.0
+"""Seconds that the store may take for one question: nobody waits longer for a relay."""
+
+T = TypeVar("T")
+
+
+class Refused(NostrTallyError):
+    """The relay says no; the text is the reason that the client gets."""
+
+
+class Visible:
+    """Questions to `store` on behalf of `viewer`; each raises StoreError or TimeoutError."""
+
+    def __init__(self, store: EventStore, viewer: Viewer) -> None:
+        self._store = store
+        self._viewer = viewer
+
+    async def events(self, filters: Sequence[Filter]) -> list[Event]:
+        """The events of a union, newest first, each filter with its own limit."""
+        plain, mixed = self._viewer.split(filters)
+        if not await self._any_private(mixed):
+            return await _ask(self._store.query([*plain, *mixed]))
+        found = {e.id: e for e in await _ask(self._store.query(plain))} if plain else {}
+        for wanted in mixed:
+            found.update((event.id, event) for event in await self._checked(wanted))
+        return sorted(found.values(), key=lambda e: (-e.created_at, e.id))
+
+    async def count(self, filters: Sequence[Filter]) -> int:
+        """The exact number of events of a union that the viewer may see."""
+        plain, mixed = self._viewer.split(filters)
+        count = await _ask(self._store.count([*plain, *mixed]))
+        if not await self._any_private(mixed):
+            return count
+        private = await _ask(self._store.count([self._viewer.private_part(f) for f in mixed]))
+        own = [part for f in mixed for part in self._viewer.own_part(f)]
+        return max(0, count - private + (await _ask(self._store.count(own)) if own else 0))
+
+    async def registers(self, filters: Sequence[Filter], offset: int) -> bytes:
+        """The registers of a union whose filters share `offset`."""
+        plain, mixed = self._viewer.split(filters)
+        if await self._any_private(mixed):
+            events = [event for f in mixed for event in await self._checked(f)]
+            seen = hll.from_pubkeys({event.pubkey for event in events}, offset)
+            parts = [seen]
+        else:
+            parts = [await _ask(self._store.registers(f)) for f in mixed]
+        parts += [await _ask(self._store.registers(f)) for f in plain if not f.matches_nothing]
+        return hll.merge(*parts) if parts else bytes(hll.M)
+
+    async def items(self, filters: Sequence[Filter]) -> Items:
+        """Timestamps and ids of a union, ordered, for negentropy."""
+        plain, mixed = self._viewer.split(filters)
+        taken = [await _ask(self._store.negentropy_items(f)) for f in (*plain, *mixed)]
+        if not await self._any_private(mixed):
+            return _union(taken)
+        private = [self._viewer.private_part(f) for f in mixed]
+        own = [part for f in mixed for part in self._viewer.own_part(f)]
+        hidden = _union([await _ask(self._store.negentropy_items(f)) for f in private])
+        shown = _union([await _ask(self._store.negentropy_items(f)) for f in own])
+        return _without(_union(taken), _without(hidden, shown))
+
+    async def _any_private(self, mixed: Sequence[Filter]) -> bool:
+        """Whether `mixed` match a private event at all; most never do."""
+        probes = [self._viewer.private_part(f).replace(limit=1) for f in mixed]
+        return bool(probes and await _ask(self._store.query(probes)))
+
+    async def _checked(self, wanted: Filter) -> list[Event]:
+        """Up to `wanted.limit` visible events: asks for more and more until there are enough."""
+        size = most = wanted.limit
+        while True:
+            page = wanted.replace(limit=size)
+            found = await _ask(self._store.query([page]))
+            shown = [event for event in found if self._viewer.may_see(event)]
+            if most is None or size is None or len(shown) >= most or len(found) < size:
+                return shown[:most]
+            size *= 4
+
+
+async def _ask(question: Awaitable[T]) -> T:
+    async with asyncio.timeout(QUERY_S):
+        return await question
+
+
+def _keys(items: Items) -> NDArray[np.void]:
+    ids = np.ascontiguousarray(items[1])
+    return ids.view(np.dtype((np.void, 32))).reshape(-1)
+
+
+def _union(parts: Sequence[Items]) -> Items:
+    if not parts:
+        return np.empty(0, np.uint64), np.empty((0, 32), np.uint8)
+    if len(parts) == 1:
+        return parts[0]
+    both = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+    _, first = np.unique(_keys(both), return_index=True)
+    stamps, ids = both[0][first], both[1][first]  # ordered by id
+    order = np.argsort(stamps, kind="stable")
+    return stamps[order], ids[order]
+
+
+def _without(items: Items, hidden: Items) -> Items:
+    keep = ~np.isin(_keys(items), _keys(hidden))
+    return items[0][keep], items[1][keep]

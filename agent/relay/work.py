@@ -1,0 +1,66 @@
+"""Doing a session's jobs: ask the store, hand the results back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.relay.counting import CountFigures
+from agent.relay.outputs import CountJob, FetchJob, NegOpenJob, NegStepJob, SaveJob
+from agent.relay.snapshot import open_session, step_session
+from agent.relay.visible import Refused, Visible
+from nostr_client.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.relay.connection import Connection
+    from agent.relay.core import Core
+    from agent.relay.outputs import Job, Output
+
+PAGE = 100
+"""Stored events that are made into frames at once: the loop is free between two pages."""
+
+
+async def perform(job: Job, core: Core, connection: Connection) -> None:
+    """Do `job` and give its result to the connection's session. Safe to cancel."""
+    try:
+        outputs = await _do(job, core, connection)
+    except Refused as refusal:
+        outputs = connection.session.failed(job, str(refusal))
+    except TimeoutError:
+        outputs = connection.session.failed(job, "error: the store took too long")
+    except StoreError as error:
+        outputs = connection.session.failed(job, f"error: {error}")
+    connection.handle(outputs)
+
+
+async def _do(job: Job, core: Core, connection: Connection) -> Sequence[Output]:
+    match job:
+        case FetchJob():
+            return await _fetch(job, core, connection)
+        case CountJob():
+            return await _count(job, core, connection)
+        case NegOpenJob():
+            return await open_session(job, core, connection.session)
+        case NegStepJob():
+            return await step_session(job, core, connection.session)
+        case SaveJob():  # goes through Ingest
+            raise AssertionError(job)
+
+
+async def _fetch(job: FetchJob, core: Core, connection: Connection) -> Sequence[Output]:
+    core.context.counted["fetches"] += 1
+    events = await Visible(core.store, job.viewer).events(job.filters)
+    for at in range(0, len(events), PAGE):
+        await connection.put_slowly(connection.session.stored(job, events[at : at + PAGE]))
+    return connection.session.end_stored(job)
+
+
+async def _count(job: CountJob, core: Core, connection: Connection) -> Sequence[Output]:
+    core.context.counted["counts"] += 1
+    visible = Visible(core.store, job.viewer)
+    count = await visible.count(job.filters)
+    registers = None
+    if job.offset is not None:
+        registers = await visible.registers(job.filters, job.offset)
+    return connection.session.counted(job, CountFigures(count, registers))

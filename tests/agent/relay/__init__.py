@@ -1,0 +1,1 @@
+"""The local relay: its rules alone, over real sockets, and under load."""

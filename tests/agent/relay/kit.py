@@ -1,0 +1,112 @@
+"""Signed events and sessions for the relay's tests, from seeded keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from agent.relay.buckets import TokenBucket
+from agent.relay.context import Clock, Context, Peer
+from agent.relay.options import RelayOptions
+from agent.relay.session import Session
+from nostr_client.event import Event, EventTemplate
+from nostr_client.keys import KeySigner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agent.relay.outputs import Output
+
+URL = "ws://127.0.0.1:4869"
+CHALLENGE = "c" * 32
+NOW = 1_800_000_000
+
+
+def key(seed: int) -> KeySigner:
+    """A signer from a seed, with fixed auxiliary randomness: the same events every time."""
+    secret = hashlib.sha256(f"relay-test:{seed}".encode()).digest()
+    return KeySigner(secret, rand=bytes)
+
+
+def signed(
+    seed: int = 1,
+    kind: int = 1,
+    tags: Iterable[Iterable[str]] = (),
+    content: str = "",
+    created_at: int = NOW,
+) -> Event:
+    """An event signed by the key of `seed`."""
+    listed = tuple(tuple(tag) for tag in tags)
+    template = EventTemplate(kind=kind, tags=listed, content=content, created_at=created_at)
+    return key(seed).sign_now(template).event
+
+
+def auth_event(
+    seed: int = 1, challenge: str = CHALLENGE, relay: str = URL, created_at: int = NOW
+) -> Event:
+    """An answer to a challenge by the key of `seed`."""
+    tags = (("relay", relay), ("challenge", challenge))
+    return signed(seed, 22242, tags, created_at=created_at)
+
+
+class FakeClock:
+    """Two clocks that stand until moved; seconds."""
+
+    def __init__(self) -> None:
+        self.monotonic_now = 1_000.0
+        self.wall_now = float(NOW)
+
+    def clock(self) -> Clock:
+        """The clock for a context."""
+        return Clock(lambda: self.monotonic_now, lambda: self.wall_now)
+
+
+def make_session(
+    options: RelayOptions | None = None,
+    clock: FakeClock | None = None,
+    *,
+    search: bool = False,
+    read_only_reason: str = "",
+) -> Session:
+    """A session as the server would make it, on a clock of the test's own."""
+    options = options or RelayOptions()
+    clock = clock or FakeClock()
+    limits = options.limits
+    peer = Peer(
+        address="127.0.0.1",
+        challenge=CHALLENGE,
+        bucket=TokenBucket(limits.events_per_s, limits.burst_s, clock.monotonic_now),
+        address_bucket=TokenBucket(
+            limits.address_events_per_s, limits.burst_s, clock.monotonic_now
+        ),
+        read_only_reason=read_only_reason,
+    )
+    context = Context(options=options, urls=frozenset({URL}), search=search, clock=clock.clock())
+    return Session(context, peer)
+
+
+def say(session: Session, *parts: Any) -> list[Output]:
+    """Send one frame, given as the items of its array."""
+    return session.receive(frame(*parts))
+
+
+def frame(*parts: Any) -> str:
+    """A client's frame."""
+    plain = [json.loads(p.to_json()) if isinstance(p, Event) else p for p in parts]
+    return json.dumps(plain)
+
+
+def texts(outputs: Iterable[Output]) -> list[Any]:
+    """The frames among outputs, decoded."""
+    return [json.loads(output) for output in outputs if isinstance(output, str)]
+
+
+def jobs(outputs: Iterable[Output], kind: type[Any]) -> list[Any]:
+    """The outputs of one type."""
+    return [output for output in outputs if isinstance(output, kind)]
+
+
+def numbered(count: int, **fields: Any) -> list[Event]:
+    """Events that differ in their content."""
+    return [signed(content=str(i), **fields) for i in range(count)]

@@ -1,0 +1,59 @@
+"""The outbox is bounded, keeps its order, and lets producers wait for their reader."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent.relay.outbox import Outbox
+
+
+async def test_frames_come_in_order() -> None:
+    box = Outbox(100, 10)
+    assert all(box.put(text) for text in ("a", "b"))
+    assert [await box.take(), await box.take()] == ["a", "b"]
+    assert box.bytes == 0
+
+
+async def test_take_waits_for_a_frame() -> None:
+    box = Outbox(100, 10)
+    taking = asyncio.ensure_future(box.take())
+    await asyncio.sleep(0)
+    assert not taking.done()
+    box.put("x")
+    assert await taking == "x"
+
+
+async def test_a_reader_that_is_too_far_behind_gets_nothing_more() -> None:
+    box = Outbox(10, 5)
+    assert box.put("x" * 8)
+    assert not box.put("y" * 3)
+    assert box.bytes == 8
+    assert box.put("z" * 2)
+
+
+async def test_one_frame_above_the_size_passes_alone() -> None:
+    box = Outbox(10, 5)
+    assert box.put("x" * 50)
+    assert not box.put("y")
+
+
+async def test_producers_wait_until_little_is_left() -> None:
+    box = Outbox(100, 5)
+    await box.wait_low()
+    box.put("x" * 4)
+    box.put("y" * 4)
+    waiting = asyncio.ensure_future(box.wait_low())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await box.take()
+    await waiting
+
+
+async def test_a_cancelled_take_loses_nothing() -> None:
+    box = Outbox(100, 5)
+    taking = asyncio.ensure_future(box.take())
+    await asyncio.sleep(0)
+    taking.cancel()
+    await asyncio.wait([taking])
+    box.put("x")
+    assert await box.take() == "x"
