@@ -1,0 +1,84 @@
+"""Error, interval and overlap, measured on seeded sketches and held against what is documented."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nostr_client import hll
+from tests.sketches import draw
+
+SEED = 4501
+
+
+def estimates(n: int, trials: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    rows = draw(np.random.default_rng((SEED, n)), n, trials)
+    return np.array([hll.estimate(row.tobytes()) for row in rows])
+
+
+def rmse_percent(values: np.ndarray[tuple[int], np.dtype[np.float64]], truth: float) -> float:
+    return 100 * float(np.sqrt(np.mean((values / truth - 1) ** 2)))
+
+
+@pytest.mark.parametrize("n", [1, 3, 40, 700, 20_000])
+def test_drawn_sketches_are_like_those_of_real_keys(n: int) -> None:
+    rng = np.random.default_rng((SEED, n))
+    rounds = min(400, 400_000 // n)
+    keys = rng.integers(0, 256, (rounds, n, 32), dtype=np.uint8)
+    real = np.array([list(hll.from_raw(batch, 13)) for batch in keys])
+    drawn = draw(rng, n, rounds)
+    for rank in range(20):
+        a, b = np.mean(real <= rank), np.mean(drawn <= rank)
+        pooled = (a + b) / 2
+        assert abs(a - b) <= 5 * np.sqrt(2 * pooled * (1 - pooled) / real.size) + 1 / real.size
+
+
+TABLE = [(50, 4.5), (256, 4.9), (640, 5.4), (1000, 5.8), (100_000, 6.5)]
+
+
+@pytest.mark.parametrize(("n", "percent"), TABLE)
+def test_relative_error(n: int, percent: float) -> None:
+    assert rmse_percent(estimates(n, 10_000), n) == pytest.approx(percent, rel=0.03)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("n", "percent"), TABLE)
+def test_relative_error_over_many_trials(n: int, percent: float) -> None:
+    assert rmse_percent(estimates(n, 100_000), n) == pytest.approx(percent, rel=0.03)
+
+
+@pytest.mark.parametrize("n", [20, 100, 500, 5000, 1_000_000])
+def test_error_is_close_to_the_bound_and_has_next_to_no_bias(n: int) -> None:
+    values = estimates(n, 10_000)
+    assert rmse_percent(values, n) == pytest.approx(100 * hll.sigma(n), rel=0.04)
+    assert abs(float(np.mean(values)) / n - 1) < 0.008
+
+
+@pytest.mark.parametrize("n", [5, 50, 200, 1000, 30_000, 1_000_000])
+def test_interval_covers_the_truth_as_often_as_it_says(n: int) -> None:
+    ranges = [hll.interval(float(value)) for value in estimates(n, 5_000)]
+    covered = 100 * np.mean([low <= n <= high for low, high in ranges])
+    assert 94 <= covered <= 99
+
+
+def overlaps(n: int, shared: int, trials: int) -> list[hll.Overlap]:
+    rng = np.random.default_rng((SEED, n, shared))
+    a, b = draw(rng, n - shared, trials), draw(rng, n - shared, trials)
+    both = draw(rng, shared, trials)
+    left, right = np.maximum(a, both), np.maximum(b, both)
+    return [hll.overlap(x.tobytes(), y.tobytes()) for x, y in zip(left, right, strict=True)]
+
+
+@pytest.mark.parametrize("n", [100, 2000, 100_000])
+@pytest.mark.parametrize(("share", "percent"), [(0.0, 3.2), (0.3, 6.0), (0.6, 6.5), (0.9, 7.0)])
+def test_overlap_error(n: int, share: float, percent: float) -> None:
+    shared = int(n * share)
+    found = overlaps(n, shared, 150)
+    error = [result.intersection - shared for result in found]
+    assert 100 * float(np.sqrt(np.mean(np.square(error)))) / n < percent
+
+
+def test_overlap_says_noise_where_there_is_next_to_nothing() -> None:
+    assert np.mean([result.noise for result in overlaps(2000, 0, 200)]) > 0.95
+    assert np.mean([result.noise for result in overlaps(2000, 40, 200)]) > 0.9
+    assert not any(result.noise for result in overlaps(2000, 600, 200))
