@@ -32,6 +32,7 @@ LIGHT = [
     "nostr_client.options",
     "nostr_client.reasons",
     "nostr_client.relayurl",
+    "nostr_client.trust",
 ]
 
 

@@ -37,7 +37,7 @@ _PER_LOW = [_window(low) for low in range(MAX_RANK - _WIDTH + 1)]
 _WINDOWS = [_PER_LOW[min(max(0, eight // 8 - 4), len(_PER_LOW) - 1)] for eight in range(8 * 256)]
 
 
-def _sigma(x: float) -> float:
+def ertl_sigma(x: float) -> float:
     """Ertl's sigma: x + sum of x^(2^k) 2^(k-1), for registers that are still 0; infinite at 1."""
     if x == 1.0:
         return math.inf
@@ -51,7 +51,7 @@ def _sigma(x: float) -> float:
         weight += weight
 
 
-_EMPTY_PART = [M * _sigma(empty / M) for empty in range(M + 1)]
+_EMPTY_PART = [M * ertl_sigma(empty / M) for empty in range(M + 1)]
 # Limit of `sigma` for few keys: sigma^2 -> 1 / (2 M).
 _SIGMA_FEW = math.sqrt(1 / (2 * M))
 
@@ -80,7 +80,7 @@ def estimate(registers: bytes | bytearray) -> float:
 def _with_full(registers: bytes | bytearray) -> float:
     """The sum as the formula has it, for a sketch that holds registers at 57."""
     below = [rank for rank in registers if rank < MAX_RANK]
-    full = math.ldexp(M * _tau(len(below) / M), -WINDOW_BITS)
+    full = math.ldexp(M * ertl_tau(len(below) / M), -WINDOW_BITS)
     return sum(map(_weight, below)) + _EMPTY_PART[below.count(0)] + full
 
 
@@ -122,7 +122,7 @@ def _fisher(rate: float) -> float:
     return information + x * x * math.exp(-2 * x) / -math.expm1(-x)
 
 
-def _tau(x: float) -> float:
+def ertl_tau(x: float) -> float:
     """Ertl's tau: (1 - x - sum of (1 - x^(2^-k))^2 2^-k) / 3, for registers that are full."""
     if x in (0.0, 1.0):
         return 0.0

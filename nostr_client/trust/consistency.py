@@ -1,0 +1,69 @@
+"""Does a relay's count fit its own registers? Two answers about one set may not contradict."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from nostr_client import hll
+from nostr_client.errors import InvalidInput
+from nostr_client.hll.registers import clean
+from nostr_client.trust.tails import occupied
+
+MAX_Z = 4.0
+"""Standard errors between count and estimate from which on a relay is flagged."""
+
+FEWEST = 50
+"""Authors below which registers are counted instead: errors there are steps, not a bell curve."""
+
+MAX_FEW_P = 3e-5
+"""Chance of so few registers in use, below `FEWEST`; what 4 standard errors are above it."""
+
+
+class Consistency(NamedTuple):
+    """`z`: ln(estimate / count) in standard errors, infinite where one of the two is 0."""
+
+    estimate: float
+    z: float
+    reasons: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True when the count may be the number behind these registers."""
+        return not self.reasons
+
+
+def count_consistency(
+    count: int, registers: bytes | bytearray, *, one_per_author: bool
+) -> Consistency:
+    """Test an exact count of events against the registers that came with it.
+
+    More authors than events cannot be; with `one_per_author` (replaceable kinds: followers), fewer
+    cannot be either. Not for counts that are `approximate` or `limited`. False positives at most
+    5 in 10,000; a count that is off by half is seen 99 times in 100. Raises InvalidInput for a
+    negative count or a sketch that is not 256 bytes.
+    """
+    if count < 0:
+        raise InvalidInput(f"a count is not negative: {count}")
+    estimate = hll.estimate(registers)
+    z = _z(count, estimate)
+    if _contradiction(count, clean(registers), z, one_per_author):
+        what = "people" if one_per_author else "events"
+        text = f"count: {count} {what}, but the registers tell of about {estimate:.0f}"
+        return Consistency(estimate, z, (text,))
+    return Consistency(estimate, z, ())
+
+
+def _z(count: int, estimate: float) -> float:
+    if not count or not estimate:
+        return 0.0 if count == estimate else math.copysign(math.inf, estimate - count)
+    return math.log(estimate / count) / hll.sigma(count)
+
+
+def _contradiction(count: int, registers: bytes, z: float, one_per_author: bool) -> bool:
+    if count >= FEWEST:
+        return z > MAX_Z or (one_per_author and z < -MAX_Z)
+    used = hll.M - registers.count(0)
+    if used > count:
+        return True
+    return one_per_author and sum(occupied(count, hll.M)[: used + 1]) < MAX_FEW_P
