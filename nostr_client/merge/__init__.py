@@ -13,7 +13,7 @@ from nostr_client.merge.values import (
     Reading,
     Unit,
 )
-from nostr_client.merge.weighing import TrustPolicy
+from nostr_client.trust import TrustPolicy
 
 __all__ = [
     "Claim",

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from nostr_client.merge.rules import authors_figure, distinct, events_figure
 from nostr_client.merge.values import Claim, Merged, Unit
-from nostr_client.merge.weighing import TrustPolicy, weigh
+from nostr_client.merge.weighing import weigh
+from nostr_client.trust import TrustPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from nostr_client import hll
 from nostr_client.merge.outliers import MAX_GAIN, Core, find_core, too_many_events
 from nostr_client.merge.rules import Weighed
+from nostr_client.trust import TrustPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from nostr_client.merge.values import Claim
-
-
-class TrustPolicy(StrEnum):
-    """What to do about a claim that fails the trust tests."""
-
-    OFF = "off"
-    FLAG = "flag"
-    EXCLUDE = "exclude"
 
 
 def weigh(
