@@ -42,20 +42,60 @@ if TYPE_CHECKING:
         verify,
         verify_many,
     )
+    from nostr_client.negchannel import (
+        NegChannel,
+    )
+    from nostr_client.nip11 import (
+        RelayInfo,
+    )
     from nostr_client.options import (
+        ConnectionOptions,
         Limits,
+        Options,
         ReadBudget,
         ReconnectPolicy,
         Timeouts,
     )
+    from nostr_client.page import (
+        Page,
+    )
+    from nostr_client.pool import (
+        Gathered,
+        PublishResult,
+        PublishStatus,
+        RelayPool,
+    )
+    from nostr_client.relay import (
+        Relay,
+    )
+    from nostr_client.relay_stats import (
+        Capabilities,
+        RelayStats,
+        RelayStatus,
+    )
+    from nostr_client.subscription import (
+        Overflow,
+        Subscription,
+        SubscriptionStats,
+    )
+    from nostr_client.transport import (
+        Transport,
+    )
+    from nostr_client.verifier import (
+        ThreadVerifier,
+        Verifier,
+    )
 
 _EXPORTS: dict[str, str] = {
+    "Capabilities": "nostr_client.relay_stats",
+    "ConnectionOptions": "nostr_client.options",
     "CounterError": "nostr_client.errors",
     "DeadlineExceeded": "nostr_client.errors",
     "Duplicate": "nostr_client.errors",
     "Event": "nostr_client.event",
     "EventTemplate": "nostr_client.event",
     "Filter": "nostr_client.filters",
+    "Gathered": "nostr_client.pool",
     "InvalidEvent": "nostr_client.errors",
     "InvalidFilter": "nostr_client.errors",
     "InvalidIdentifier": "nostr_client.errors",
@@ -65,30 +105,49 @@ _EXPORTS: dict[str, str] = {
     "KeySigner": "nostr_client.keys",
     "Limits": "nostr_client.options",
     "MalformedMessage": "nostr_client.errors",
+    "NegChannel": "nostr_client.negchannel",
     "NetworkError": "nostr_client.errors",
     "NostrTallyError": "nostr_client.errors",
+    "Options": "nostr_client.options",
+    "Overflow": "nostr_client.subscription",
+    "Page": "nostr_client.page",
     "ProtocolError": "nostr_client.errors",
+    "PublishResult": "nostr_client.pool",
+    "PublishStatus": "nostr_client.pool",
     "ReadBudget": "nostr_client.options",
     "ReconnectPolicy": "nostr_client.options",
+    "Relay": "nostr_client.relay",
     "RelayError": "nostr_client.errors",
+    "RelayInfo": "nostr_client.nip11",
+    "RelayPool": "nostr_client.pool",
     "RelayRefused": "nostr_client.errors",
+    "RelayStats": "nostr_client.relay_stats",
+    "RelayStatus": "nostr_client.relay_stats",
     "Signer": "nostr_client.keys",
     "StoreError": "nostr_client.errors",
+    "Subscription": "nostr_client.subscription",
+    "SubscriptionStats": "nostr_client.subscription",
+    "ThreadVerifier": "nostr_client.verifier",
     "Timeouts": "nostr_client.options",
+    "Transport": "nostr_client.transport",
     "Unsupported": "nostr_client.errors",
     "VerifiedEvent": "nostr_client.keys",
+    "Verifier": "nostr_client.verifier",
     "parse_event": "nostr_client.event",
     "verify": "nostr_client.keys",
     "verify_many": "nostr_client.keys",
 }
 
 __all__ = [
+    "Capabilities",
+    "ConnectionOptions",
     "CounterError",
     "DeadlineExceeded",
     "Duplicate",
     "Event",
     "EventTemplate",
     "Filter",
+    "Gathered",
     "InvalidEvent",
     "InvalidFilter",
     "InvalidIdentifier",
@@ -98,18 +157,34 @@ __all__ = [
     "KeySigner",
     "Limits",
     "MalformedMessage",
+    "NegChannel",
     "NetworkError",
     "NostrTallyError",
+    "Options",
+    "Overflow",
+    "Page",
     "ProtocolError",
+    "PublishResult",
+    "PublishStatus",
     "ReadBudget",
     "ReconnectPolicy",
+    "Relay",
     "RelayError",
+    "RelayInfo",
+    "RelayPool",
     "RelayRefused",
+    "RelayStats",
+    "RelayStatus",
     "Signer",
     "StoreError",
+    "Subscription",
+    "SubscriptionStats",
+    "ThreadVerifier",
     "Timeouts",
+    "Transport",
     "Unsupported",
     "VerifiedEvent",
+    "Verifier",
     "__version__",
     "parse_event",
     "verify",

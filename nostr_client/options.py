@@ -6,20 +6,22 @@ a limit of 0, raises InvalidInput when the object is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
+    import ssl
+
     from _typeshed import DataclassInstance
 
 
 def _require_positive(values: DataclassInstance) -> None:
-    for field in fields(values):
-        value = getattr(values, field.name)
+    for one in fields(values):
+        value = getattr(values, one.name)
         if value is not None and not value > 0:
-            name = f"{type(values).__name__}.{field.name}"
+            name = f"{type(values).__name__}.{one.name}"
             raise InvalidInput(f"{name} must be above 0, not {value!r}")
 
 
@@ -48,6 +50,12 @@ class Timeouts:
     http: float = 10.0
     """The whole NIP-11 document: it is small."""
 
+    send: float = 20.0
+    """A frame to a peer that does not read, until the kernel has it."""
+
+    page: float = 300.0
+    """A stored query as a whole, however busily the relay drips events."""
+
     close: float = 2.0
     """The closing handshake: nothing is lost when the other side does not answer."""
 
@@ -75,7 +83,7 @@ class Limits:
     """Tags of one event: a frame of `message_bytes_in` could hold 300,000 that say nothing."""
 
     queue: int = 1_000
-    """Events that wait in one subscription before the relay is made to wait (backpressure)."""
+    """Events that wait in one subscription before the relay is made to wait, or loses them."""
 
     subscriptions: int = 20
     """Open REQs, COUNTs and NEG sessions on one connection: strfry's default maximum."""
@@ -100,6 +108,9 @@ class Limits:
 
     messages_per_second: int = 20_000
     """Incoming frames of one relay in a second: ten times what one core verifies."""
+
+    messages_per_second_out: int = 500
+    """Frames to one relay in a second, after as many at once: what busy relays work through."""
 
     verify_chunk: int = 128
     """Events verified in one go in a worker thread: 64 to 256 hide the cost of the hand-over."""
@@ -148,3 +159,30 @@ class ReadBudget:
 
     def __post_init__(self) -> None:
         _require_positive(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """How connections are made."""
+
+    compress: bool = True
+    """Offer permessage-deflate: event JSON shrinks three- to fivefold."""
+
+    proxy: str | None = None
+    """URL of an HTTP proxy; None connects directly: the environment is not consulted."""
+
+    tls: ssl.SSLContext | None = None
+    """None: the system's certificates, verified."""
+
+    user_agent: str = "nostr-tally"
+    """What relays see of us; a version would tell clients apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that a relay, a pool or a client can be told, in one value."""
+
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    limits: Limits = field(default_factory=Limits)
+    reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)

@@ -56,7 +56,11 @@ _UNKNOWN_COMMAND = re.compile(
     r"|\binvalid (?:client message|message type|discriminator|command)\b",
     re.I,
 )
-_NO_COUNT = re.compile(r"\b(?:count|nip-?45)\b.{0,40}(?:disabled|not supported|unsupported)", re.I)
+_NO_COUNT = re.compile(
+    r"\b(?:count|nip-?45)\b.{0,40}(?:disabled|not supported|unsupported)"
+    r"|\bnot support(?:ing)? (?:the )?(?:count|nip-?45)\b",
+    re.I,
+)
 _NO_NEG = re.compile(
     r"\b(?:neg(?:entropy|-open|-msg)?|nip-?77)\b.{0,40}(?:disabled|not supported|unsupported)"
     r"|\bnegentropy error: negentropy query missing elements",

@@ -1,0 +1,258 @@
+"""Many relays: one connection for each, questions to all at once, an answer or a status from each.
+
+A relay that fails is a status in the result, never an exception; the group's deadline is for the
+slow ones, whose status then says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import msgspec
+
+from nostr_client.errors import DeadlineExceeded, InvalidInput, RelayError, RelayRefused
+from nostr_client.options import Options
+from nostr_client.relay import Relay, as_filters
+from nostr_client.relayurl import normalize
+from nostr_client.subscription import Overflow, Subscription
+from nostr_client.transport import Transport
+from nostr_client.verifier import ThreadVerifier, Verifier
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from types import TracebackType
+
+    from nostr_client.filters import Filter
+    from nostr_client.keys import Signer, VerifiedEvent
+    from nostr_client.messages import CountAnswer
+    from nostr_client.options import ReadBudget
+    from nostr_client.page import Page
+    from nostr_client.relay_stats import Capabilities
+    from nostr_client.subscription import Resubscribe
+
+T = TypeVar("T")
+Owned = TypeVar("Owned", Transport, ThreadVerifier)
+
+
+class PublishStatus(StrEnum):
+    """What became of an event on one relay."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
+
+
+class PublishResult(msgspec.Struct, frozen=True):
+    """One relay's answer to one event; `message` is the relay's own text, or the error's."""
+
+    status: PublishStatus
+    message: str = ""
+
+
+class Gathered(msgspec.Struct, Generic[T], frozen=True):
+    """What each relay said, by normalised URL: an answer or an error, never both."""
+
+    answers: Mapping[str, T]
+    errors: Mapping[str, RelayError]
+
+
+class RelayPool:
+    """One Relay for each normalised URL, with one transport and one verifier for all.
+
+    Use it as an async context manager, or `close()` it. `relay_args` go to every Relay it makes:
+    the injected clocks, for tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        options: Options | None = None,
+        signer: Signer | None = None,
+        transport: Transport | None = None,
+        verifier: Verifier | None = None,
+        **relay_args: Any,
+    ) -> None:
+        self.options = options or Options()
+        self._signer = signer
+        self._owned: list[Transport | ThreadVerifier] = []
+        self._transport = transport or self._own(Transport(self.options))
+        self._verifier: Verifier = verifier or self._own(
+            ThreadVerifier(chunk=self.options.limits.verify_chunk)
+        )
+        self._relay_args = relay_args
+        self._relays: dict[str, Relay] = {}
+
+    def _own(self, part: Owned) -> Owned:
+        self._owned.append(part)
+        return part
+
+    @property
+    def relays(self) -> Mapping[str, Relay]:
+        """The relays so far, by normalised URL."""
+        return dict(self._relays)
+
+    def relay(self, url: str, *, capabilities: Capabilities | None = None) -> Relay:
+        """The relay at a URL, made at the first call; not connected before it is asked something.
+
+        `capabilities` are those of an earlier run, for a relay that is new here. Raises
+        InvalidRelayURL, and InvalidInput for more relays than `Limits.relays`.
+        """
+        key = normalize(url)
+        if key not in self._relays:
+            if len(self._relays) >= self.options.limits.relays:
+                raise InvalidInput(f"more than {self.options.limits.relays} relays in one pool")
+            self._relays[key] = Relay(
+                url,
+                options=self.options,
+                signer=self._signer,
+                capabilities=capabilities,
+                transport=self._transport,
+                verifier=self._verifier,
+                **self._relay_args,
+            )
+        return self._relays[key]
+
+    async def remove(self, url: str) -> None:
+        """Close the relay at a URL and forget it; unknown ones pass."""
+        relay = self._relays.pop(normalize(url), None)
+        if relay is not None:
+            await relay.close()
+
+    async def gather(
+        self,
+        relays: Iterable[str],
+        ask: Callable[[Relay], Awaitable[T]],
+        timeout: float | None = None,
+    ) -> Gathered[T]:
+        """Ask every relay at once and wait for all, at most `timeout` (default `Timeouts.group`).
+
+        `ask` may raise RelayError, which becomes that relay's status. A relay that has not answered
+        at the deadline has DeadlineExceeded. Raises InvalidRelayURL. Safe to cancel.
+        """
+        asked = {relay.url: relay for relay in map(self.relay, relays)}
+        seconds = self.options.timeouts.group if timeout is None else timeout
+        found: dict[str, T | RelayError] = {}
+
+        async def one(relay: Relay) -> None:
+            try:
+                found[relay.url] = await ask(relay)
+            except RelayError as error:
+                found[relay.url] = error
+
+        try:
+            async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+                for relay in asked.values():
+                    group.create_task(one(relay))
+        except TimeoutError:
+            text = f"no answer within {seconds:g} s"
+            late = {url: DeadlineExceeded(text, relay=url) for url in asked if url not in found}
+            found |= late
+        return _sorted_out(asked, found)
+
+    async def count(
+        self,
+        filters: Filter | Sequence[Filter],
+        relays: Iterable[str],
+        timeout: float | None = None,
+    ) -> Gathered[CountAnswer]:
+        """COUNT on every relay; `Timeouts.count` for each, `timeout` for all, in seconds."""
+        return await self.gather(relays, lambda relay: relay.count(filters), timeout)
+
+    async def fetch(
+        self,
+        filters: Filter | Sequence[Filter],
+        relays: Iterable[str],
+        timeout: float | None = None,
+        *,
+        budget: ReadBudget | None = None,
+    ) -> Gathered[Page]:
+        """Read stored events from every relay, a page for each; an event is verified once for all.
+
+        A page whose `error` is set holds what came before it.
+        """
+        return await self.gather(
+            relays,
+            lambda relay: relay.fetch(filters, timeout, budget=budget, partial=True),
+            timeout,
+        )
+
+    async def publish(
+        self, event: VerifiedEvent, relays: Iterable[str], timeout: float | None = None
+    ) -> dict[str, PublishResult]:
+        """Hand an event to every relay; a status for each, by normalised URL."""
+        told = await self.gather(relays, lambda relay: relay.publish(event, timeout), timeout)
+        answered = {
+            url: PublishResult(PublishStatus.OK, ok.message) for url, ok in told.answers.items()
+        }
+        return answered | {url: _publish_result(error) for url, error in told.errors.items()}
+
+    def subscribe(
+        self,
+        filters: Filter | Sequence[Filter],
+        relays: Iterable[str],
+        *,
+        live: bool = True,
+        overflow: Overflow | None = None,
+        resubscribe: Resubscribe | None = None,
+    ) -> Subscription:
+        """One subscription over many relays: each event once, from whichever relay is first.
+
+        Ends when every relay ended. Raises InvalidRelayURL.
+        """
+        taking_part = list({relay.url: relay for relay in map(self.relay, relays)}.values())
+        subscription = Subscription(
+            as_filters(filters),
+            self._verifier,
+            self.options.limits,
+            live=live,
+            overflow=overflow or (Overflow.DROP if live else Overflow.WAIT),
+            resubscribe=resubscribe,
+        )
+        for relay in taking_part:
+            relay.adopt(subscription)
+        return subscription
+
+    async def close(self) -> None:
+        """Close every relay; returns when nothing is left running."""
+        relays, self._relays = list(self._relays.values()), {}
+        try:
+            async with asyncio.TaskGroup() as group:
+                for relay in relays:
+                    group.create_task(relay.close())
+        finally:
+            for part in reversed(self._owned):
+                await part.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> Gathered[T]:
+    answers: dict[str, T] = {}
+    errors: dict[str, RelayError] = {}
+    for url in order:
+        one = found[url]
+        if isinstance(one, RelayError):
+            errors[url] = one
+        else:
+            answers[url] = one
+    return Gathered(answers, errors)
+
+
+def _publish_result(error: RelayError) -> PublishResult:
+    if isinstance(error, RelayRefused):
+        return PublishResult(PublishStatus.REFUSED, error.reason)
+    late = isinstance(error, DeadlineExceeded)
+    return PublishResult(PublishStatus.TIMEOUT if late else PublishStatus.UNREACHABLE, str(error))

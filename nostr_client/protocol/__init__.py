@@ -1,0 +1,50 @@
+"""One relay connection without I/O: text in, notifications and text out (NIP-01, 42, 45, 77)."""
+
+from __future__ import annotations
+
+from nostr_client.protocol.auth import AUTH_KIND, Progress, auth_template
+from nostr_client.protocol.connection import Connection
+from nostr_client.protocol.notifications import (
+    Abused,
+    AuthNeeded,
+    AuthSettled,
+    ChallengeReceived,
+    CountAnswered,
+    CountFailed,
+    EventMatched,
+    HelloReceived,
+    NegEnded,
+    NegReceived,
+    NoticeReceived,
+    Notification,
+    PublishAnswered,
+    PublishFailed,
+    StoredEnd,
+    SubscriptionEnded,
+)
+from nostr_client.protocol.state import FrameTally, Tally
+
+__all__ = [
+    "AUTH_KIND",
+    "Abused",
+    "AuthNeeded",
+    "AuthSettled",
+    "ChallengeReceived",
+    "Connection",
+    "CountAnswered",
+    "CountFailed",
+    "EventMatched",
+    "FrameTally",
+    "HelloReceived",
+    "NegEnded",
+    "NegReceived",
+    "NoticeReceived",
+    "Notification",
+    "Progress",
+    "PublishAnswered",
+    "PublishFailed",
+    "StoredEnd",
+    "SubscriptionEnded",
+    "Tally",
+    "auth_template",
+]

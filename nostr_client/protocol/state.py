@@ -1,0 +1,122 @@
+"""The bookkeeping of `protocol.Connection`: what is pending, and how far each of it got."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+
+MAX_HEARD = 4
+"""NOTICEs remembered for one pending COUNT: enough to explain a false zero, never a flood."""
+
+
+class Tally(msgspec.Struct):
+    """What one subscription received; grows over reconnects."""
+
+    frames: int = 0
+    """EVENT frames of any quality: the fullness of a page is counted in these."""
+    bytes: int = 0
+    malformed: int = 0
+    """EVENT frames whose event is no NIP-01 event."""
+    mismatched: int = 0
+    """Events that no filter of the subscription matches."""
+    excess: int = 0
+    """Stored events beyond the limit that was asked for."""
+
+
+class FrameTally(msgspec.Struct):
+    """What one connection received, whole."""
+
+    frames: int = 0
+    rejected: int = 0
+    """Frames that are no message of any NIP that we speak."""
+    unknown: int = 0
+    """Messages about requests that we did not make, or that ended before."""
+    notices: int = 0
+
+
+class Phase(Enum):
+    """Where a request stands."""
+
+    WAITING = auto()  # for a free slot
+    SENT = auto()
+    PARKED = auto()  # until AUTH is settled
+
+
+@dataclass(slots=True)
+class Request:
+    """One message that wants an answer; `resent` after AUTH, at most once."""
+
+    text: str
+    phase: Phase = Phase.SENT
+    resent: bool = False
+    heard: list[str] = field(default_factory=list)
+
+    def hear(self, notice: str) -> None:
+        """Remember a NOTICE that came while this was pending."""
+        if len(self.heard) < MAX_HEARD:
+            self.heard.append(notice)
+
+
+@dataclass(slots=True)
+class SubscriptionState(Request):
+    """An open REQ: what it asked for, and how much of what came was that."""
+
+    filters: tuple[Filter, ...] = ()
+    live: bool = True
+    tally: Tally = field(default_factory=Tally)
+    slack: int = 0
+    stored_end: bool = False
+    sent_at: int = 0
+    """A place in the order of REQ and CLOSE, not a time."""
+    refusals: int = 0
+    wanted: int | None = None
+    matched: int = 0
+    strays: int = 0  # of this REQ alone: a reconnect forgives
+
+    def __post_init__(self) -> None:
+        self.wanted = wanted_events(self.filters)
+
+    def received(self, size: int) -> None:
+        """Count an EVENT frame of any quality."""
+        self.tally.frames += 1
+        self.tally.bytes += size
+
+    def accepts(self, event: Event) -> bool:
+        """Count an event in; False when it is not what was asked for."""
+        if not any(one.matches(event) for one in self.filters):
+            self.tally.mismatched += 1
+            self.strays += 1
+            return False
+        if not self.stored_end and self.wanted is not None and self.matched >= self.wanted:
+            self.tally.excess += 1
+            self.strays += 1
+            return False
+        self.matched += 1
+        return True
+
+    @property
+    def overrun(self) -> bool:
+        """Whether there are more strays than a slip explains: as many as wanted, and slack."""
+        return self.strays > (self.wanted or 0) + self.slack
+
+
+def wanted_events(filters: Sequence[Filter]) -> int | None:
+    """The most stored events that these filters can ask for, None where there is no bound."""
+    total = 0
+    for one in filters:
+        bounds = [
+            n for n in (one.limit, None if one.ids is None else len(one.ids)) if n is not None
+        ]
+        if not bounds:
+            return None
+        total += min(bounds)
+    return total

@@ -1,0 +1,377 @@
+"""One relay: a connection that comes back, and requests with deadlines.
+
+The connection is made at the first request or by `connect`, and made again after it broke, with
+full jitter, for ever unless `ReconnectPolicy.attempts` says otherwise. A request while it is down
+waits for the next attempt if that is due before its deadline, and fails at once otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import msgspec
+
+from nostr_client import hll
+from nostr_client.errors import (
+    DeadlineExceeded,
+    NetworkError,
+    ProtocolError,
+    RelayError,
+    RelayRefused,
+    Unsupported,
+)
+from nostr_client.filters import Filter
+from nostr_client.nip11 import ACCEPT, RelayInfo, parse_relay_info
+from nostr_client.options import Options
+from nostr_client.page import Page, read_page
+from nostr_client.protocol import AuthNeeded, Connection, HelloReceived, NoticeReceived, Tally
+from nostr_client.relay_stats import Capabilities, RelayStats, RelayStatus
+from nostr_client.relayurl import normalize
+from nostr_client.session import Finished, RoundTrip, Session
+from nostr_client.subscription import Overflow, Subscription
+from nostr_client.supervisor import Supervisor
+from nostr_client.transport import Transport
+from nostr_client.verifier import ThreadVerifier, Verifier
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from types import TracebackType
+
+    from nostr_client.keys import Signer, VerifiedEvent
+    from nostr_client.messages import CountAnswer, Ok
+    from nostr_client.negchannel import NegChannel
+    from nostr_client.options import ReadBudget
+    from nostr_client.subscription import Resubscribe
+    from nostr_client.transport import WebSocket
+
+Owned = TypeVar("Owned", Transport, ThreadVerifier)
+_SMALLEST_MESSAGE: Final = 1024  # a document that claims less is wrong, not strict
+
+
+class Relay:
+    """See the module. Close it, or use it as an async context manager; entering only starts it.
+
+    `signer` answers AUTH when a request needs it, never before. `capabilities` are those of an
+    earlier run. A pool passes its `transport` and `verifier`; else the relay has its own.
+    Raises InvalidRelayURL.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        options: Options | None = None,
+        signer: Signer | None = None,
+        capabilities: Capabilities | None = None,
+        transport: Transport | None = None,
+        verifier: Verifier | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rand: Callable[[], float] = random.random,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.url = normalize(url)
+        """The normal form, which errors, statistics and results are keyed by."""
+        self.given_url = url
+        """As the user wrote it, for showing."""
+        self.options = options or Options()
+        self.capabilities = capabilities or Capabilities()
+        self._signer = signer
+        self._now = now
+        self._owned: list[Transport | ThreadVerifier] = []
+        self._transport = transport or self._own(Transport(self.options))
+        self._verifier: Verifier = verifier or self._own(
+            ThreadVerifier(chunk=self.options.limits.verify_chunk)
+        )
+        self._subscriptions: dict[Subscription, None] = {}
+        self._notices: deque[str] = deque(maxlen=self.options.limits.notices)
+        self._info: RelayInfo | None = None
+        self._next_id = 1
+        self._pending = 0
+        self._supervisor = Supervisor(
+            self.url,
+            self._transport,
+            self.options.reconnect,
+            open_session=self._open_session,
+            up=self._resubscribe,
+            down=self._went_down,
+            sleep=sleep,
+            rand=rand,
+            now=now,
+        )
+
+    def _own(self, part: Owned) -> Owned:
+        self._owned.append(part)
+        return part
+
+    # Life.
+
+    async def connect(self, timeout: float | None = None) -> None:
+        """Connect, or wait until connected; default `Timeouts.connect`.
+
+        Raises NetworkError when the attempt fails; further ones go on in the background until
+        `close`. Safe to cancel.
+        """
+        async with self._within(timeout or self.options.timeouts.connect, "connect") as deadline:
+            await self._supervisor.ready(deadline)
+
+    async def close(self) -> None:
+        """End all requests and the connection; returns when nothing of it is left running."""
+        try:
+            await self._supervisor.stop()
+        finally:
+            self._went_down(NetworkError("closed by us", relay=self.url), True)
+            for part in reversed(self._owned):
+                await part.close()
+
+    async def __aenter__(self) -> Self:
+        self._supervisor.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def status(self) -> RelayStatus:
+        """Where the connection stands."""
+        return self._supervisor.status
+
+    @property
+    def stats(self) -> RelayStats:
+        """A snapshot of the numbers, the open connection included."""
+        stats = msgspec.structs.replace(self._supervisor.stats)
+        if self._supervisor.session is not None:
+            self._supervisor.session.add_to(stats)
+        return stats
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The last NOTICEs, oldest first, clipped; `Limits.notices` of them."""
+        return tuple(self._notices)
+
+    # Requests.
+
+    async def count(
+        self, filters: Filter | Sequence[Filter], timeout: float | None = None
+    ) -> CountAnswer:
+        """Ask for a count (NIP-45); default `Timeouts.count`, in seconds, connecting included.
+
+        Relays differ about several filters in one COUNT: send one. Raises RelayRefused,
+        Unsupported, NetworkError, ProtocolError, DeadlineExceeded. Safe to cancel.
+        """
+        asked = as_filters(filters)
+        async with self._request(timeout or self.options.timeouts.count, "COUNT") as session:
+            try:
+                answer = await session.count(asked)
+            except Unsupported:
+                self._learn(count=False)
+                raise
+        self._learn_from(asked, answer)
+        return answer
+
+    async def publish(self, event: VerifiedEvent, timeout: float | None = None) -> Ok:
+        """Hand an event over and wait for the OK that says the relay has it.
+
+        Default `Timeouts.publish`, in seconds. Raises RelayRefused with the relay's reason,
+        NetworkError and DeadlineExceeded when it is not known whether it has it: publishing again
+        is harmless.
+        """
+        async with self._request(timeout or self.options.timeouts.publish, "EVENT") as session:
+            ok = await session.publish(event.event)
+        if not ok.holds_event:
+            raise RelayRefused(ok.message, prefix=ok.prefix, relay=self.url)
+        return ok
+
+    def subscribe(
+        self,
+        filters: Filter | Sequence[Filter],
+        *,
+        live: bool = True,
+        overflow: Overflow | None = None,
+        resubscribe: Resubscribe | None = None,
+    ) -> Subscription:
+        """Ask for events, now and after each reconnect; not `live`: until EOSE, and once.
+
+        `overflow`: by default WAIT for a stored query, DROP for a live one. Never waits and never
+        raises for the relay: its refusal ends the iteration.
+        """
+        subscription = Subscription(
+            as_filters(filters),
+            self._verifier,
+            self.options.limits,
+            live=live,
+            overflow=overflow or (Overflow.DROP if live else Overflow.WAIT),
+            resubscribe=resubscribe,
+        )
+        self.adopt(subscription)
+        return subscription
+
+    def adopt(self, subscription: Subscription) -> None:
+        """Take part in a subscription that several relays feed."""
+        subscription.attach(self.url, Tally(), lambda: self._release(subscription))
+        self._subscriptions[subscription] = None
+        session = self._supervisor.session
+        if session is None:
+            self._supervisor.start()
+        else:
+            session.subscribe(subscription)
+
+    async def fetch(
+        self,
+        filters: Filter | Sequence[Filter],
+        timeout: float | None = None,
+        *,
+        budget: ReadBudget | None = None,
+        partial: bool = False,
+    ) -> Page:
+        """Read stored events until EOSE, or until the budget is spent.
+
+        `timeout` (default `Timeouts.page`) bounds the whole, `Timeouts.eose` the silence between
+        events, both in seconds. Raises RelayError when the relay refuses or does not finish, unless
+        `partial`: then it stands in the page beside the events that came. Safe to cancel.
+        """
+        total = timeout or self.options.timeouts.page
+        started = asyncio.get_running_loop().time()
+        async with self._within(total, "REQ") as deadline:
+            await self._supervisor.ready(deadline)
+        left = total - (asyncio.get_running_loop().time() - started)
+        subscription = self.subscribe(filters, live=False)
+        silence = self.options.timeouts.eose
+        page = await read_page(subscription, self.url, total=left, silence=silence, budget=budget)
+        if page.error is not None and not partial:
+            raise page.error
+        return page
+
+    async def negotiate(
+        self, query: Filter | str, message: bytes, timeout: float | None = None
+    ) -> NegChannel:
+        """Open a NIP-77 session with its first message; the channel gives what the relay answers.
+
+        Raises NetworkError, and RelayRefused when the message is too long for the relay.
+        """
+        async with self._within(timeout or self.options.timeouts.connect, "NEG-OPEN") as deadline:
+            session = await self._supervisor.ready(deadline)
+        return session.negotiate(query, message)
+
+    async def info(self, *, refresh: bool = False) -> RelayInfo:
+        """The NIP-11 document, read once; its limits are honoured from then on.
+
+        Raises NetworkError, or ProtocolError when what the relay serves is none.
+        """
+        if self._info is None or refresh:
+            raw = await self._transport.get_document(self.url, accept=ACCEPT)
+            try:
+                self._info = parse_relay_info(raw)
+            except ProtocolError as error:
+                raise ProtocolError(str(error), relay=self.url) from error
+            self._learn(max_subscriptions=self._info.limitation.max_subscriptions or None)
+            if self._supervisor.session is not None:
+                self._apply_limits(self._supervisor.session.connection)
+        return self._info
+
+    # Deadlines.
+
+    @asynccontextmanager
+    async def _within(self, seconds: float, doing: str) -> AsyncIterator[float]:
+        try:
+            async with asyncio.timeout(seconds) as scope:
+                yield scope.when() or 0.0
+        except RelayError:
+            raise
+        except TimeoutError as error:
+            if self._supervisor.session is None:
+                text = f"{doing}: no connection within {seconds:g} s"
+                raise NetworkError(text, relay=self.url) from error
+            text = f"{doing}: no answer within {seconds:g} s"
+            raise DeadlineExceeded(text, relay=self.url) from error
+
+    @asynccontextmanager
+    async def _request(self, seconds: float, doing: str) -> AsyncIterator[Session]:
+        if self._pending >= self.options.limits.waiting:
+            text = f"rate-limited: {self._pending} requests wait for this relay"
+            raise RelayRefused(text, prefix="rate-limited", relay=self.url)
+        self._pending += 1
+        try:
+            async with self._within(seconds, doing) as deadline:
+                yield await self._supervisor.ready(deadline)
+        finally:
+            self._pending -= 1
+
+    # What the connection tells.
+
+    def _open_session(self, socket: WebSocket) -> Session:
+        connection = Connection(
+            self.url,
+            limits=self.options.limits,
+            can_auth=self._signer is not None,
+            first_id=self._next_id,
+        )
+        self._apply_limits(connection)
+        return Session(
+            socket,
+            connection,
+            signer=self._signer,
+            timeouts=self.options.timeouts,
+            now=self._now,
+            tell=self._told,
+        )
+
+    def _apply_limits(self, connection: Connection) -> None:
+        limits, most = self.options.limits, self.capabilities.max_subscriptions
+        connection.subscriptions.allow(min(limits.subscriptions, most or limits.subscriptions))
+        longest = self._info.limitation.max_message_length if self._info else None
+        if longest is not None and longest >= _SMALLEST_MESSAGE:
+            connection.max_message_bytes = min(limits.message_bytes_out, longest)
+
+    def _resubscribe(self, session: Session) -> None:
+        for subscription in list(self._subscriptions):
+            session.subscribe(subscription)
+
+    def _went_down(self, error: RelayError, for_good: bool) -> None:
+        for subscription in list(self._subscriptions):
+            if for_good or not subscription.live:
+                del self._subscriptions[subscription]
+                subscription.mark_ended(self.url, error)
+
+    def _release(self, subscription: Subscription) -> None:
+        self._subscriptions.pop(subscription, None)
+        if self._supervisor.session is not None:
+            self._supervisor.session.unsubscribe(subscription)
+
+    def _told(self, what: object) -> None:
+        match what:
+            case NoticeReceived():
+                self._notices.append(what.message)
+            case HelloReceived():
+                self._learn(count_hint=what.count)
+            case AuthNeeded():
+                self._learn(auth=True)
+            case RoundTrip():
+                self._supervisor.stats.round_trip(what.milliseconds)
+            case Finished():
+                self._subscriptions.pop(what.subscription, None)
+                self._supervisor.stats.faults += what.fault
+
+    def _learn(self, **changes: Any) -> None:
+        self.capabilities = msgspec.structs.replace(self.capabilities, **changes)
+
+    def _learn_from(self, asked: Sequence[Filter], answer: CountAnswer) -> None:
+        self._learn(count=True)
+        if answer.hll is not None:
+            self._learn(hll=True)
+        elif self.capabilities.hll is None and hll.eligible(asked[0].to_dict()):
+            self._learn(hll=False)
+
+
+def as_filters(filters: Filter | Sequence[Filter]) -> tuple[Filter, ...]:
+    """One filter or several, as a tuple."""
+    return (filters,) if isinstance(filters, Filter) else tuple(filters)

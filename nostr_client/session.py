@@ -1,0 +1,392 @@
+"""One live connection: moves text between a WebSocket and the state machine, and wakes who waits.
+
+Everything here ends with the connection; what outlives it (live subscriptions, capabilities,
+numbers) belongs to the Relay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+import msgspec
+
+from nostr_client.errors import NetworkError, ProtocolError, RelayError, Unsupported
+from nostr_client.gate import Gate
+from nostr_client.negchannel import NegChannel
+from nostr_client.protocol import (
+    Abused,
+    AuthNeeded,
+    AuthSettled,
+    ChallengeReceived,
+    Connection,
+    CountAnswered,
+    CountFailed,
+    EventMatched,
+    HelloReceived,
+    NegEnded,
+    NegReceived,
+    NoticeReceived,
+    Progress,
+    PublishAnswered,
+    PublishFailed,
+    StoredEnd,
+    SubscriptionEnded,
+    auth_template,
+)
+from nostr_client.rate import TokenBucket, Window
+from nostr_client.subscription import Received, Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+    from nostr_client.keys import Signer
+    from nostr_client.messages import CountAnswer, Ok
+    from nostr_client.options import Limits, Timeouts
+    from nostr_client.protocol import Notification
+    from nostr_client.relay_stats import RelayStats
+    from nostr_client.transport import WebSocket
+
+T = TypeVar("T")
+
+_TURN: Final = 50  # frames read before the other coroutines get a turn
+
+
+class RoundTrip(msgspec.Struct, frozen=True):
+    """A ping came back."""
+
+    milliseconds: float
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A subscription will get no more events from this relay."""
+
+    subscription: Subscription
+    fault: bool
+    """Whether the relay sent what nobody asked for, and was cut off."""
+
+
+class Session:
+    """See the module. `tell` gets what the Relay keeps: notices, hints, round trips, endings."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        connection: Connection,
+        *,
+        signer: Signer | None,
+        timeouts: Timeouts,
+        now: Callable[[], float],
+        tell: Callable[[object], None],
+    ) -> None:
+        self.connection = connection
+        self.socket = socket
+        self._limits: Limits = connection.limits
+        self._timeouts = timeouts
+        self._signer = signer
+        self._now = now
+        self._tell = tell
+        self._counts: dict[str, asyncio.Future[CountAnswer | RelayError]] = {}
+        self._publishes: dict[str, list[asyncio.Future[Ok | RelayError]]] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._negs: dict[str, NegChannel] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._outgoing: list[str] = []
+        self._gate = Gate()
+        self._stalled = False
+        self._ended: RelayError | None = None
+        self._notices = Window(self._limits.notices_per_minute, 60.0)
+
+    # Requests.
+
+    async def count(self, filters: Sequence[Filter]) -> CountAnswer:
+        """Ask and wait; the caller sets the deadline. Raises RelayError."""
+        if self.connection.count_unsupported and not self.connection.count_answered:
+            relay = self.connection.relay
+            raise Unsupported("unsupported: this relay knows no COUNT", relay=relay)
+        query_id = self.connection.count(filters)
+        waiter: asyncio.Future[CountAnswer | RelayError] = self._future()
+        self._counts[query_id] = waiter
+        self._flush()
+        try:
+            return _unwrap(await waiter)
+        finally:
+            self._counts.pop(query_id, None)
+            self.connection.abandon_count(query_id)
+
+    async def publish(self, event: Event) -> Ok:
+        """Send an event and wait for its OK, accepted or not. Raises RelayError."""
+        self.connection.publish(event)
+        waiter: asyncio.Future[Ok | RelayError] = self._future()
+        waiters = self._publishes.setdefault(event.id, [])
+        waiters.append(waiter)
+        self._flush()
+        try:
+            return _unwrap(await waiter)
+        finally:
+            waiters.remove(waiter)
+            if not waiters:
+                self._publishes.pop(event.id, None)
+                self.connection.abandon_publish(event.id)
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Send the REQ of a subscription; a refusal ends it."""
+        relay = self.connection.relay
+        tally = subscription.sources[relay].tally
+        filters = subscription.question(relay)
+        try:
+            sub_id = self.connection.subscribe(filters, live=subscription.live, tally=tally)
+        except RelayError as error:
+            subscription.mark_ended(relay, error)
+            self._tell(Finished(subscription, False))
+            return
+        self._subscriptions[sub_id] = subscription
+        self._flush()
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Send CLOSE for a subscription, if it is open here."""
+        for sub_id in [k for k, one in self._subscriptions.items() if one is subscription]:
+            del self._subscriptions[sub_id]
+            self.connection.unsubscribe(sub_id)
+        self._flush()
+
+    def negotiate(self, query: Filter | str, message: bytes) -> NegChannel:
+        """Open a NIP-77 session with its first message. Raises RelayRefused when it is too long."""
+        connection = self.connection
+        sub_id = connection.neg_open(query, message)
+
+        def send(text: bytes) -> None:
+            connection.neg_send(sub_id, text)
+            self._flush()
+
+        def close() -> None:
+            self._negs.pop(sub_id, None)
+            connection.neg_close(sub_id)
+            self._flush()
+
+        channel = NegChannel(connection.relay, send, close)
+        self._negs[sub_id] = channel
+        self._flush()
+        return channel
+
+    @staticmethod
+    def _future() -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
+
+    def _flush(self) -> None:
+        self._outgoing += self.connection.outgoing()
+        if self._outgoing:
+            self._gate.wake()
+
+    def add_to(self, stats: RelayStats) -> None:
+        """Add this connection's numbers to the relay's."""
+        tally = self.connection.tally
+        stats.bytes_sent += self.socket.bytes_sent
+        stats.bytes_received += self.socket.bytes_received
+        stats.frames += tally.frames
+        stats.rejected += tally.rejected
+        stats.unknown += tally.unknown
+        stats.notices += tally.notices
+
+    # Life.
+
+    async def run(self) -> RelayError:
+        """Serve the connection until it ends; returns why. The socket is the caller's to close."""
+        error: RelayError = NetworkError("closed by us", relay=self.connection.relay)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                group.create_task(self._read())
+                group.create_task(self._write())
+                group.create_task(self._heartbeat())
+        except* RelayError as caught:
+            error = _first(caught)
+        finally:
+            self._end(error)
+        return error
+
+    def _end(self, error: RelayError) -> None:
+        self._ended = error
+        self._group = None
+        for notification in self.connection.lost(error):
+            if not isinstance(notification, EventMatched):
+                self._handle(notification)
+
+    async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        bucket = TokenBucket(self._limits.messages_per_second, now=loop.time())
+        turn = 0
+        while True:
+            frame = await self.socket.receive()
+            for notification in self.connection.receive(frame):
+                if type(notification) is EventMatched:
+                    await self._event(notification)
+                else:
+                    self._handle(notification)
+            self._flush()
+            turn += 1
+            pause = bucket.take(loop.time())
+            if pause or turn % _TURN == 0:
+                await asyncio.sleep(pause)
+
+    async def _event(self, found: EventMatched) -> None:
+        subscription = self._subscriptions.get(found.sub_id)
+        if subscription is None:
+            return
+        item = Received(self.connection.relay, found.event, found.size)
+        if not subscription.offer(item):
+            self._stalled = True
+            try:
+                await subscription.put(item)
+            finally:
+                self._stalled = False
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        bucket = TokenBucket(self._limits.messages_per_second_out, now=loop.time())
+        while True:
+            await self._gate.wait(lambda: self._outgoing)
+            taken, self._outgoing = self._outgoing, []
+            for text in taken:
+                await asyncio.sleep(bucket.take(loop.time()))
+                await self.socket.send(text)
+
+    async def _heartbeat(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._timeouts.heartbeat)
+            sent = loop.time()
+            try:
+                await self.socket.ping(self._timeouts.heartbeat / 2)
+            except NetworkError:
+                if not self._stalled:  # a reader of ours that waits for room sees no pong
+                    raise
+            else:
+                self._tell(RoundTrip((loop.time() - sent) * 1000))
+
+    async def _authenticate(self) -> None:
+        """Sign the challenge as soon as there is one; once for each connection."""
+        connection, auth = self.connection, self.connection.auth
+        try:
+            async with asyncio.timeout(self._timeouts.auth):
+                await self._gate.wait(lambda: auth.challenge)
+                event = await self._sign(auth.challenge or "")
+                connection.authenticate(event)
+                self._flush()
+                await self._gate.wait(lambda: auth.progress is not Progress.SENT)
+            return
+        except TimeoutError:
+            silent = auth.progress is Progress.SENT
+            ended = (
+                connection.auth_unanswered() if silent else connection.auth_failed("no challenge")
+            )
+        except RelayError as error:
+            ended = connection.auth_failed(str(error))
+        for notification in ended:
+            self._handle(notification)
+        self._flush()
+
+    async def _sign(self, challenge: str) -> Event:
+        if self._signer is None:
+            raise ProtocolError("nobody can sign", relay=self.connection.relay)
+        template = auth_template(self.connection.relay, challenge, int(self._now()))
+        return (await self._signer.sign(template)).event
+
+    # Notifications.
+
+    def _handle(self, notification: Notification) -> None:
+        self._HANDLERS[type(notification)](self, notification)
+
+    def _counted(self, told: CountAnswered) -> None:
+        _resolve(self._counts.get(told.query_id), told.answer)
+
+    def _count_failed(self, told: CountFailed) -> None:
+        _resolve(self._counts.get(told.query_id), told.error)
+
+    def _published(self, told: PublishAnswered) -> None:
+        for waiter in self._publishes.get(told.event_id, ()):
+            _resolve(waiter, told.ok)
+
+    def _publish_failed(self, told: PublishFailed) -> None:
+        for waiter in self._publishes.get(told.event_id, ()):
+            _resolve(waiter, told.error)
+
+    def _stored_end(self, told: StoredEnd) -> None:
+        subscription = self._subscriptions.get(told.sub_id)
+        if subscription is not None:
+            subscription.mark_stored_end(self.connection.relay)
+
+    def _subscription_ended(self, told: SubscriptionEnded) -> None:
+        subscription = self._subscriptions.pop(told.sub_id, None)
+        if subscription is not None:
+            subscription.mark_ended(self.connection.relay, told.error)
+            fault = self._ended is None and isinstance(told.error, ProtocolError)
+            self._tell(Finished(subscription, fault))
+
+    def _auth_needed(self, told: AuthNeeded) -> None:
+        self._tell(told)
+        if self._group is not None:
+            self._group.create_task(self._authenticate())
+
+    def _auth_moved(self, told: ChallengeReceived | AuthSettled) -> None:
+        self._gate.wake()
+
+    def _noticed(self, told: NoticeReceived) -> None:
+        self._tell(told)
+        if self._notices.exceeded(asyncio.get_running_loop().time()):
+            text = f"more than {self._limits.notices_per_minute} NOTICEs in a minute"
+            raise ProtocolError(text, relay=self.connection.relay)
+
+    def _neg_received(self, told: NegReceived) -> None:
+        channel = self._negs.get(told.sub_id)
+        if channel is not None:
+            channel.offer(told.message)
+
+    def _neg_ended(self, told: NegEnded) -> None:
+        channel = self._negs.pop(told.sub_id, None)
+        if channel is not None:
+            channel.fail(told.error)
+
+    def _abused(self, told: Abused) -> None:
+        raise told.error
+
+    def _hello(self, told: HelloReceived) -> None:
+        self._tell(told)
+
+    _HANDLERS: ClassVar[dict[type, Callable[[Session, Any], None]]] = {
+        CountAnswered: _counted,
+        CountFailed: _count_failed,
+        PublishAnswered: _published,
+        PublishFailed: _publish_failed,
+        StoredEnd: _stored_end,
+        SubscriptionEnded: _subscription_ended,
+        AuthNeeded: _auth_needed,
+        ChallengeReceived: _auth_moved,
+        AuthSettled: _auth_moved,
+        NoticeReceived: _noticed,
+        HelloReceived: _hello,
+        NegReceived: _neg_received,
+        NegEnded: _neg_ended,
+        Abused: _abused,
+    }
+
+
+def _resolve(waiter: asyncio.Future[Any] | None, value: object) -> None:
+    """Errors are results here: an exception nobody fetched would be logged by asyncio."""
+    if waiter is not None and not waiter.done():
+        waiter.set_result(value)
+
+
+def _unwrap(found: T | RelayError) -> T:
+    if isinstance(found, RelayError):
+        raise found
+    return found
+
+
+def _first(group: BaseExceptionGroup[RelayError]) -> RelayError:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found if isinstance(found, RelayError) else ProtocolError(str(found))

@@ -1,0 +1,210 @@
+"""WebSocket and HTTP over aiohttp: the only module between us and a socket to a relay.
+
+aiohttp's types and errors stop here: what goes wrong is a NetworkError or a ProtocolError, with
+the original as its cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+import aiohttp
+
+from nostr_client.errors import NetworkError, ProtocolError, clip
+from nostr_client.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+_FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
+_TOO_BIG: Final = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
+_BAD_TEXT: Final = aiohttp.WSCloseCode.INVALID_TEXT
+
+
+@contextmanager
+def _wrapped(url: str, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise NetworkError(f"{doing} took too long", relay=url) from error
+    except _FAILURES as error:
+        status = getattr(error, "status", None)
+        text = f"{doing}: {_describe(error)}"
+        raise NetworkError(text, relay=url, http_status=status) from error
+
+
+def _describe(error: BaseException) -> str:
+    text = clip(str(error)) or type(error).__name__
+    if isinstance(error, aiohttp.WSServerHandshakeError | aiohttp.ClientResponseError):
+        return f"HTTP {error.status} {clip(error.message, 100)}"
+    return text
+
+
+class WebSocket:
+    """One open connection; one reader and one writer at a time. Made by `Transport.connect`."""
+
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse, url: str, options: Options) -> None:
+        self._ws = ws
+        self._url = url
+        self._options = options
+        self._pongs: dict[bytes, asyncio.Future[None]] = {}
+        self.bytes_sent = 0
+        self.bytes_received = 0
+
+    async def receive(self) -> str | bytes:
+        """The next text or binary message; answers pings on the way.
+
+        Raises NetworkError at the end, whatever the close code, and ProtocolError for bytes
+        that no WebSocket peer may send. Safe to cancel.
+        """
+        while True:
+            with _wrapped(self._url, "reading"):
+                message = await self._ws.receive()
+            if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                data: str | bytes = message.data
+                self.bytes_received += len(data)
+                return data
+            await self._control(message)
+
+    async def _control(self, message: aiohttp.WSMessage) -> None:
+        if message.type is aiohttp.WSMsgType.PING:
+            with _wrapped(self._url, "answering a ping"):
+                async with asyncio.timeout(self._options.timeouts.send):
+                    await self._ws.pong(message.data)
+        elif message.type is aiohttp.WSMsgType.PONG:
+            waiter = self._pongs.pop(bytes(message.data), None)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        elif message.type is aiohttp.WSMsgType.ERROR:
+            raise self._broken(message.data) from message.data
+        else:
+            code = self._ws.close_code or aiohttp.WSCloseCode.ABNORMAL_CLOSURE
+            text = f"the relay closed the connection ({int(code)})"
+            raise NetworkError(text, relay=self._url, close_code=int(code))
+
+    def _broken(self, error: object) -> NetworkError | ProtocolError:
+        code = getattr(error, "code", None)
+        if code == _TOO_BIG:
+            most = self._options.limits.message_bytes_in
+            return ProtocolError(f"a frame of more than {most} bytes", relay=self._url)
+        if code is not None:
+            what = "text that is not UTF-8" if code == _BAD_TEXT else clip(str(error))
+            return ProtocolError(f"broken WebSocket frame: {what}", relay=self._url)
+        return NetworkError(f"reading: {clip(str(error))}", relay=self._url)
+
+    async def send(self, text: str) -> None:
+        """Send one text message. Raises NetworkError, also when the peer reads nothing."""
+        with _wrapped(self._url, "sending"):
+            async with asyncio.timeout(self._options.timeouts.send):
+                await self._ws.send_str(text)
+        self.bytes_sent += len(text)
+
+    async def ping(self, timeout: float) -> None:
+        """Send a ping and wait for its pong, which `receive` sees. Raises NetworkError."""
+        payload = os.urandom(8)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pongs[payload] = waiter
+        try:
+            with _wrapped(self._url, "waiting for a pong"):
+                async with asyncio.timeout(timeout):
+                    await self._ws.ping(payload)
+                    await waiter
+        finally:
+            self._pongs.pop(payload, None)
+
+    async def close(self, code: int = aiohttp.WSCloseCode.OK) -> None:
+        """Close; waits `Timeouts.close` for the peer's half, no longer. Does not raise."""
+        try:
+            async with asyncio.timeout(2 * self._options.timeouts.close):
+                await self._ws.close(code=code)
+        except (TimeoutError, *_FAILURES):
+            return  # the socket is gone either way
+
+
+class Transport:
+    """Makes connections with one set of options; close it last. Binds to the loop at first use."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self._session: aiohttp.ClientSession | None = None
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            tls = True if self.options.connection.tls is None else self.options.connection.tls
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=tls),  # the pool counts connections
+                headers={"User-Agent": self.options.connection.user_agent},
+                timeout=aiohttp.ClientTimeout(total=None),
+                cookie_jar=aiohttp.DummyCookieJar(),  # a relay must not recognise us by a cookie
+            )
+        return self._session
+
+    async def connect(self, url: str) -> WebSocket:
+        """Open a WebSocket to `url` (ws or wss). Raises NetworkError."""
+        options = self.options
+        with _wrapped(url, "connecting"):
+            async with asyncio.timeout(options.timeouts.connect):
+                ws = await self._open_session().ws_connect(
+                    url,
+                    proxy=options.connection.proxy,
+                    compress=15 if options.connection.compress else 0,
+                    max_msg_size=options.limits.message_bytes_in,
+                    autoping=False,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=options.timeouts.close),
+                )
+        return WebSocket(ws, url, options)
+
+    async def get_document(self, url: str, *, accept: str) -> bytes:
+        """GET a small document from a relay's URL, with exactly this Accept header.
+
+        No redirect is followed: a relay must not send us elsewhere. Raises NetworkError,
+        or ProtocolError when the body is longer than `Limits.info`.
+        """
+        with _wrapped(url, "reading a document"):
+            async with (
+                asyncio.timeout(self.options.timeouts.http),
+                self._open_session().get(
+                    _http(url),
+                    headers={"Accept": accept},
+                    proxy=self.options.connection.proxy,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                if response.status != 200:
+                    text = f"reading a document: HTTP {response.status}"
+                    raise NetworkError(text, relay=url, http_status=response.status)
+                return await _read_capped(response.content, self.options.limits.info, url)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+async def _read_capped(stream: aiohttp.StreamReader, most: int, url: str) -> bytes:
+    body = bytearray()
+    async for chunk in stream.iter_any():
+        body += chunk
+        if len(body) > most:
+            raise ProtocolError(f"a document of more than {most} bytes", relay=url)
+    return bytes(body)
+
+
+def _http(url: str) -> str:
+    return f"http{url[2:]}" if url.startswith(("ws://", "wss://")) else url

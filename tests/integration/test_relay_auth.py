@@ -1,0 +1,76 @@
+"""NIP-42 over a real socket: on demand, once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from nostr_client.errors import (
+    RelayRefused,
+)
+from nostr_client.event import Event, EventTemplate
+from nostr_client.options import Options, Timeouts
+from tests.faults import (
+    OnlyChallenges,
+    WantsAuth,
+)
+from tests.integration.talking import NOTES, SIGNER, note, talking
+
+
+@pytest.fixture(scope="module")
+def notes() -> list[Event]:
+    return [note(1000 + number) for number in range(40)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("prefix", ["", "ERROR: "])
+async def test_auth_on_demand_in_both_orders(notes: list[Event], first: bool, prefix: str) -> None:
+    behaviour = WantsAuth(first=first, prefix=prefix)
+    async with talking(behaviour, events=notes, signer=SIGNER) as (server, relay):
+        answer, page, ok = await asyncio.gather(
+            relay.count(NOTES),
+            relay.fetch(NOTES),
+            relay.publish(SIGNER.sign_now(EventTemplate(kind=1, created_at=1))),
+        )
+        assert (answer.count, len(page.events), ok.accepted) == (40, 40, True)
+        verbs = server.verbs()
+        assert [verbs[verb] for verb in ("AUTH", "REQ", "COUNT", "EVENT")] == [1, 2, 2, 2]
+        assert relay.capabilities.auth is True
+        auth = (await server.heard("AUTH"))[0][1]
+        assert (auth["kind"], auth["pubkey"]) == (22242, SIGNER.pubkey)
+        assert ["relay", relay.url] in auth["tags"]
+
+
+async def test_no_auth_unless_a_request_needs_it(notes: list[Event]) -> None:
+    async with talking(OnlyChallenges(), events=notes, signer=SIGNER) as (server, relay):
+        await relay.fetch(NOTES)
+        await relay.count(NOTES)
+        assert server.verbs()["AUTH"] == 0
+
+
+async def test_auth_without_a_signer_is_a_refusal() -> None:
+    async with talking(WantsAuth()) as (server, relay):
+        for request in (relay.count(NOTES), relay.fetch(NOTES)):
+            with pytest.raises(RelayRefused) as caught:
+                await request
+            assert caught.value.prefix == "auth-required"
+        assert server.verbs()["AUTH"] == 0
+
+
+@pytest.mark.parametrize("behaviour", [WantsAuth(loop=True), WantsAuth(accepts=False)])
+async def test_auth_loops_end_after_one_try(behaviour: WantsAuth) -> None:
+    async with talking(behaviour, signer=SIGNER) as (server, relay):
+        for request in (relay.count(NOTES), relay.fetch(NOTES)):
+            with pytest.raises(RelayRefused):
+                await request
+        assert server.verbs()["AUTH"] == 1
+        assert server.verbs()["COUNT"] <= 2
+
+
+async def test_auth_that_is_accepted_in_silence_gets_one_resend(notes: list[Event]) -> None:
+    options = Options(timeouts=Timeouts(auth=0.2))
+    behaviour = WantsAuth(answers=False)
+    async with talking(behaviour, events=notes, signer=SIGNER, options=options) as (server, relay):
+        assert (await relay.count(NOTES)).count == 40
+        assert server.verbs()["COUNT"] == 2
