@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from nostr_client.transport import (
         Transport,
     )
+    from nostr_client.trust import TrustPolicy
     from nostr_client.verifier import (
         ThreadVerifier,
         Verifier,
@@ -130,6 +131,7 @@ _EXPORTS: dict[str, str] = {
     "ThreadVerifier": "nostr_client.verifier",
     "Timeouts": "nostr_client.options",
     "Transport": "nostr_client.transport",
+    "TrustPolicy": "nostr_client.trust",
     "Unsupported": "nostr_client.errors",
     "VerifiedEvent": "nostr_client.keys",
     "Verifier": "nostr_client.verifier",
@@ -182,6 +184,7 @@ __all__ = [
     "ThreadVerifier",
     "Timeouts",
     "Transport",
+    "TrustPolicy",
     "Unsupported",
     "VerifiedEvent",
     "Verifier",

@@ -39,8 +39,9 @@ class Gain(NamedTuple):
 def leave_one_out(registers: Sequence[bytes]) -> list[Gain]:
     """The gain of each relay's sketch over all others', in their order; 3 merges a relay.
 
-    Five honest relays of even coverage stay below 0.29; one that doubles every register is above
-    0.5. Raises InvalidInput for a sketch that is not 256 bytes.
+    Measured with five relays that hold an even part of 2,000: honest ones stay below 0.29; one
+    that doubles itself is above 0.5 from a coverage of 60 % on, and less and less often below.
+    Raises InvalidInput for a sketch that is not 256 bytes.
     """
     before, after = [hll.EMPTY], [hll.EMPTY]
     for sketch in registers:

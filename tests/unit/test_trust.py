@@ -200,14 +200,17 @@ def doubled(registers: bytes) -> bytes:
     return bytes(min(rank + 1, 57) for rank in registers)
 
 
-@pytest.mark.parametrize("coverage", [0.4, 0.6, 0.9])
-def test_leave_one_out_sees_every_doubling_and_no_honest_relay(coverage: float) -> None:
+@pytest.mark.parametrize("coverage", [0.2, 0.4, 0.6, 0.9])
+def test_leave_one_out_lets_honest_relays_pass(coverage: float) -> None:
     for seed in range(60):
         honest = relays(2000, coverage, 5, seed)
-        assert max(g.gain for g in trust.leave_one_out(honest)) < 0.35
-        assert all(g.passed for g in trust.leave_one_out(honest))
+        assert max(g.gain for g in trust.leave_one_out(honest)) < 0.3
+
+
+@pytest.mark.parametrize("coverage", [0.7, 0.9])
+def test_leave_one_out_sees_every_doubling(coverage: float) -> None:
     for seed in range(60):
-        honest = relays(2000, 0.9, 5, seed)
+        honest = relays(2000, coverage, 5, seed)
         gains = trust.leave_one_out([*honest[:4], doubled(honest[4])])
         assert [g.passed for g in gains] == [True] * 4 + [False]
         assert "alone adds" in gains[4].reasons[0]
