@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "count": Entry("nostr_client.cli.count:count", "One number from many relays."),
+    "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
+    "publish": Entry("nostr_client.cli.publish:publish", "Hand an event to relays."),
+    "relay": Entry("nostr_client.cli.relay:relay", "What a relay says about itself."),
     "key": Entry("nostr_client.cli.key:key", "Make and show keys."),
     "completion": Entry("nostr_client.cli.completion:completion", "Print shell completion code."),
 }

@@ -9,6 +9,8 @@ import click
 import msgspec
 from rich.console import Console
 
+_PIPE_WIDTH = 240
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option: Callable[[F], F] = click.option(
@@ -18,8 +20,9 @@ json_option: Callable[[F], F] = click.option(
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that honours NO_COLOR and prints no colour into a pipe."""
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    """A console that honours NO_COLOR; into a pipe it prints no colour, and long lines whole."""
+    out = Console(stderr=stderr, highlight=False)
+    return out if out.is_terminal else Console(stderr=stderr, highlight=False, width=_PIPE_WIDTH)
 
 
 def print_json(value: Any) -> None:

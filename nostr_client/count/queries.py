@@ -87,13 +87,13 @@ def replies(target: str) -> Query:
 
 def quotes(target: str) -> Query:
     """Quotes of an event: kinds 1 and 1111 with its `q` tag."""
-    found = _event_or_address(target)
+    found = event_or_address(target)
     return _canonical("quotes", found, "#q", [kinds.TEXT_NOTE, kinds.COMMENT])
 
 
 def comments(target: str) -> Query:
     """Comments on an event (NIP-22, at any depth): kind 1111 with its root tag `E` or `A`."""
-    found = _event_or_address(target)
+    found = event_or_address(target)
     name = "#A" if ":" in found else "#E"
     return _canonical("comments", found, name, [kinds.COMMENT])
 
@@ -110,7 +110,7 @@ CANONICAL = {
 
 
 def _about(name: str, target: str, asked: list[int]) -> Query:
-    found = _event_or_address(target)
+    found = event_or_address(target)
     return _canonical(name, found, "#a" if ":" in found else "#e", asked)
 
 
@@ -118,7 +118,8 @@ def _canonical(name: str, target: str, tag: str, asked: list[int]) -> Query:
     return Query((Filter(kinds=asked, tags={tag: [target]}),), name, target)
 
 
-def _event_or_address(text: str) -> str:
+def event_or_address(text: str) -> str:
+    """The hex id of a note, nevent or hex id, or the address of an naddr (InvalidIdentifier)."""
     bare = text.strip()
     if len(bare) == 64 and not bare.strip("0123456789abcdefABCDEF"):
         return bare.lower()

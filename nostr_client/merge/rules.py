@@ -118,15 +118,14 @@ def best_count(weighed: Iterable[Weighed]) -> int:
 def is_own_estimate(count: int, registers: bytes | None) -> bool:
     """Whether a relay's count is what its own registers give by an estimator in use.
 
-    Such a count is no second source. Known: Ertl's, linear counting and the raw harmonic mean
-    (the last two make up the estimator of the relays written in Go), each cut or rounded.
+    Such a count is no second source. Known: Ertl's, and the classical one of the relays written
+    in Go, each cut or rounded. An exact count meets one of them by chance, the more often the
+    smaller it is; then little is lost, as small estimates are good.
     """
     if registers is None:
         return False
-    return any(
-        math.isfinite(e) and count in (math.floor(e), round(e), math.ceil(e))
-        for e in (hll.estimate(registers), _linear_counting(registers), _raw_estimate(registers))
-    )
+    known = (hll.estimate(registers), _classical_estimate(registers))
+    return any(math.isfinite(e) and count in (math.floor(e), round(e)) for e in known)
 
 
 def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
@@ -151,12 +150,25 @@ def _from_registers(weighed: Sequence[Weighed], read: int, one_per_author: bool)
     union = hll.merge(*(w.registers for w in weighed if w.registers is not None))
     missing = any(w.incomplete for w in weighed)
     floor = max(read, best_count(weighed) if one_per_author else 0)
-    if one_per_author and len(weighed) == 1 and not missing and weighed[0].firm_count is not None:
-        return Figure.exactly(weighed[0].firm_count)
+    if one_per_author and len(weighed) == 1 and not missing:
+        return _of_one_relay(weighed[0], union)
     if union == hll.EMPTY and not floor:
         return _nobody(weighed, missing)
     figure = _estimated(better_merge(_terms(weighed, read, one_per_author), union), floor)
     return Figure.at_least(figure.value, figure.low) if missing else figure
+
+
+def _of_one_relay(weighed: Weighed, union: bytes) -> Figure:
+    """One relay's own number, exact unless it is an estimate too; then with its interval."""
+    if weighed.firm_count is not None:
+        return Figure.exactly(weighed.firm_count)
+    if union == hll.EMPTY and not weighed.loose_count:
+        return Figure.exactly(0)
+    figure = _estimated(hll.estimate(union), 0)
+    told = weighed.loose_count
+    if told is None or figure.high is None or not figure.low <= told <= figure.high:
+        return figure
+    return Figure(value=told, low=figure.low, high=figure.high)
 
 
 def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
@@ -202,11 +214,10 @@ def _union(sets: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
     return frozenset().union(*sets)
 
 
-def _linear_counting(registers: bytes) -> float:
+def _classical_estimate(registers: bytes) -> float:
+    """Linear counting for few, else the raw harmonic mean, switched where go-nostr switches."""
     empty = registers.count(0)
-    return hll.M * math.log(hll.M / empty) if empty else math.inf
-
-
-def _raw_estimate(registers: bytes) -> float:
+    linear = hll.M * math.log(hll.M / empty) if empty else math.inf
     alpha = 0.7213 / (1 + 1.079 / hll.M)
-    return alpha * hll.M**2 / math.fsum(math.ldexp(1.0, -rank) for rank in registers)
+    raw = alpha * hll.M**2 / math.fsum(math.ldexp(1.0, -rank) for rank in registers)
+    return linear if linear <= 220 or (empty and raw <= 3 * hll.M) else raw

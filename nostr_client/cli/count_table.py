@@ -1,0 +1,109 @@
+"""A count for people: a table of what each relay said, and the merged line below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from nostr_client import hll
+from nostr_client.cli.output import console
+from nostr_client.errors import clip
+from nostr_client.merge import Claim, Figure, Unit
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from nostr_client.count.result import CountResult
+
+UNITS = {Unit.AUTHORS: "distinct authors", Unit.EVENTS: "events"}
+_STYLES = {"ok": "green", "refused": "yellow", "auth_required": "yellow", "unsupported": "yellow"}
+
+
+def show(result: CountResult, out: Console | None = None) -> None:
+    """Print the table and the merged line on stdout."""
+    out = out or console()
+    out.print(table(result))
+    out.print(merged_line(result), style="bold", soft_wrap=True)
+    for line in second_lines(result):
+        out.print(line, soft_wrap=True)
+
+
+def table(result: CountResult) -> Table:
+    """One row a relay; foreign text is shown without control characters."""
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown.add_column("relay", no_wrap=True)
+    shown.add_column("count", justify="right")
+    shown.add_column("hll", justify="right")
+    shown.add_column("method")
+    shown.add_column("read", justify="right")
+    shown.add_column("ms", justify="right")
+    shown.add_column("status")
+    shown.add_column("warning", overflow="fold")
+    for claim in result.relays:
+        shown.add_row(*_row(claim))
+    return shown
+
+
+def _row(claim: Claim) -> list[Text]:
+    people = "" if claim.registers is None else f"{_estimate(claim.registers)}"
+    latency = "" if claim.latency_ms is None else f"{claim.latency_ms:.0f}"
+    cells = [
+        clip(claim.relay, 60),
+        _count(claim),
+        people,
+        str(claim.method or ""),
+        size(claim.bytes_read) if claim.bytes_read else "",
+        latency,
+    ]
+    status = Text(str(claim.status), style=_STYLES.get(claim.status, "red"))
+    warning = Text("; ".join(clip(w, 160) for w in claim.warnings), style="dim")
+    return [*(Text(cell) for cell in cells), status, warning]
+
+
+def _count(claim: Claim) -> str:
+    if claim.count is None:
+        return ""
+    sign = "≥" if claim.limited else "~" if claim.approximate else ""
+    return f"{sign}{claim.count:,}"
+
+
+def _estimate(registers: bytes) -> str:
+    estimate = hll.estimate(registers)
+    return f"~{estimate:,.0f}" if estimate < 1e15 else "full"
+
+
+def size(octets: int) -> str:
+    """A number of bytes for people."""
+    if octets < 1000:
+        return f"{octets} B"
+    return f"{octets / 1e3:.0f} kB" if octets < 1e6 else f"{octets / 1e6:.1f} MB"
+
+
+def merged_line(result: CountResult) -> str:
+    """The answer in one line."""
+    name = result.query.name if result.query.name != "filter" else "matching"
+    asked = len(result.relays)
+    heard = f"{result.answered} of {asked} relay{'s' * (asked != 1)} answered"
+    if result.merged.figure is None:
+        return f"{name}: not known ({heard})"
+    return f"{name}: {said(result.merged.figure)} {UNITS[result.unit]} ({heard})"
+
+
+def second_lines(result: CountResult) -> list[str]:
+    """The other unit, where it is known and says something else."""
+    if result.unit is Unit.AUTHORS and result.events not in (None, result.authors):
+        assert result.events is not None
+        return [f"events: {said(result.events)}"]
+    return []
+
+
+def said(figure: Figure) -> str:
+    """A figure with how sure it is."""
+    if figure.exact:
+        return f"{figure.value:,} (exact)"
+    if figure.high is None:
+        sure = "" if figure.low == figure.value else f" (surely {figure.low:,} or more)"
+        return f"at least {figure.value:,}{sure}"
+    return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"

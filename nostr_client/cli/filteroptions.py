@@ -1,0 +1,90 @@
+"""Filters at the command line: as JSON, or put together from options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from nostr_client.filters import Filter
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--filter", "filters", metavar="JSON", multiple=True, help="A whole filter."),
+    click.option("--id", "ids", metavar="ID", multiple=True, help="note, nevent or hex."),
+    click.option("--author", "authors", metavar="KEY", multiple=True, help="npub or hex."),
+    click.option("--kind", "kinds", type=click.IntRange(0, 65535), multiple=True),
+    click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID."),
+    click.option("--since", type=click.IntRange(min=0), help="Unix seconds."),
+    click.option("--until", type=click.IntRange(min=0), help="Unix seconds."),
+    click.option("--limit", type=click.IntRange(min=0), help="Newest events of each relay."),
+)
+
+
+def filter_options(command: F) -> F:
+    """Add the filter options; the command hands them on to `chosen_filters`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def chosen_filters(
+    *,
+    filters: Sequence[str],
+    ids: Sequence[str],
+    authors: Sequence[str],
+    kinds: Sequence[int],
+    tags: Sequence[str],
+    since: int | None,
+    until: int | None,
+    limit: int | None,
+) -> list[Filter]:
+    """The filters that the options say; whole ones and one of single conditions are OR'd.
+
+    Raises InvalidInput for bad JSON, ids or keys, click.UsageError for none at all.
+    """
+    from nostr_client.filters import Filter
+
+    chosen = [Filter.from_json(text) for text in filters]
+    if ids or authors or kinds or tags or any(n is not None for n in (since, until, limit)):
+        built = Filter(
+            ids=[_event_id(text) for text in ids] or None,
+            authors=[_pubkey(text) for text in authors] or None,
+            kinds=kinds or None,
+            tags=_tags(tags),
+            since=since,
+            until=until,
+            limit=limit,
+        )
+        chosen.append(built)
+    if not chosen:
+        raise click.UsageError("no filter: give --filter JSON, or --kind, --author, …")
+    return chosen
+
+
+def _pubkey(text: str) -> str:
+    from nostr_client.nip19 import decode_pubkey
+
+    return decode_pubkey(text)
+
+
+def _event_id(text: str) -> str:
+    from nostr_client.count.queries import event_or_address
+
+    found = event_or_address(text)
+    if ":" in found:
+        raise click.UsageError("--id wants an event, not an address: use --kind, --author, --tag")
+    return found
+
+
+def _tags(pairs: Sequence[str]) -> dict[str, list[str]]:
+    tags: dict[str, list[str]] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign:
+            raise click.UsageError("--tag wants NAME=VALUE")
+        tags.setdefault(f"#{name}", []).append(value)
+    return tags

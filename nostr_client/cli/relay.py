@@ -1,0 +1,57 @@
+"""`nostr-client relay`: what a relay says about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.relays import timeout_option
+from nostr_client.cli.runner import run_async
+
+if TYPE_CHECKING:
+    from nostr_client.nip11 import RelayInfo
+
+
+@click.group()
+def relay() -> None:
+    """Look at single relays."""
+
+
+@relay.command()
+@click.argument("url")
+@timeout_option
+@json_option
+def info(url: str, timeout: float, as_json: bool) -> None:
+    """Show the relay's own description (NIP-11). What it says about itself is a claim, too."""
+    import msgspec
+
+    told = msgspec.to_builtins(run_async(_info(url, timeout)))
+    if as_json:
+        print_json(told)
+    else:
+        _show(told)
+
+
+async def _info(url: str, seconds: float) -> RelayInfo:
+    from nostr_client.client import NostrClient
+
+    async with NostrClient(timeout=seconds) as client:
+        return await client.relay_info(url)
+
+
+def _show(told: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    limits = told.pop("limitation")
+    rows = told | {name: value for name, value in limits.items() if value is not None}
+    for name, value in rows.items():
+        if value not in ("", [], None):
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            table.add_row(Text(name, style="bold"), Text(clip(shown)))
+    console().print(table)

@@ -1,0 +1,56 @@
+"""The options of every command with relays, and what statuses mean for the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from nostr_client.cli.exitcodes import NO_RELAY, OK, TIMEOUT
+from nostr_client.relayurl import normalize
+
+RELAYS_VARIABLE = "NOSTR_TALLY_RELAYS"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+relay_option: Callable[[F], F] = click.option(
+    "--relay",
+    "-r",
+    "relays",
+    metavar="URL",
+    multiple=True,
+    envvar=RELAYS_VARIABLE,
+    help=f"A relay to ask; repeat for more. Else those of ${RELAYS_VARIABLE}.",
+)
+"""The repeatable `--relay`; the command receives a tuple as `relays`."""
+
+timeout_option: Callable[[F], F] = click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True, max=86_400),
+    default=15.0,
+    show_default=True,
+    help="Wait so long for all relays together.",
+)
+"""`--timeout`, in seconds."""
+
+
+def chosen_relays(relays: Sequence[str]) -> list[str]:
+    """The relays to ask, each once, as the user wrote them.
+
+    Raises click.UsageError for none, InvalidRelayURL for what is no relay URL.
+    """
+    if not relays:
+        raise click.UsageError(f"no relay: give --relay URL or set {RELAYS_VARIABLE}")
+    once: dict[str, str] = {}
+    for url in relays:
+        once.setdefault(normalize(url), url)
+    return list(once.values())
+
+
+def outcome_code(statuses: Sequence[str]) -> int:
+    """0 when any relay answered, 124 when every one timed out, else 3."""
+    if "ok" in statuses:
+        return OK
+    return TIMEOUT if all(status == "timeout" for status in statuses) else NO_RELAY

@@ -1,0 +1,75 @@
+"""`nostr-client req`: events of many relays as JSON lines, verified, each once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nostr_client.cli.filteroptions import chosen_filters, filter_options
+from nostr_client.cli.output import say
+from nostr_client.cli.relays import chosen_relays, outcome_code, relay_option, timeout_option
+from nostr_client.cli.runner import run_async
+from nostr_client.cli.secretkey import key_file_option, optional_signer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.client import NostrClient
+    from nostr_client.filters import Filter
+    from nostr_client.subscription import Source
+
+
+@click.command()
+@filter_options
+@relay_option
+@timeout_option
+@click.option("--live", is_flag=True, help="Stay and print new events until interrupted.")
+@key_file_option
+def req(
+    relays: tuple[str, ...],
+    timeout: float,
+    live: bool,
+    key_file: str | None,
+    **conditions: Any,
+) -> None:
+    """Print the events that match, one JSON object a line.
+
+    Every event is verified and printed once, whichever relays have it. Without --live this ends
+    when every relay has sent what it holds.
+    """
+    from nostr_client.client import NostrClient
+
+    filters = chosen_filters(**conditions)
+    urls = chosen_relays(relays)
+    client = NostrClient(urls, timeout=timeout, signer=optional_signer(key_file))
+    statuses = run_async(_print_events(client, filters, None if live else timeout))
+    for relay, status, why in statuses:
+        if status != "ok":
+            say(f"nostr-client: req: {relay}: {status}{why}")
+    click.get_current_context().exit(outcome_code([status for _, status, _ in statuses]))
+
+
+async def _print_events(
+    client: NostrClient, filters: Sequence[Filter], seconds: float | None
+) -> list[tuple[str, str, str]]:
+    from nostr_client.errors import RelayError
+
+    async with client:
+        with client.subscribe(filters, live=seconds is None) as events:
+            try:
+                async with asyncio.timeout(seconds):
+                    async for found in events:
+                        click.echo(found.event.to_json())
+            except (TimeoutError, RelayError):
+                pass  # stands in the sources
+            return [(url, *_status(source)) for url, source in events.sources.items()]
+
+
+def _status(source: Source) -> tuple[str, str]:
+    from nostr_client.count.claiming import status_of
+
+    if source.error is not None:
+        return str(status_of(source.error)), f" ({source.error})"
+    return ("ok" if source.stored_end else "timeout"), ""

@@ -1,0 +1,162 @@
+"""`NostrClient`: counting, reading and publishing over many relays by one object."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+from nostr_client.count.asking import CountOptions
+from nostr_client.count.procedure import Counter
+from nostr_client.count.queries import Query
+from nostr_client.count.queries import query as make_query
+from nostr_client.errors import InvalidInput
+from nostr_client.merge import TrustPolicy
+from nostr_client.options import Options, ReadBudget
+from nostr_client.pool import PublishResult, RelayPool
+from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from nostr_client.count.result import CountResult
+    from nostr_client.filters import Filter
+    from nostr_client.keys import Signer, VerifiedEvent
+    from nostr_client.nip11 import RelayInfo
+    from nostr_client.relay import Relay
+    from nostr_client.subscription import Subscription
+
+RelayNames = str | Iterable[str]
+
+
+class NostrClient:
+    """Many relays behind one object; connections are made when they are needed, and kept.
+
+    Use it as an async context manager, or `close()` it. `relays` are asked where a call names
+    none. `signer` answers AUTH when a request needs it. `timeout` is the time in seconds for all
+    relays of one question. `read`: whether relays that give no registers are read by events,
+    within `budget` each. `trust` says what happens to claims that cannot be true; `trusted`
+    relays are believed in any case. `now` gives Unix seconds.
+    """
+
+    def __init__(
+        self,
+        relays: RelayNames = (),
+        *,
+        signer: Signer | None = None,
+        options: Options | None = None,
+        timeout: float | None = None,
+        read: bool = True,
+        budget: ReadBudget | None = None,
+        trust: TrustPolicy = TrustPolicy.EXCLUDE,
+        trusted: Collection[str] = (),
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._options = _with_timeout(options or Options(), timeout)
+        self._relays = _named(relays)
+        self._counting = CountOptions(
+            timeouts=self._options.timeouts, budget=budget or ReadBudget(), read=read
+        )
+        self._counter = Counter(policy=trust, trusted=_named(trusted).keys(), now=now)
+        self.pool = RelayPool(options=self._options, signer=signer, now=now)
+        """The relays, for whatever this facade does not offer."""
+
+    async def count(
+        self,
+        query: Query | Filter | Sequence[Filter],
+        *,
+        relays: RelayNames | None = None,
+        timeout: float | None = None,
+        read: bool | None = None,
+    ) -> CountResult:
+        """Count over relays: one number, and what each relay said (NIP-45).
+
+        Returns at the deadline at the latest (`timeout`, in seconds); what a relay did is a
+        status in the result, never an exception. Raises InvalidInput for no relay or a bad query.
+        Safe to cancel.
+        """
+        asked = query if isinstance(query, Query) else make_query(query)
+        options = self._counting
+        if timeout is not None or read is not None:
+            options = dataclasses.replace(
+                options,
+                timeouts=_with_timeout(self._options, timeout).timeouts,
+                read=options.read if read is None else read,
+            )
+        return await self._counter.count(asked, self._chosen(relays), options)
+
+    def subscribe(
+        self,
+        filters: Filter | Sequence[Filter],
+        *,
+        relays: RelayNames | None = None,
+        live: bool = True,
+    ) -> Subscription:
+        """Verified events of all relays, each once, as an async iterator to be closed.
+
+        Not `live`: the stored events alone. Raises InvalidInput for no relay.
+        """
+        urls = [url for url, _ in self._urls(relays)]
+        return self.pool.subscribe(filters, urls, live=live)
+
+    async def publish(
+        self,
+        event: VerifiedEvent,
+        *,
+        relays: RelayNames | None = None,
+        timeout: float | None = None,
+    ) -> Mapping[str, PublishResult]:
+        """Hand an event to every relay; gives a status for each, by the name it was given by.
+
+        `timeout` in seconds, for each. Raises InvalidInput for no relay.
+        """
+        urls = self._urls(relays)
+        told = await self.pool.publish(event, [url for url, _ in urls], timeout)
+        return {name: told[url] for url, name in urls}
+
+    async def relay_info(self, url: str) -> RelayInfo:
+        """A relay's own description (NIP-11). Raises NetworkError, ProtocolError."""
+        return await self.pool.relay(url).info()
+
+    def _urls(self, relays: RelayNames | None) -> list[tuple[str, str]]:
+        chosen = self._relays if relays is None else _named(relays)
+        if not chosen:
+            raise InvalidInput("no relay to ask")
+        return [(url, name) for url, name in chosen.items()]
+
+    def _chosen(self, relays: RelayNames | None) -> list[tuple[str, Relay]]:
+        return [(name, self.pool.relay(url)) for url, name in self._urls(relays)]
+
+    async def close(self) -> None:
+        """Close every connection; returns when nothing is left running."""
+        await self.pool.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _named(relays: RelayNames) -> dict[str, str]:
+    """Normalised URL to the user's spelling, each relay once."""
+    names: dict[str, str] = {}
+    for name in [relays] if isinstance(relays, str) else relays:
+        names.setdefault(normalize(name), name)
+    return names
+
+
+def _with_timeout(options: Options, group: float | None) -> Options:
+    """Options whose time for all relays is `group` seconds, and for each step no more."""
+    if group is None:
+        return options
+    old = options.timeouts
+    steps = {name: min(getattr(old, name), group) for name in ("connect", "http", "publish")}
+    timeouts = dataclasses.replace(old, group=group, count=group, **steps)
+    return dataclasses.replace(options, timeouts=timeouts)

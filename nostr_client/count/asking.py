@@ -1,0 +1,156 @@
+"""Asking one relay: COUNT first, its events where it has no registers; the outcome is a claim."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nostr_client.count.claiming import Found, Outcome, claim_of
+from nostr_client.count.reading import Reader
+from nostr_client.errors import DeadlineExceeded, RelayError
+from nostr_client.options import ReadBudget, Timeouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nostr_client.count.queries import Query
+    from nostr_client.merge import Claim
+    from nostr_client.messages import CountAnswer
+    from nostr_client.relay import Relay
+
+PATIENCE_SHARE = 0.3
+"""Part of the time for all relays after which a silent COUNT is not waited for alone."""
+
+PATIENCE_MOST = 3.0
+"""Seconds after which events are read beside a silent COUNT: slow relays take 3 to 5."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountOptions:
+    """How a count is done. `read`: whether relays without registers are read by events."""
+
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    budget: ReadBudget = field(default_factory=ReadBudget)
+    read: bool = True
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a COUNT may be silent before events are read beside it."""
+        return min(PATIENCE_MOST, PATIENCE_SHARE * self.timeouts.group)
+
+
+class Asking:
+    """One relay and one query: what was asked, and what is known so far."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        query: Query,
+        options: CountOptions,
+        *,
+        now: Callable[[], float],
+        silent: bool = False,
+    ) -> None:
+        """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT."""
+        self._relay = relay
+        self._query = query
+        self._options = options
+        self._patience = 0.0 if silent else options.patience
+        self._outcome = Outcome(asked_at=now())
+        self._started = asyncio.get_running_loop().time()
+        self._reader = Reader(relay, query.filters, options.budget, options.timeouts.eose)
+        self._read_error: RelayError | None = None
+        self._reading = False
+
+    async def run(self, name: str) -> Claim:
+        """Ask until the relay is done or the time for all relays is over; raises nothing.
+
+        `name` is the user's spelling of the relay. Cancelling gives up without a claim.
+        """
+        try:
+            async with asyncio.timeout(self._options.timeouts.group):
+                await self._ask()
+        except TimeoutError:
+            self._take_stock(late=True)
+        else:
+            self._take_stock(late=False)
+        return claim_of(name, self._query, self._outcome)
+
+    @property
+    def silent(self) -> bool:
+        """True when the relay gave its events and nothing at all to the COUNT."""
+        outcome = self._outcome
+        unanswered = not outcome.answers and outcome.count_error is None
+        return unanswered and self._reader.complete
+
+    async def _ask(self) -> None:
+        """COUNT, and events beside it as soon as it is silent, refused or without registers."""
+        async with asyncio.TaskGroup() as group:
+            counting = group.create_task(self._count())
+            if not self._options.read:
+                return
+            await asyncio.wait([counting], timeout=self._patience)
+            if self._outcome.settled(self._query):
+                return
+            reading = group.create_task(self._read())
+            await asyncio.wait([counting, reading], return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done() and self._outcome.settled(self._query):
+                reading.cancel()
+                return
+            await reading
+            if self._reader.complete:
+                counting.cancel()
+
+    async def _count(self) -> None:
+        """One COUNT for each filter, all at once: what several filters mean differs by relay."""
+        outcome = self._outcome
+        try:
+            outcome.answers = await self._all_counts()
+        except* RelayError as errors:
+            outcome.count_error = _first(errors)
+        outcome.count_elapsed = self._elapsed()
+
+    async def _all_counts(self) -> list[CountAnswer]:
+        timeout = self._options.timeouts.count
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._relay.count([f], timeout=timeout))
+                for f in self._query.filters
+            ]
+        return [task.result() for task in tasks]
+
+    async def _read(self) -> None:
+        self._reading = True
+        try:
+            await self._reader.read()
+        except RelayError as error:
+            self._read_error = error
+        except TimeoutError:
+            self._read_error = DeadlineExceeded("no EOSE", relay=self._relay.url)
+
+    def _take_stock(self, *, late: bool) -> None:
+        """Put what the reader has into the outcome."""
+        outcome, reader = self._outcome, self._reader
+        outcome.events_read, outcome.bytes_read = reader.events_read, reader.bytes_read
+        if not self._reading:
+            return
+        error = self._read_error
+        if late and error is None and not reader.complete:
+            error = DeadlineExceeded("not read to the end in time", relay=self._relay.url)
+        warnings = tuple(reader.warnings)
+        outcome.found = Found(
+            reading=reader.reading(), elapsed=self._elapsed(), error=error, warnings=warnings
+        )
+
+    def _elapsed(self) -> float:
+        return asyncio.get_running_loop().time() - self._started
+
+
+def _first(errors: BaseExceptionGroup[RelayError]) -> RelayError:
+    """One of several refusals, the first; they say the same in practice."""
+    found: BaseException = errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, RelayError)
+    return found

@@ -1,0 +1,222 @@
+"""From what happened at one relay to its claim. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client import hll
+from nostr_client.errors import (
+    DeadlineExceeded,
+    NetworkError,
+    ProtocolError,
+    RelayError,
+    RelayRefused,
+    Unsupported,
+    clip,
+)
+from nostr_client.merge import Claim, ClaimStatus, Method, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nostr_client.count.queries import Query
+    from nostr_client.messages import CountAnswer
+
+WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
+_REASON = 160
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What reading events gave until it ended. `elapsed`: seconds since the relay was asked."""
+
+    reading: Reading
+    elapsed: float
+    error: RelayError | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What happened at one relay; `asked_at` in Unix seconds, `elapsed` in seconds since then."""
+
+    asked_at: float
+    answers: list[CountAnswer] = field(default_factory=list)
+    count_error: RelayError | None = None
+    count_elapsed: float | None = None
+    found: Found | None = None
+    events_read: int = 0
+    bytes_read: int = 0
+
+    def settled(self, query: Query) -> bool:
+        """True when reading events would add nothing, or cannot work."""
+        if self.answers:
+            return query.offset is None or all(a.hll is not None for a in self.answers)
+        return isinstance(self.count_error, (NetworkError, ProtocolError))
+
+    @property
+    def refused(self) -> bool:
+        """True when the relay said no to the COUNT, other than not knowing it."""
+        return isinstance(self.count_error, RelayRefused) and not isinstance(
+            self.count_error, Unsupported
+        )
+
+
+def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
+    """The claim that an outcome amounts to; `relay` is the user's spelling."""
+    counted = _counted(query, outcome.answers)
+    base = Claim(
+        relay=relay,
+        status=ClaimStatus.OK,
+        events_read=outcome.events_read,
+        bytes_read=outcome.bytes_read,
+        asked_at=round(outcome.asked_at, 3),
+        warnings=counted.warnings,
+    )
+    if outcome.found is None or counted.registers is not None:
+        return _from_count(base, outcome, counted)
+    return _from_events(base, query, outcome, counted, outcome.found)
+
+
+def status_of(error: RelayError | None) -> ClaimStatus:
+    """The status that stands for an error; None is silence."""
+    if isinstance(error, Unsupported):
+        return ClaimStatus.UNSUPPORTED
+    if isinstance(error, RelayRefused):
+        auth = error.prefix == "auth-required"
+        return ClaimStatus.AUTH_REQUIRED if auth else ClaimStatus.REFUSED
+    if error is None or isinstance(error, DeadlineExceeded):
+        return ClaimStatus.TIMEOUT
+    return ClaimStatus.UNREACHABLE if isinstance(error, NetworkError) else ClaimStatus.INVALID
+
+
+class _Counted(msgspec.Struct, frozen=True):
+    """The answers for all filters as one."""
+
+    count: int | None = None
+    high: int | None = None
+    approximate: bool | None = None
+    limited: bool | None = None
+    registers: bytes | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def _counted(query: Query, answers: list[CountAnswer]) -> _Counted:
+    if not answers:
+        return _Counted()
+    counts = [a.count for a in answers]
+    low, high = max(counts), sum(counts)
+    sketches = [a.hll for a in answers if a.hll is not None]
+    merge = query.offset is not None and len(sketches) == len(answers)
+    warnings = tuple(dict.fromkeys(w for a in answers for w in a.warnings))
+    if low != high:
+        warnings = (*warnings, f"count: several filters, counted one by one: {low} to {high}")
+    return _Counted(
+        count=low,
+        high=high if low != high else None,
+        approximate=_any(a.approximate for a in answers),
+        limited=True if low != high else _any(a.limited for a in answers),
+        registers=hll.merge(*sketches) if merge else None,
+        warnings=warnings,
+    )
+
+
+def _any(flags: Iterable[bool | None]) -> bool | None:
+    told = [flag for flag in flags if flag is not None]
+    return any(told) if told else None
+
+
+def _from_count(base: Claim, outcome: Outcome, counted: _Counted) -> Claim:
+    """COUNT alone: its answer, or the reason why there is none."""
+    if counted.count is None:
+        return _failed(base, outcome, outcome.count_error)
+    claim = _timed(base, counted.registers, outcome.count_elapsed)
+    claim = msgspec.structs.replace(
+        claim,
+        method=Method.COUNT if counted.registers is None else Method.HLL,
+        count=counted.count,
+        count_high=counted.high,
+        approximate=counted.approximate,
+        limited=counted.limited,
+    )
+    return claim.warned(WEAK_ZERO) if claim.weak_zero else claim
+
+
+def _from_events(
+    base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found
+) -> Claim:
+    """Events were read: to the end, in part, or none came."""
+    base = base.warned(*found.warnings)
+    if found.reading.events:
+        return _read(base, query, outcome, counted, found)
+    if counted.count:
+        return _unread(base, outcome, counted, found)
+    if found.reading.complete and not outcome.refused:
+        return _read(base, query, outcome, counted, found)
+    if counted.count is not None:
+        return _from_count(base, outcome, counted)
+    unknown = outcome.count_error is None or isinstance(outcome.count_error, Unsupported)
+    better = unknown and found.error is not None and not isinstance(found.error, DeadlineExceeded)
+    return _failed(base, outcome, found.error if better else outcome.count_error)
+
+
+def _unread(base: Claim, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
+    """A count whose events did not come; where the relay says these are all, it is in doubt."""
+    if found.error is not None:
+        return _from_count(base.warned(f"read: {_why(found.error)}"), outcome, counted)
+    claim = _from_count(base.warned("read: no event came"), outcome, counted)
+    nothing = Reading(authors=frozenset(), events=frozenset(), complete=False)
+    return msgspec.structs.replace(claim, reading=nothing)
+
+
+def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
+    """A claim by events; where they are not all there, the relay's own count stands beside them."""
+    reading, number = found.reading, len(found.reading.events)
+    registers = None if query.offset is None else hll.from_pubkeys(reading.authors, query.offset)
+    claim = msgspec.structs.replace(
+        _timed(base, registers, found.elapsed), method=Method.EVENTS, reading=reading, count=number
+    )
+    if outcome.count_error is not None:
+        claim = claim.warned(f"count: {_why(outcome.count_error)}")
+    if reading.complete:
+        claim = msgspec.structs.replace(claim, last_read=int(outcome.asked_at))
+        told = counted.count
+        differs = told is not None and told != number and not counted.approximate
+        return claim.warned(f"count: the relay says {told}") if differs else claim
+    if found.error is not None:
+        claim = claim.warned(f"read: {_why(found.error)}")
+    if counted.count is None or counted.count < number:
+        return msgspec.structs.replace(claim, limited=True)
+    return msgspec.structs.replace(
+        claim,
+        count=counted.count,
+        count_high=counted.high,
+        approximate=counted.approximate,
+        limited=counted.limited,
+    )
+
+
+def _failed(base: Claim, outcome: Outcome, error: RelayError | None) -> Claim:
+    status = status_of(error)
+    claim = msgspec.structs.replace(base, status=status)
+    if status is not ClaimStatus.TIMEOUT:
+        claim = _timed(claim, None, outcome.count_elapsed)
+    return claim.warned(_why(error)) if error is not None else claim
+
+
+def _timed(claim: Claim, registers: bytes | None, elapsed: float | None) -> Claim:
+    if elapsed is None or claim.asked_at is None:
+        return msgspec.structs.replace(claim, registers=registers)
+    return msgspec.structs.replace(
+        claim,
+        registers=registers,
+        answered_at=round(claim.asked_at + elapsed, 3),
+        latency_ms=round(elapsed * 1000, 1),
+    )
+
+
+def _why(error: RelayError) -> str:
+    text = error.reason if isinstance(error, RelayRefused) else str(error)
+    return clip(text.removeprefix(f"{error.relay}: "), _REASON) or "refused without a reason"

@@ -1,0 +1,269 @@
+"""`nostr-client` against relays: stdout is data, stderr is talk, and the exit code says it all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any, NamedTuple
+
+import pytest
+
+from nostr_client.event import Event, parse_event
+from nostr_client.nip19 import Note, PublicKey
+from tests.faults import COUNT_REFUSALS, RefusesCount, Silent, WantsAuth
+from tests.faulty_relay import Behaviour, FaultyRelay, Peer
+from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, signer
+
+NPUB = PublicKey(TARGET).encode()
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.out.count("\n") == 1
+        return json.loads(self.out)
+
+
+async def cli(*args: str, stdin: str = "", **env: str) -> Done:
+    """Run the program as a user does."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "nostr_client",
+        *args,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | env,
+    )
+    async with asyncio.timeout(40):
+        out, err = await process.communicate(stdin.encode())
+    assert b"Traceback" not in err, err.decode()
+    return Done(process.returncode or 0, out.decode(), err.decode())
+
+
+def followers(n: int, behaviour: Behaviour | None = None) -> FaultyRelay:
+    return FaultyRelay(behaviour, events=[follow(i) for i in range(n)])
+
+
+async def dead_url() -> str:
+    relay = followers(0)
+    await relay.start()
+    await relay.stop()
+    return relay.url
+
+
+async def test_count_as_json_has_exactly_the_fields_of_the_schema() -> None:
+    async with followers(40, Sketches()) as a, followers(50) as b:
+        done = await cli("count", "followers", NPUB, "--relay", a.url, "-r", b.url, "--json")
+    assert done.code == 0
+    assert done.err == ""
+    assert list(done.json) == [
+        "query", "value", "unit", "low", "high", "exact", "lower_bound", "authors", "events",
+        "relays",
+    ]  # fmt: skip
+    first, second = done.json["relays"]
+    assert list(first) == [
+        "relay", "status", "method", "count", "approximate", "limited", "registers", "events_read",
+        "bytes_read", "last_read", "asked_at", "answered_at", "latency_ms", "warnings",
+    ]  # fmt: skip
+    assert (first["relay"], first["method"], first["count"]) == (a.url, "hll", 40)
+    assert len(first["registers"]) == 512
+    assert (second["relay"], second["method"], second["events_read"]) == (b.url, "events", 51)
+    assert done.json["unit"] == "distinct_authors"
+    assert done.json["value"] == 50
+    assert done.json["query"]["filters"] == [{"kinds": [3], "#p": [TARGET]}]
+
+
+async def test_count_for_people_is_a_table_and_a_line() -> None:
+    async with followers(40) as a, followers(5, Silent()) as b:
+        args = ["--relay", a.url, "--relay", b.url, "--timeout", "2"]
+        done = await cli("count", "followers", NPUB, *args)
+    assert done.code == 0
+    assert "\x1b" not in done.out
+    assert "at least 40 distinct authors (1 of 2 relays answered)" in done.out
+    assert a.url in done.out.replace("\n", "")
+    assert "timeout" in done.out
+
+
+async def test_relays_may_come_from_the_environment() -> None:
+    async with followers(4) as a, followers(6) as b:
+        both = f"{a.url} {b.url}"
+        done = await cli("count", "followers", NPUB, "--json", NOSTR_TALLY_RELAYS=both)
+    assert done.json["value"] == 6
+    assert done.json["exact"]
+
+
+async def test_any_filter_can_be_counted() -> None:
+    events = [reaction(i, n) for i in range(7) for n in range(2)]
+    asked = json.dumps({"#e": [NOTE], "kinds": [7], "limit": 3})
+    async with FaultyRelay(events=events) as relay:
+        done = await cli("count", "--filter", asked, "--relay", relay.url, "--json")
+        none = await cli("count", "--filter", asked, "--relay", relay.url, "--json", "--no-read")
+    assert done.json["authors"]["value"] == 7
+    assert done.json["events"]["value"] == 14
+    assert none.json["unit"] == "events"
+    assert none.json["value"] == 14
+    assert none.json["authors"] is None
+
+
+async def test_reactions_of_a_note() -> None:
+    async with FaultyRelay(Sketches(), events=[reaction(i) for i in range(9)]) as relay:
+        done = await cli("count", "reactions", Note(NOTE).encode(), "-r", relay.url, "--json")
+    assert done.json["value"] == 9
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "code"),
+    [
+        (Silent(), "timeout", 124),
+        (WantsAuth(), "auth_required", 3),
+        (None, "unreachable", 3),
+    ],
+    ids=["silent", "auth", "dead"],
+)
+async def test_exit_codes_without_an_answer(
+    behaviour: Behaviour | None, status: str, code: int
+) -> None:
+    relay = followers(3, behaviour)
+    await relay.start()
+    if behaviour is None:
+        await relay.stop()
+    args = ["count", "followers", NPUB, "-r", relay.url, "--timeout", "2"]
+    try:
+        told = await cli(*args, "--json")
+        shown = await cli(*args)
+    finally:
+        await relay.stop()
+    assert told.code == shown.code == code
+    assert told.json["value"] is None
+    assert told.json["relays"][0]["status"] == status
+    assert told.err.count("\n") == 1
+    assert "not known" in shown.out
+
+
+async def test_one_answer_is_enough_for_exit_code_0() -> None:
+    async with followers(3, Silent()) as a, followers(3) as b:
+        args = ["-r", a.url, "-r", b.url, "-r", await dead_url(), "--timeout", "2"]
+        done = await cli("count", "followers", NPUB, *args, "--json")
+    assert done.code == 0
+    assert [c["status"] for c in done.json["relays"]] == ["timeout", "ok", "unreachable"]
+
+
+async def test_budget_options() -> None:
+    refusing = RefusesCount(COUNT_REFUSALS["notice, rnostr"])
+    async with followers(300, refusing) as relay:
+        args = ["-r", relay.url, "--max-events", "50", "--json"]
+        done = await cli("count", "followers", NPUB, *args)
+    assert done.json["lower_bound"]
+    assert done.json["high"] is None
+    assert done.json["relays"][0]["events_read"] == 50
+
+
+async def test_bad_input_never_reaches_a_relay() -> None:
+    async with followers(1) as relay:
+        done = await cli("count", "followers", "npub1nonsense", "--relay", relay.url)
+        assert relay.connections == 0
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("nostr-client: ")
+    assert done.err.count("\n") == 1
+
+
+async def test_req_prints_verified_events_once_as_lines() -> None:
+    async with followers(8) as a, followers(12) as b:
+        done = await cli("req", "--kind", "3", "--tag", f"p={TARGET}", "-r", a.url, "-r", b.url)
+    events = [parse_event(line) for line in done.out.splitlines()]
+    assert {event.id for event in events} == {follow(i).id for i in range(12)}
+    assert len(events) == 12
+    assert done.code == 0
+    assert done.err == ""
+
+
+async def test_req_says_which_relay_failed() -> None:
+    dead = await dead_url()
+    async with followers(3) as a:
+        author = PublicKey(signer(1).pubkey).encode()
+        done = await cli("req", "--author", author, "-r", a.url, "-r", dead, "--timeout", "3")
+    assert [parse_event(line).id for line in done.out.splitlines()] == [follow(1).id]
+    assert done.code == 0
+    assert dead in done.err
+    assert done.err.count("\n") == 1
+    alone = await cli("req", "--kind", "1", "-r", dead, "--timeout", "3")
+    assert alone.code == 3
+
+
+async def test_publish_an_event_from_stdin_a_file_and_a_key(tmp_path: Any) -> None:
+    event = follow(1)
+    path = tmp_path / "event.json"
+    path.write_text(event.to_json(), "utf-8")
+    key = tmp_path / "key"
+    key.write_text(signer(5).nsec(), "ascii")
+    async with followers(0) as relay:
+        piped = await cli("publish", "-r", relay.url, "--json", stdin=event.to_json())
+        filed = await cli("publish", str(path), "-r", relay.url)
+        args = ["--content", "hello", "--tag", "t=x", "--key-file", str(key), "-r", relay.url]
+        made = await cli("publish", *args, "--json")
+        sent = [parse_event(message[1]) for message in relay.received if message[0] == "EVENT"]
+    assert (piped.code, filed.code, made.code) == (0, 0, 0)
+    told = {"relay": relay.url, "status": "ok", "message": ""}
+    assert piped.json["relays"] == [told]
+    assert piped.json["event"]["id"] == event.id
+    assert event.id in filed.out
+    assert [e.id for e in sent[:2]] == [event.id] * 2
+    assert (sent[2].pubkey, sent[2].content) == (signer(5).pubkey, "hello")
+    assert sent[2].tags == (("t", "x"),)
+
+
+class Rejects(Behaviour):
+    """Refuses every event."""
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("OK", message[1]["id"], False, "blocked: \x1b[31mno\x1b[0m")
+
+
+async def test_publish_exit_codes() -> None:
+    event = follow(1).to_json()
+    async with followers(0, Rejects()) as no, followers(0) as yes, followers(0, Silent()) as mute:
+        refused = await cli("publish", "-r", no.url, stdin=event)
+        mixed = await cli("publish", "-r", no.url, "-r", yes.url, "--json", stdin=event)
+        silent = await cli("publish", "-r", mute.url, "--timeout", "1", stdin=event)
+    dead = await cli("publish", "-r", await dead_url(), "--timeout", "3", stdin=event)
+    assert (refused.code, mixed.code, silent.code, dead.code) == (1, 0, 124, 3)
+    assert "\x1b" not in refused.out
+    assert [r["status"] for r in mixed.json["relays"]] == ["refused", "ok"]
+
+
+def forged(event: Event) -> str:
+    fields = json.loads(event.to_json())
+    return json.dumps(fields | {"content": "changed"})
+
+
+async def test_an_event_that_does_not_hold_is_not_sent() -> None:
+    async with followers(0) as relay:
+        done = await cli("publish", "-r", relay.url, stdin=forged(follow(1)))
+        assert relay.connections == 0
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+
+
+async def test_relay_info() -> None:
+    document = {"name": "One", "supported_nips": [1, 45], "limitation": {"max_limit": 500}}
+    async with FaultyRelay(info=document) as relay:
+        told = await cli("relay", "info", relay.url, "--json")
+        shown = await cli("relay", "info", relay.url)
+    assert told.json["name"] == "One"
+    assert told.json["limitation"]["max_limit"] == 500
+    assert "1, 45" in shown.out
+    async with FaultyRelay(info=b"no json") as relay:
+        broken = await cli("relay", "info", relay.url)
+    assert broken.code == 1
+    gone = await cli("relay", "info", await dead_url(), "--timeout", "3")
+    assert gone.code == 3
+    assert gone.err.count("\n") == 1

@@ -1,0 +1,63 @@
+"""What people mistype: one clear line on stderr, exit code 2, and no traceback."""
+
+from __future__ import annotations
+
+import io
+from hashlib import sha256
+
+import pytest
+
+from nostr_client.cli import app, exitcodes
+from nostr_client.nip19 import PublicKey
+
+NPUB = PublicKey(sha256(b"target").hexdigest()).encode()
+RELAY = ["--relay", "ws://127.0.0.1:9"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["count", "followers", "npub1nonsense", *RELAY],
+        ["count", "followers", NPUB[:-1] + "q", *RELAY],
+        ["count", "reactions", NPUB, *RELAY],
+        ["count", "followers", *RELAY],
+        ["count", "dislikes", NPUB, *RELAY],
+        ["count", *RELAY],
+        ["count", "--filter", "{", *RELAY],
+        ["count", "--filter", "[]", *RELAY],
+        ["count", "--filter", '{"kinds":["x"]}', *RELAY],
+        ["count", "--filter", '{"kinds":[]}', *RELAY],
+        ["count", "--filter", '{"kinds":[1]}', "followers", NPUB, *RELAY],
+        ["count", "followers", NPUB],
+        ["count", "followers", NPUB, "--relay", "gopher://x"],
+        ["count", "followers", NPUB, "--relay", "wss://"],
+        ["count", "followers", NPUB, "--relay", "ws://a:99999"],
+        ["count", "followers", NPUB, *RELAY, "--timeout", "0"],
+        ["count", "followers", NPUB, *RELAY, "--timeout", "nan"],
+        ["count", "followers", NPUB, *RELAY, "--timeout", "inf"],
+        ["count", "followers", NPUB, *RELAY, "--trusted", "gopher://x"],
+        ["req", "--kind", "1"],
+        ["req", *RELAY],
+        ["req", "--kind", "70000", *RELAY],
+        ["req", "--author", "nobody", *RELAY],
+        ["req", "--tag", "e", *RELAY],
+        ["req", "--tag", "long=1", *RELAY],
+        ["req", "--filter", "nope", *RELAY],
+        ["publish", *RELAY],
+        ["publish", "--content", "x", *RELAY],
+        ["publish", "--content", "x"],
+        ["relay", "info", "gopher://x"],
+    ],
+    ids=" ".join,
+)
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    args: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOSTR_TALLY_RELAYS", "")
+    monkeypatch.delenv("NOSTR_TALLY_KEY", raising=False)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"no event")))
+    assert app.run(args) == exitcodes.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("nostr-client: ")
+    assert err.count("\n") == 1
