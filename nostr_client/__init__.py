@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any
 from nostr_client._version import __version__
 
 if TYPE_CHECKING:
+    from nostr_client.client import (
+        NostrClient,
+    )
+    from nostr_client.count.queries import (
+        Query,
+    )
+    from nostr_client.count.result import (
+        CountResult,
+    )
     from nostr_client.errors import (
         CounterError,
         DeadlineExceeded,
@@ -41,6 +50,13 @@ if TYPE_CHECKING:
         VerifiedEvent,
         verify,
         verify_many,
+    )
+    from nostr_client.merge import (
+        Claim,
+        ClaimStatus,
+        Figure,
+        Method,
+        Unit,
     )
     from nostr_client.negchannel import (
         NegChannel,
@@ -81,7 +97,9 @@ if TYPE_CHECKING:
     from nostr_client.transport import (
         Transport,
     )
-    from nostr_client.trust import TrustPolicy
+    from nostr_client.trust import (
+        TrustPolicy,
+    )
     from nostr_client.verifier import (
         ThreadVerifier,
         Verifier,
@@ -89,12 +107,16 @@ if TYPE_CHECKING:
 
 _EXPORTS: dict[str, str] = {
     "Capabilities": "nostr_client.relay_stats",
+    "Claim": "nostr_client.merge",
+    "ClaimStatus": "nostr_client.merge",
     "ConnectionOptions": "nostr_client.options",
+    "CountResult": "nostr_client.count.result",
     "CounterError": "nostr_client.errors",
     "DeadlineExceeded": "nostr_client.errors",
     "Duplicate": "nostr_client.errors",
     "Event": "nostr_client.event",
     "EventTemplate": "nostr_client.event",
+    "Figure": "nostr_client.merge",
     "Filter": "nostr_client.filters",
     "Gathered": "nostr_client.pool",
     "InvalidEvent": "nostr_client.errors",
@@ -106,8 +128,10 @@ _EXPORTS: dict[str, str] = {
     "KeySigner": "nostr_client.keys",
     "Limits": "nostr_client.options",
     "MalformedMessage": "nostr_client.errors",
+    "Method": "nostr_client.merge",
     "NegChannel": "nostr_client.negchannel",
     "NetworkError": "nostr_client.errors",
+    "NostrClient": "nostr_client.client",
     "NostrTallyError": "nostr_client.errors",
     "Options": "nostr_client.options",
     "Overflow": "nostr_client.subscription",
@@ -115,6 +139,7 @@ _EXPORTS: dict[str, str] = {
     "ProtocolError": "nostr_client.errors",
     "PublishResult": "nostr_client.pool",
     "PublishStatus": "nostr_client.pool",
+    "Query": "nostr_client.count.queries",
     "ReadBudget": "nostr_client.options",
     "ReconnectPolicy": "nostr_client.options",
     "Relay": "nostr_client.relay",
@@ -132,6 +157,7 @@ _EXPORTS: dict[str, str] = {
     "Timeouts": "nostr_client.options",
     "Transport": "nostr_client.transport",
     "TrustPolicy": "nostr_client.trust",
+    "Unit": "nostr_client.merge",
     "Unsupported": "nostr_client.errors",
     "VerifiedEvent": "nostr_client.keys",
     "Verifier": "nostr_client.verifier",
@@ -142,12 +168,16 @@ _EXPORTS: dict[str, str] = {
 
 __all__ = [
     "Capabilities",
+    "Claim",
+    "ClaimStatus",
     "ConnectionOptions",
+    "CountResult",
     "CounterError",
     "DeadlineExceeded",
     "Duplicate",
     "Event",
     "EventTemplate",
+    "Figure",
     "Filter",
     "Gathered",
     "InvalidEvent",
@@ -159,8 +189,10 @@ __all__ = [
     "KeySigner",
     "Limits",
     "MalformedMessage",
+    "Method",
     "NegChannel",
     "NetworkError",
+    "NostrClient",
     "NostrTallyError",
     "Options",
     "Overflow",
@@ -168,6 +200,7 @@ __all__ = [
     "ProtocolError",
     "PublishResult",
     "PublishStatus",
+    "Query",
     "ReadBudget",
     "ReconnectPolicy",
     "Relay",
@@ -185,6 +218,7 @@ __all__ = [
     "Timeouts",
     "Transport",
     "TrustPolicy",
+    "Unit",
     "Unsupported",
     "VerifiedEvent",
     "Verifier",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client import hll
+from nostr_client import hll, trust
 from nostr_client.merge.outliers import MAX_GAIN, Core, find_core, too_many_events
-from nostr_client.merge.rules import Weighed
+from nostr_client.merge.rules import Weighed, is_own_estimate
 from nostr_client.trust import TrustPolicy
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def _judged(
     policy: TrustPolicy,
 ) -> Weighed:
     lies, doubts = _registers_verdict(claim, core)
-    counts = tuple(_count_verdict(claim, claims, core, one_per_author))
+    told, of_more = _contradiction(claim, one_per_author)
+    lies += told if of_more else ()
+    counts = (*told, *_count_verdict(claim, claims, core, one_per_author))
     warned = claim.warned(*lies, *doubts, *counts)
     failed = bool(lies or counts)
     drop = policy is TrustPolicy.EXCLUDE
@@ -59,13 +61,30 @@ def _judged(
 
 def _registers_verdict(claim: Claim, core: Core | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What disqualifies the registers, and what is merely remarkable."""
-    if claim.registers is None or claim.reading or core is None:
+    if claim.registers is None or claim.reading:
         return (), ()
+    odd = trust.shape(claim.registers).reasons
+    if core is None:
+        return odd, ()
     gain = core.gain(claim.registers)
     if gain <= MAX_GAIN:
-        return (), ()
+        return odd, ()
     text = f"hll: alone adds {gain:.0%} to what the majority of relays hold"
-    return ((text,), ()) if core.saturated else ((), (text,))
+    return ((*odd, text), ()) if core.saturated else (odd, (text,))
+
+
+def _contradiction(claim: Claim, one_per_author: bool) -> tuple[tuple[str, ...], bool]:
+    """How a relay's count and registers contradict each other; whether the registers say more.
+
+    Registers that say less than the count raise nothing and stay. A count of 0 beside registers is
+    how some relays refuse; then the registers are not what is wrong.
+    """
+    if claim.registers is None or claim.count is None or claim.reading:
+        return (), False
+    if claim.approximate or claim.limited or is_own_estimate(claim.count, claim.registers):
+        return (), False
+    tested = trust.count_consistency(claim.count, claim.registers, one_per_author=one_per_author)
+    return tested.reasons, tested.z > 0 and claim.count > 0
 
 
 def _count_verdict(
