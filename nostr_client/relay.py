@@ -262,6 +262,15 @@ class Relay:
             session = await self._supervisor.ready(deadline)
         return session.negotiate(query, message)
 
+    async def authenticate(self, timeout: float | None = None) -> None:
+        """Answer the relay's challenge without being asked to: for relays that say `restricted:`.
+
+        Default twice `Timeouts.auth`, in seconds. A relay that does not answer AUTH counts as
+        accepting. Raises RelayRefused when there is no challenge, no signer or no acceptance.
+        """
+        async with self._request(timeout or 2 * self.options.timeouts.auth, "AUTH") as session:
+            await session.authenticate()
+
     async def info(self, *, refresh: bool = False) -> RelayInfo:
         """The NIP-11 document, read once; its limits are honoured from then on.
 

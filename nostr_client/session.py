@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from nostr_client.errors import NetworkError, ProtocolError, RelayError, Unsupported
+from nostr_client.errors import NetworkError, ProtocolError, RelayError, RelayRefused, Unsupported
 from nostr_client.gate import Gate
 from nostr_client.negchannel import NegChannel
 from nostr_client.protocol import (
@@ -35,6 +35,7 @@ from nostr_client.protocol import (
     auth_template,
 )
 from nostr_client.rate import TokenBucket, Window
+from nostr_client.reasons import prefix
 from nostr_client.subscription import Received, Subscription
 
 if TYPE_CHECKING:
@@ -171,6 +172,22 @@ class Session:
         self._flush()
         return channel
 
+    async def authenticate(self) -> None:
+        """Answer the relay's challenge now; raises RelayRefused when the relay does not accept."""
+        auth = self.connection.auth
+        if auth.want():
+            self._start_auth()
+        await self._gate.wait(lambda: auth.over or self._ended)
+        if self._ended is not None:
+            raise self._ended
+        if auth.progress is Progress.REFUSED:
+            relay = self.connection.relay
+            raise RelayRefused(auth.reason, prefix=prefix(auth.reason), relay=relay)
+
+    def _start_auth(self) -> None:
+        if self._group is not None:
+            self._group.create_task(self._authenticate())
+
     @staticmethod
     def _future() -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
@@ -210,6 +227,7 @@ class Session:
     def _end(self, error: RelayError) -> None:
         self._ended = error
         self._group = None
+        self._gate.wake()
         for notification in self.connection.lost(error):
             if not isinstance(notification, EventMatched):
                 self._handle(notification)
@@ -327,8 +345,7 @@ class Session:
 
     def _auth_needed(self, told: AuthNeeded) -> None:
         self._tell(told)
-        if self._group is not None:
-            self._group.create_task(self._authenticate())
+        self._start_auth()
 
     def _auth_moved(self, told: ChallengeReceived | AuthSettled) -> None:
         self._gate.wake()

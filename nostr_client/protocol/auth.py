@@ -32,6 +32,7 @@ class AuthState:
         self.able = able
         self.challenge: str | None = None
         self.progress = Progress.IDLE
+        self.reason = ""
         self._event_id = ""
 
     def challenged(self, challenge: str) -> bool:
@@ -61,8 +62,14 @@ class AuthState:
         """Whether an OK with this id answers our AUTH event."""
         return self.progress is Progress.SENT and event_id == self._event_id
 
-    def settled(self, accepted: bool) -> None:
+    @property
+    def over(self) -> bool:
+        """Whether there is an outcome."""
+        return self.progress in (Progress.ACCEPTED, Progress.REFUSED)
+
+    def settled(self, accepted: bool, reason: str) -> None:
         """The relay, or our patience, answered."""
+        self.reason = reason
         self.progress = Progress.ACCEPTED if accepted else Progress.REFUSED
 
 

@@ -316,7 +316,7 @@ class Connection:
         return [note.Abused(ProtocolError(text, relay=self.relay))]
 
     def _settle_auth(self, accepted: bool, message: str) -> Notifications:
-        self.auth.settled(accepted)
+        self.auth.settled(accepted, clip(message))
         out: Notifications = [note.AuthSettled(accepted, clip(message))]
         for key in self.subscriptions.parked:
             out += self._release(key, note.SubscriptionEnded, accepted, message)

