@@ -155,7 +155,7 @@ def _from_events(
         return _unread(base, outcome, counted, found)
     if found.reading.complete and not outcome.refused:
         return _read(base, query, outcome, counted, found)
-    if counted.count is not None:
+    if counted.count is not None and not isinstance(found.error, RelayRefused):
         return _from_count(base, outcome, counted)
     unknown = outcome.count_error is None or isinstance(outcome.count_error, Unsupported)
     better = unknown and found.error is not None and not isinstance(found.error, DeadlineExceeded)
