@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     U64 = NDArray[np.uint64]
 
 _BLOCK = 8
+_ID_BITS = 8
+"""Bits of the id in the sort key at least."""
+
 _LIMB_BITS = np.uint64(32)
 _LIMB_MASK = np.uint64(2**32 - 1)
 
@@ -84,13 +87,16 @@ class ArrayStorage:
         return lows
 
     def fingerprints(self, lows: Sequence[int], highs: Sequence[int]) -> list[bytes]:
+        if not len(lows):
+            return []
         low, high = np.array(lows, dtype=np.intp), np.array(highs, dtype=np.intp)
-        raw = _carry(self._sums_below(high) - self._sums_below(low)).tobytes()
-        counts = map(varint, (high - low).tolist())
-        return [
-            sha256(raw[at : at + ID_SIZE] + count).digest()[:FINGERPRINT_SIZE]
-            for at, count in zip(range(0, len(raw), ID_SIZE), counts, strict=True)
-        ]
+        below_low = self._sums_below(low)
+        below_high = np.empty_like(below_low)
+        below_high[:-1] = below_low[1:]
+        # Most ranges end where the next one begins: its sums serve twice.
+        alone = np.flatnonzero(np.append(high[:-1] != low[1:], True))
+        below_high[alone] = self._sums_below(high[alone])
+        return _digests(_carry(below_high - below_low), high - low)
 
     def _sums_below(self, indices: NDArray[np.intp]) -> U64:
         """The limb sums (m, 8) of all items below each index."""
@@ -120,10 +126,28 @@ class ArrayStorage:
         return result, prefixes
 
     def ids(self, low: int, high: int) -> bytes:
-        return bytes(self._raw[low * ID_SIZE : high * ID_SIZE])
+        return self._raw[low * ID_SIZE : high * ID_SIZE].tobytes()
 
     def item(self, index: int) -> tuple[int, bytes]:
         return int(self._stamps[index]), self.ids(index, index + 1)
+
+
+def _digests(sums: NDArray[np.uint32], counts: NDArray[np.intp]) -> list[bytes]:
+    """The fingerprint of each sum and count."""
+    width, most = ID_SIZE + 1, int(counts.max())
+    if most >= 0x80:
+        raw, texts = sums.tobytes(), map(varint, counts.tolist())
+        return [
+            sha256(raw[at : at + ID_SIZE] + text).digest()[:FINGERPRINT_SIZE]
+            for at, text in zip(range(0, len(raw), ID_SIZE), texts, strict=True)
+        ]
+    rows = np.empty((len(sums), width), dtype=np.uint8)
+    rows[:, :ID_SIZE] = sums.view(np.uint8)
+    rows[:, ID_SIZE] = counts
+    raw = rows.tobytes()
+    return [
+        sha256(raw[at : at + width]).digest()[:FINGERPRINT_SIZE] for at in range(0, len(raw), width)
+    ]
 
 
 def _id_words(ids: Any) -> U64:
@@ -154,35 +178,51 @@ def _ascends(stamps: U64, words: U64) -> bool:
     """Whether every item is above the one before it."""
     if bool((stamps[1:] < stamps[:-1]).any()):
         return False
-    same = np.flatnonzero(stamps[1:] == stamps[:-1])
-    before = _native(words.take(same, axis=0))
-    return bool(_less(before, _native(words.take(same + 1, axis=0))).all())
+    tops = words[:, 0].byteswap()
+    same = stamps[1:] == stamps[:-1]
+    if bool((same & (tops[1:] < tops[:-1])).any()):
+        return False
+    tied = np.flatnonzero(same & (tops[1:] == tops[:-1]))
+    before = _native(words.take(tied, axis=0))
+    return bool(_less(before, _native(words.take(tied + 1, axis=0))).all())
 
 
 def _order(stamps: U64, words: U64) -> NDArray[np.intp]:
-    """The order of the items: one sort of one composite key, and ties of it mended after."""
-    base = stamps.min()
-    bits = int(stamps.max() - base).bit_length()
-    keys = words[:, 0].byteswap()
-    if bits >= 64:
-        keys = stamps - base
-    elif bits:
-        keys = (keys >> np.uint64(bits)) | ((stamps - base) << np.uint64(64 - bits))
-    order = np.argsort(keys)
-    keys = keys.take(order)
-    equal = np.flatnonzero(keys[1:] == keys[:-1])
-    for first, last in _runs(equal):
-        run = order[first : last + 2]
-        run[:] = sorted(run.tolist(), key=lambda at: (int(stamps[at]), words[at].tobytes()))
+    """The order of the items: a radix sort of one composite key, and its ties mended after."""
+    keys = _sort_keys(stamps - stamps.min(), words[:, 0].byteswap())
+    order = np.argsort(keys[-1], kind="stable")
+    for digit in reversed(keys[:-1]):
+        order = order.take(np.argsort(digit.take(order), kind="stable"))
+    tied = np.ones(len(order) - 1, dtype=bool)
+    for digit in keys:
+        placed = digit.take(order)
+        tied &= placed[1:] == placed[:-1]
+    if tied.any():
+        _mend(order, tied, stamps, words)
     return order
 
 
-def _runs(indices: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """First and last of each run of consecutive numbers."""
-    breaks = np.flatnonzero(np.diff(indices) != 1)
-    firsts = indices[np.concatenate(([0], breaks + 1))] if len(indices) else indices
-    lasts = indices[np.concatenate((breaks, [len(indices) - 1]))] if len(indices) else indices
-    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+def _sort_keys(stamps: U64, tops: U64) -> list[NDArray[np.uint16]]:
+    """Timestamp and the top bits of the id as 16-bit digits, the highest first.
+
+    numpy sorts 16-bit numbers in linear time. Few bits of id do: equal timestamps are few.
+    """
+    bits = int(stamps.max()).bit_length()
+    digits = min(4, (bits + _ID_BITS + 15) // 16)
+    key = tops >> np.uint64(bits) if bits < 64 else np.zeros_like(tops)
+    if bits:
+        key |= stamps << np.uint64(64 - bits)
+    return [(key >> np.uint64(48 - 16 * digit)).astype(np.uint16) for digit in range(digits)]
+
+
+def _mend(order: NDArray[np.intp], tied: NDArray[np.bool_], stamps: U64, words: U64) -> None:
+    """Put the items whose keys are equal in order, in place."""
+    where = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    rows = order[where]
+    full = _native(words.take(rows, axis=0))
+    order[where] = rows[
+        np.lexsort((full[:, 3], full[:, 2], full[:, 1], full[:, 0], stamps.take(rows)))
+    ]
 
 
 def _block_sums(words: U64) -> U64:
@@ -190,7 +230,7 @@ def _block_sums(words: U64) -> U64:
     whole = len(words) // _BLOCK
     sums = np.zeros((whole + 1, _BLOCK), dtype=np.uint64)
     limbs = words[: whole * _BLOCK].view("<u4").reshape(whole, _BLOCK, 8)
-    np.sum(limbs, axis=1, dtype=np.uint64, out=sums[1:])
+    np.einsum("abc->ac", limbs, dtype=np.uint64, casting="unsafe", out=sums[1:])
     np.cumsum(sums, axis=0, out=sums)
     return sums
 

@@ -8,9 +8,14 @@ compared with the bytes that are there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.errors import InvalidInput, NegentropyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nostr_client.negentropy.blocks import Block
 
 PROTOCOL_VERSION = 0x61
 ID_SIZE = 32
@@ -27,7 +32,6 @@ FRAME_MARGIN = 64
 """Bytes kept free under the limit for a Skip (44) and the fingerprint of the tail (19)."""
 
 _MAX_VARINT_BYTES = 10
-_TABLE_SIZE = 1 << 14
 
 
 def encode_varint(number: int) -> bytes:
@@ -43,12 +47,13 @@ def encode_varint(number: int) -> bytes:
     return bytes(reversed(digits))
 
 
-_VARINTS = [encode_varint(number) for number in range(_TABLE_SIZE)]
+VARINTS = [encode_varint(number) for number in range(1 << 14)]
+"""The varints of one and two bytes."""
 
 
 def varint(number: int) -> bytes:
     """`encode_varint`, from a table where the number is small."""
-    return _VARINTS[number] if 0 <= number < _TABLE_SIZE else encode_varint(number)
+    return VARINTS[number] if 0 <= number < len(VARINTS) else encode_varint(number)
 
 
 def decode_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -69,6 +74,10 @@ def decode_varint(data: bytes, at: int) -> tuple[int, int]:
     raise NegentropyError("a varint of more than 64 bits", kind="varint-overflow")
 
 
+Bound = tuple[int, bytes]
+"""A timestamp and a prefix of an id: the first item that is not below it begins the next range."""
+
+
 class Ranges(NamedTuple):
     """Some ranges of a message, as columns; `payloads` is b"" for a Skip."""
 
@@ -82,19 +91,19 @@ class MessageReader:
     """Reads the ranges of one message a few at a time.
 
     Raises NegentropyError, from the constructor: truncated, bad-version-byte. `version` is the
-    sender's; only V1 can be read on.
+    sender's; only V1 can be read on. Without `keep_ids` the payload of an IdList is b"" too.
     """
 
-    def __init__(self, message: bytes) -> None:
+    def __init__(self, message: bytes, *, keep_ids: bool = True) -> None:
         if not message:
             raise _truncated()
         if not 0x60 <= message[0] <= 0x6F:
             raise NegentropyError("not a negentropy version byte", kind="bad-version-byte")
         self.version = message[0]
         self._data = bytes(message)
+        self._keep_ids = keep_ids
         self._at = 1
-        self._stamp = 0
-        self._prefix = b""
+        self._bound: Bound = (0, b"")
 
     @property
     def exhausted(self) -> bool:
@@ -108,76 +117,88 @@ class MessageReader:
         bad-bound-order.
         """
         ranges = Ranges([], [], [], [])
-        data, end = self._data, len(self._data)
-        while most > 0 and self._at < end:
-            at = self._read_bound()
-            mode = data[at] if at < end else -1
-            if mode == FINGERPRINT:
-                size = FINGERPRINT_SIZE
-                at += 1
-            else:
-                mode, size, at = self._read_other_mode(at)
-            if size > end - at:
-                raise _truncated()
-            ranges.stamps.append(self._stamp)
-            ranges.prefixes.append(self._prefix)
-            ranges.modes.append(mode)
-            ranges.payloads.append(data[at : at + size])
-            self._at = at + size
-            most -= 1
+        try:
+            self._read(ranges, most)
+        except IndexError:
+            raise _truncated() from None
         return ranges
 
-    def _read_bound(self) -> int:
-        data, at = self._data, self._at
-        delta = data[at]
-        at += 1
-        if delta >= 0x80:
-            delta, at = decode_varint(data, at - 1)
-        stamp = min(self._stamp + delta - 1, INFINITY) if delta else INFINITY
-        length = data[at] if at < len(data) else 0x80
-        at += 1
-        if length:
+    def _read(self, ranges: Ranges, most: int) -> None:
+        # The hot loop of every session: one long function, varints of up to two bytes inline.
+        stamps, prefixes, modes, payloads = ranges
+        data, at, end = self._data, self._at, len(self._data)
+        stamp, prefix = self._bound
+        keep = self._keep_ids
+        for _ in range(most):
+            if at >= end:
+                break
+            before, last = stamp, prefix
+            delta = data[at]
+            at += 1
+            if delta >= 0x80:
+                low = data[at]
+                if low < 0x80:
+                    delta = (delta & 0x7F) << 7 | low
+                    at += 1
+                else:
+                    delta, at = decode_varint(data, at - 1)
+            stamp = stamp + delta - 1 if delta else INFINITY
+            if stamp > INFINITY:
+                stamp = INFINITY
+            length = data[at]
+            at += 1
             if length > ID_SIZE:
-                length, at = decode_varint(data, at - 1)
-            if length > ID_SIZE:
-                raise NegentropyError(f"a bound of {length} bytes", kind="bound-too-long")
-            if length > len(data) - at:
+                length, at = self._long_prefix(at - 1)
+            prefix = data[at : at + length]
+            at += length
+            if last and stamp == before:
+                _check_order(last, prefix)
+            mode = data[at]
+            at += 1
+            if mode == FINGERPRINT:
+                stop = at + FINGERPRINT_SIZE
+            elif mode == ID_LIST and data[at] < 0x80:
+                stop = at + 1 + data[at] * ID_SIZE
+                at += 1
+            else:
+                mode, at, stop = self._read_mode(at - 1)
+            if stop > end:
                 raise _truncated()
-        prefix = data[at : at + length]
-        if stamp == self._stamp and self._prefix:
-            self._check_order(prefix)
-        self._stamp, self._prefix = stamp, prefix
-        return at + length
+            stamps.append(stamp)
+            prefixes.append(prefix)
+            modes.append(mode)
+            payloads.append(data[at:stop] if keep or mode == FINGERPRINT else b"")
+            at = stop
+        self._at, self._bound = at, (stamp, prefix)
 
-    def _check_order(self, prefix: bytes) -> None:
-        # Prefixes stand for ids filled up with zeros, so b"\1" and b"\1\0" are the same bound.
-        if prefix.ljust(ID_SIZE, b"\0") < self._prefix.ljust(ID_SIZE, b"\0"):
-            raise NegentropyError("bounds that descend", kind="bad-bound-order")
+    def _long_prefix(self, at: int) -> tuple[int, int]:
+        length, at = decode_varint(self._data, at)
+        if length > ID_SIZE:
+            raise NegentropyError(f"a bound of {length} bytes", kind="bound-too-long")
+        return length, at
 
-    def _read_other_mode(self, at: int) -> tuple[int, int, int]:
+    def _read_mode(self, at: int) -> tuple[int, int, int]:
         mode, at = decode_varint(self._data, at)
-        if mode == SKIP:
-            return mode, 0, at
-        if mode == FINGERPRINT:
-            return mode, FINGERPRINT_SIZE, at
-        if mode != ID_LIST:
+        if mode == ID_LIST:
+            count, at = decode_varint(self._data, at)
+            return mode, at, at + count * ID_SIZE
+        if mode not in (SKIP, FINGERPRINT):
             raise NegentropyError(f"mode {mode}", kind="bad-mode")
-        count, at = decode_varint(self._data, at)
-        return mode, count * ID_SIZE, at
+        return mode, at, at + (FINGERPRINT_SIZE if mode == FINGERPRINT else 0)
 
 
 class MessageWriter:
     """Writes the ranges of one message, as far as they fit below `frame_limit` bytes (0: all do).
 
-    A range of nothing to say is noted by `skip` and written only when a range follows it.
+    What lies between `bound`, the last one written, and the ranges that are written next is
+    skipped; where nothing follows, the end of the message says as much.
     """
 
     def __init__(self, frame_limit: int = 0) -> None:
         self._parts = [bytes([PROTOCOL_VERSION])]
         self._size = 1
         self._budget = frame_limit - FRAME_MARGIN if frame_limit else INFINITY
-        self._stamp = 0
-        self._owed: tuple[int, bytes] | None = None
+        self.bound: Bound = (0, b"")
 
     @property
     def size(self) -> int:
@@ -193,68 +214,74 @@ class MessageWriter:
         """The whole message."""
         return b"".join(self._parts)
 
-    def skip(self, stamp: int, prefix: bytes) -> None:
-        """Nothing more to say up to this bound."""
-        self._owed = (stamp, prefix)
+    def write(self, block: Block, ids: Callable[[int, int], bytes]) -> int:
+        """Write ranges until one does not fit; how many were written.
 
-    def fingerprints(self, stamps: list[int], prefixes: list[bytes], prints: list[bytes]) -> int:
-        """Write Fingerprint ranges until one does not fit; how many were written."""
-        room = self.room - self._flush_cost()
-        parts: list[bytes] = []
-        last, written = self._stamp, 0
-        for stamp, prefix, fingerprint in zip(stamps, prefixes, prints, strict=True):
+        `ids(low, high)` gives the packed ids of a range that is said by them.
+        """
+        # The hot loop of every session; the first part is the Skip, or empty.
+        skip = self.bound != block.floor
+        parts = [_skip(self.bound, block.floor) if skip else b""]
+        room = self.room - len(parts[0])
+        last, written = (block.floor if skip else self.bound)[0], 0
+        for stamp, prefix, low, high, fingerprint in zip(
+            block.stamps, block.prefixes, block.lows, block.highs(), block.prints, strict=True
+        ):
             delta = varint(0 if stamp == INFINITY else stamp - last + 1)
-            room -= len(delta) + len(prefix) + 2 + FINGERPRINT_SIZE
-            if room < 0:
-                break
-            parts += (delta, _LENGTHS[len(prefix)], prefix, b"\1", fingerprint)
+            need = len(delta) + len(prefix) + 2
+            if fingerprint is not None:
+                need += FINGERPRINT_SIZE
+                if need > room:
+                    break
+                parts += (delta, _LENGTHS[len(prefix)], prefix, b"\1", fingerprint)
+            else:
+                count = varint(high - low)
+                need += len(count) + (high - low) * ID_SIZE
+                if need > room:
+                    break
+                parts += (delta, _LENGTHS[len(prefix)], prefix, b"\2", count, ids(low, high))
+            room -= need
             last = stamp
             written += 1
         if written:
-            # The first delta counts from the Skip's bound, where one is owed.
-            self._flush_skip()
-            first = 0 if stamps[0] == INFINITY else stamps[0] - self._stamp + 1
-            parts[0] = varint(first)
-            self._append(parts)
-            self._stamp = last
+            self._parts += parts
+            self._size = self._budget - room
+            self.bound = block.upper(written - 1)
         return written
 
-    def id_list(self, stamp: int, prefix: bytes, ids: bytes) -> None:
-        """Write one IdList of packed ids; the caller looked at `room`."""
-        self._flush_skip()
-        self._append([*self._bound(stamp, prefix), b"\2", varint(len(ids) // ID_SIZE), ids])
-
-    def tail(self, fingerprint: bytes | None) -> None:
-        """End the message: all that follows has this fingerprint, None where nothing follows.
+    def tail(self, floor: Bound, fingerprint: bytes | None) -> None:
+        """End the message: all above `floor` has this fingerprint, None where nothing follows.
 
         An empty rest is an empty IdList: the other side then names what it has there, where an
         empty fingerprint may by accident equal that of a range that it cut at another place.
         """
-        if INFINITY in (self._stamp, self._owed and self._owed[0]):
+        if INFINITY in (self.bound[0], floor[0]):
             return
-        self._flush_skip()
-        body = [b"\2\0"] if fingerprint is None else [b"\1", fingerprint]
-        self._append([*self._bound(INFINITY, b""), *body])
+        if self.bound != floor:
+            self._append(_skip(self.bound, floor), floor)
+        body = b"\2\0" if fingerprint is None else b"\1" + fingerprint
+        self._append(b"\0\0" + body, (INFINITY, b""))
 
-    def _bound(self, stamp: int, prefix: bytes) -> tuple[bytes, bytes, bytes]:
-        delta = varint(0 if stamp == INFINITY else stamp - self._stamp + 1)
-        self._stamp = stamp
-        return delta, _LENGTHS[len(prefix)], prefix
+    def _append(self, part: bytes, bound: Bound) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        self.bound = bound
 
-    def _flush_cost(self) -> int:
-        return 12 + len(self._owed[1]) if self._owed else 0
 
-    def _flush_skip(self) -> None:
-        if self._owed:
-            self._append([*self._bound(*self._owed), b"\0"])
-            self._owed = None
-
-    def _append(self, parts: list[bytes]) -> None:
-        self._parts += parts
-        self._size += sum(map(len, parts))
+def _skip(last: Bound, bound: Bound) -> bytes:
+    """A Skip up to `bound` after a range up to `last`."""
+    stamp, prefix = bound
+    delta = varint(0 if stamp == INFINITY else stamp - last[0] + 1)
+    return b"".join((delta, _LENGTHS[len(prefix)], prefix, b"\0"))
 
 
 _LENGTHS = [bytes([length]) for length in range(ID_SIZE + 1)]
+
+
+def _check_order(before: bytes, prefix: bytes) -> None:
+    # Prefixes stand for ids filled up with zeros, so b"\1" and b"\1\0" are the same bound.
+    if prefix.ljust(ID_SIZE, b"\0") < before.ljust(ID_SIZE, b"\0"):
+        raise NegentropyError("bounds that descend", kind="bad-bound-order")
 
 
 def _truncated() -> NegentropyError:

@@ -4,84 +4,49 @@
     message = neg.initiate()                    message = answer.reconcile(message)
     round_ = neg.reconcile(message)             # round_.have, round_.need; done at message None
 
-The frame limit is kept by ending a message early: with a Skip up to the last thing said, if one is
-owed, and one range for all that follows. Its fingerprint begins exactly where the last written
-range ended, and where nothing follows an empty IdList says so. Implementations that let the
-fingerprint begin later lose items; a session with one of them is whole all the same
-(docs/concepts/negentropy.md).
+The frame limit is kept by ending a message early. The responder then says one range for all that
+follows: its fingerprint begins exactly where the last written range ended, and where nothing
+follows an empty IdList says so. The initiator remembers what it did not get to say or to hear and
+says it in the next message, so that no range is ever searched from the top again. Implementations
+that let the fingerprint of the rest begin later lose items; a session with one of them is whole
+all the same (docs/concepts/negentropy.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from nostr_client.errors import InvalidInput, NegentropyError
+from nostr_client.negentropy.blocks import Block, locate, settle, split, whole
 from nostr_client.negentropy.encoding import (
-    FINGERPRINT,
     ID_SIZE,
     INFINITY,
     MIN_FRAME_LIMIT,
     PROTOCOL_VERSION,
-    SKIP,
+    Bound,
     MessageReader,
     MessageWriter,
 )
+from nostr_client.negentropy.matching import Ids
+from nostr_client.negentropy.reply import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nostr_client.negentropy.encoding import Ranges
     from nostr_client.negentropy.storage import Storage
 
-BUCKETS = 16
-"""Parts that a range is split into."""
-
-LIST_BELOW = 2 * BUCKETS
-"""A range of fewer items is sent as their ids."""
+__all__ = ["Ids", "Initiator", "Responder", "Round"]
 
 _FIRST_CHUNK, _LARGEST_CHUNK = 64, 4096
 
-_SPLIT_SIZE = BUCKETS * 20
-"""Bytes that a split takes at least: more ranges than fit are not worth reading ahead."""
+_SPLIT_SIZE = 16 * 20
+"""Bytes that a split takes at least: more ranges than fit are not worth computing."""
 
 _LIST_HEAD = 104
 """Bytes of a Skip, a bound, the mode and the number before the ids of a list, at most."""
 
-
-class Ids(Sequence[bytes]):
-    """Ids of 32 bytes, packed: an immutable sequence; `packed` is its n * 32 bytes."""
-
-    __slots__ = ("packed",)
-
-    def __init__(self, packed: bytes = b"") -> None:
-        self.packed = packed
-
-    def __len__(self) -> int:
-        return len(self.packed) // ID_SIZE
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        at = range(len(self))[index] * ID_SIZE
-        return self.packed[at : at + ID_SIZE]
-
-    def __iter__(self) -> Iterator[bytes]:
-        packed = self.packed
-        return (packed[at : at + ID_SIZE] for at in range(0, len(packed), ID_SIZE))
-
-    def hex(self) -> list[str]:
-        """The ids as lower-case hex."""
-        text = self.packed.hex()
-        return [text[at : at + 2 * ID_SIZE] for at in range(0, len(text), 2 * ID_SIZE)]
-
-    def __repr__(self) -> str:
-        return f"Ids({len(self)})"
+_LEAST_WINDOW = 8
+"""Ranges that are asked at once at least, however few were answered the last time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +65,23 @@ class Round:
 class Initiator:
     """The side that asks and learns the differences.
 
-    `frame_limit`: bytes of a message at most, 0 for none. Raises InvalidInput below 4096.
+    `frame_limit`: bytes of a message at most, 0 for none; without one every message is byte for
+    byte that of the reference implementations. Raises InvalidInput below 4096.
     """
 
     def __init__(self, storage: Storage, *, frame_limit: int = 0) -> None:
         _check_limit(frame_limit)
         self._storage = storage
         self._limit = frame_limit
+        self._blocks: list[Block] = []
+        self._sent = 0
+        self._window = INFINITY
         self.rounds = 0
 
     def initiate(self) -> bytes:
         """The first message."""
-        answer = _Answer(self._storage, self._limit)
-        answer.open()
-        return answer.message()
+        self._blocks = whole(self._storage, (INFINITY, b""))
+        return self._ask()
 
     def reconcile(self, message: bytes) -> Round:
         """Read the other side's answer.
@@ -129,14 +97,42 @@ class Initiator:
                 kind="unsupported-version",
             )
         self.rounds += 1
-        answer = _InitiatorAnswer(self._storage, self._limit)
-        answer.read(reader)
-        reply = answer.message()
-        return Round(
-            reply if len(reply) > 1 else None,
-            Ids(b"".join(answer.have)),
-            Ids(b"".join(answer.need)),
-        )
+        asked, later = self._blocks[: self._sent], self._blocks[self._sent :]
+        reply = Reply(self._storage, asked, later, terse=self._limit > 0)
+        self._blocks = reply.read(reader)
+        self._fit_window(reply.answered)
+        have, need = Ids(b"".join(reply.have)), Ids(b"".join(reply.need))
+        return Round(self._ask() if self._blocks else None, have, need)
+
+    def _fit_window(self, answered: int | None) -> None:
+        """Ask as many ranges as the other side's frame held answers for, and try for more."""
+        if answered is not None:
+            self._window = max(_LEAST_WINDOW, answered + answered // 8)
+        else:
+            self._window = min(2 * self._window, INFINITY)
+
+    def _ask(self) -> bytes:
+        """The next message: what is unsettled from the lowest on, as far as it fits."""
+        writer = MessageWriter(self._limit)
+        self._sent = asked = 0
+        while self._sent < len(self._blocks) and asked < self._window:
+            block = self._split(self._window - asked)
+            said = writer.write(block, self._storage.ids)
+            self._split(said)
+            self._sent += said > 0
+            asked += said
+            if said < len(block):
+                break
+        return writer.message()
+
+    def _split(self, parts: int) -> Block:
+        """The next block to be said, cut to so many ranges (0: not); its rest is the one after."""
+        block = self._blocks[self._sent]
+        if 0 < parts < len(block):
+            rest = block.part(parts, len(block))
+            block = block.part(0, parts)
+            self._blocks[self._sent : self._sent + 1] = [block, rest]
+        return block
 
 
 class Responder:
@@ -157,164 +153,56 @@ class Responder:
 
         Raises NegentropyError for what is no message.
         """
-        reader = MessageReader(message)
+        reader = MessageReader(message, keep_ids=False)
         if reader.version != PROTOCOL_VERSION:
             return bytes([PROTOCOL_VERSION])
         self.rounds += 1
-        answer = _Answer(self._storage, self._limit)
-        answer.read(reader)
-        reply = answer.message()
+        reply = _Answer(self._storage, self._limit).to(reader)
         # A lone byte as the first message only asks for the version.
         self.done = len(reply) == 1 and (self.rounds > 1 or len(message) > 1)
         return reply
 
 
 class _Answer:
-    """One message in the making, the responder's way."""
+    """One message of the responder in the making."""
 
     def __init__(self, storage: Storage, frame_limit: int) -> None:
         self._storage = storage
         self._writer = MessageWriter(frame_limit)
+        self._floor: Bound = (0, b"")
         self._low = 0
         self._full = False
 
-    def message(self) -> bytes:
-        return self._writer.message()
-
-    def read(self, reader: MessageReader) -> None:
+    def to(self, reader: MessageReader) -> bytes:
         """Answer range after range, in growing chunks, until the message or the frame ends."""
         chunk = _FIRST_CHUNK
         while not (reader.exhausted or self._full):
             self._answer(reader.read(min(chunk, 1 + self._writer.room // _SPLIT_SIZE)))
             chunk = min(2 * chunk, _LARGEST_CHUNK)
-
-    def open(self) -> None:
-        """Say what all our items are."""
-        everything = (0, len(self._storage))
-        self._split(INFINITY, b"", *everything, self._plan([everything]))
+        return self._writer.message()
 
     def _answer(self, ranges: Ranges) -> None:
-        highs = self._storage.lower_bounds(ranges.stamps, ranges.prefixes)
-        lows = [self._low, *highs[:-1]]
-        self._low = highs[-1]
-        modes = self._settle(ranges, lows, highs)
-        splits = self._plan(
-            [
-                (low, high)
-                for mode, low, high in zip(modes, lows, highs, strict=True)
-                if mode == FINGERPRINT
-            ]
-        )
-        for mode, stamp, prefix, low, high, payload in zip(
-            modes, ranges.stamps, ranges.prefixes, lows, highs, ranges.payloads, strict=True
-        ):
-            if mode == SKIP:
-                self._writer.skip(stamp, prefix)
-            elif mode == FINGERPRINT:
-                self._split(stamp, prefix, low, high, splits)
-            else:
-                self._listed(stamp, prefix, low, high, payload)
-            if self._full:
+        span = locate(self._storage, ranges, self._floor, self._low)
+        self._floor, self._low = span.upper(len(span.lows) - 1), span.highs[-1]
+        for block in split(self._storage, span, settle(self._storage, span)[0]):
+            written = self._writer.write(block, self._storage.ids)
+            if written < len(block):
+                self._end(block.part(written, len(block)))
                 return
 
-    def _settle(self, ranges: Ranges, lows: list[int], highs: list[int]) -> list[int]:
-        """The modes, with Skip in the place of every fingerprint that is ours too."""
-        asked = [at for at, mode in enumerate(ranges.modes) if mode == FINGERPRINT]
-        ours = self._storage.fingerprints([lows[i] for i in asked], [highs[i] for i in asked])
-        modes = list(ranges.modes)
-        for at, fingerprint in zip(asked, ours, strict=True):
-            if fingerprint == ranges.payloads[at]:
-                modes[at] = SKIP
-        return modes
-
-    def _plan(self, ranges: list[tuple[int, int]]) -> _Splits:
-        """The parts of every range that is too long for a list, computed together."""
-        edges: list[int] = []
-        for low, high in ranges:
-            if high - low >= LIST_BELOW:
-                size, longer = divmod(high - low, BUCKETS)
-                edges += [low + part * size + min(part, longer) for part in range(BUCKETS + 1)]
-        lows = [edge for at, edge in enumerate(edges) if at % (BUCKETS + 1) != BUCKETS]
-        highs = [edge for at, edge in enumerate(edges) if at % (BUCKETS + 1)]
-        inner = [edge for at, edge in enumerate(edges) if 0 < at % (BUCKETS + 1) < BUCKETS]
-        stamps, prefixes = self._storage.separators(inner)
-        return _Splits(lows, stamps, prefixes, self._storage.fingerprints(lows, highs))
-
-    def _split(self, stamp: int, prefix: bytes, low: int, high: int, splits: _Splits) -> None:
-        """Say more about one range: its ids where they are few, else its parts' fingerprints."""
-        if high - low < LIST_BELOW:
-            self._list(stamp, prefix, low, high)
-            return
-        lows, stamps, prefixes, prints = splits.take()
-        written = self._writer.fingerprints([*stamps, stamp], [*prefixes, prefix], prints)
-        if written < BUCKETS:
-            self._cut(lows[written])
-
-    def _list(self, stamp: int, prefix: bytes, low: int, high: int) -> None:
-        """Say the ids of one range, as many as fit."""
-        fitting = min(high - low, (self._writer.room - _LIST_HEAD) // ID_SIZE)
-        if fitting == high - low:
-            self._writer.id_list(stamp, prefix, self._storage.ids(low, high))
-            return
-        if fitting > 0:
+    def _end(self, block: Block) -> None:
+        """End the message: such ids of the block as fit, and one range for all that is left."""
+        floor, low = block.floor, block.lows[0]
+        fitting = (self._writer.room - _LIST_HEAD) // ID_SIZE
+        if block.prints[0] is None and fitting > 0:
             (stamp,), (prefix,) = self._storage.separators([low + fitting])
-            self._writer.id_list(stamp, prefix, self._storage.ids(low, low + fitting))
-        self._cut(low + max(fitting, 0))
-
-    def _cut(self, index: int) -> None:
-        """End the message with one range for every item from `index` on."""
+            part = Block(floor, low + fitting, [stamp], [prefix], [low], [None])
+            self._writer.write(part, self._storage.ids)
+            floor, low = (stamp, prefix), low + fitting
         self._full = True
         size = len(self._storage)
-        self._writer.tail(self._storage.fingerprints([index], [size])[0] if index < size else None)
-
-    def _listed(self, stamp: int, prefix: bytes, low: int, high: int, ids: bytes) -> None:
-        self._list(stamp, prefix, low, high)
-
-
-class _InitiatorAnswer(_Answer):
-    """One message in the making, the initiator's way: lists of ids end here."""
-
-    def __init__(self, storage: Storage, frame_limit: int) -> None:
-        super().__init__(storage, frame_limit)
-        self.have: list[bytes] = []
-        self.need: list[bytes] = []
-
-    def _listed(self, stamp: int, prefix: bytes, low: int, high: int, ids: bytes) -> None:
-        ours = self._storage.ids(low, high)
-        if ours != ids:
-            have, need = _difference(ours, ids)
-            self.have += have
-            self.need += need
-        self._writer.skip(stamp, prefix)
-
-
-class _Splits:
-    """The parts of several ranges, handed out range by range."""
-
-    def __init__(
-        self, lows: list[int], stamps: list[int], prefixes: list[bytes], prints: list[bytes]
-    ) -> None:
-        self._columns = (lows, stamps, prefixes, prints)
-        self._taken = 0
-
-    def take(self) -> tuple[list[int], list[int], list[bytes], list[bytes]]:
-        """Lower indices, inner bounds (one fewer) and fingerprints of the next range's parts."""
-        lows, stamps, prefixes, prints = self._columns
-        at, inner = self._taken * BUCKETS, self._taken * (BUCKETS - 1)
-        self._taken += 1
-        return (
-            lows[at : at + BUCKETS],
-            stamps[inner : inner + BUCKETS - 1],
-            prefixes[inner : inner + BUCKETS - 1],
-            prints[at : at + BUCKETS],
-        )
-
-
-def _difference(ours: bytes, theirs: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Packed ids apart: those that only we have, those that only they have, each once."""
-    mine = dict.fromkeys(ours[at : at + ID_SIZE] for at in range(0, len(ours), ID_SIZE))
-    other = dict.fromkeys(theirs[at : at + ID_SIZE] for at in range(0, len(theirs), ID_SIZE))
-    return [key for key in mine if key not in other], [key for key in other if key not in mine]
+        rest = self._storage.fingerprints([low], [size])[0] if low < size else None
+        self._writer.tail(floor, rest)
 
 
 def _check_limit(frame_limit: int) -> None:

@@ -1,0 +1,186 @@
+"""Ranges about to be said: split into parts by fingerprint, or listed by id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nostr_client.negentropy.encoding import FINGERPRINT, SKIP, Bound, Ranges
+
+if TYPE_CHECKING:
+    from nostr_client.negentropy.storage import Storage
+
+BUCKETS = 16
+"""Parts that a range is split into."""
+
+LIST_BELOW = 2 * BUCKETS
+"""A range of fewer items is said by their ids."""
+
+TERSE_FROM = 4
+"""A terse question names the fingerprint of so many items, not their ids: see `split`."""
+
+
+@dataclass(slots=True)
+class Block:
+    """Neighbouring ranges above `floor`, as columns.
+
+    `stamps` and `prefixes` are the upper bounds, `lows` the index of the first item of each range
+    and `high` that after the last; `prints` the fingerprints, None for a range said by its ids.
+    """
+
+    floor: Bound
+    high: int = 0
+    stamps: list[int] = field(default_factory=list)
+    prefixes: list[bytes] = field(default_factory=list)
+    lows: list[int] = field(default_factory=list)
+    prints: list[bytes | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.stamps)
+
+    def highs(self) -> list[int]:
+        """The index after the last item of each range."""
+        return [*self.lows[1:], self.high]
+
+    def upper(self, part: int) -> Bound:
+        """The upper bound of one range."""
+        return self.stamps[part], self.prefixes[part]
+
+    def part(self, begin: int, end: int) -> Block:
+        """The ranges begin ≤ index < end."""
+        return Block(
+            self.upper(begin - 1) if begin else self.floor,
+            self.lows[end] if end < len(self) else self.high,
+            self.stamps[begin:end],
+            self.prefixes[begin:end],
+            self.lows[begin:end],
+            self.prints[begin:end],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some ranges of a message that was read, and where our items lie in them."""
+
+    floor: Bound
+    ranges: Ranges
+    lows: list[int]
+    highs: list[int]
+
+    def upper(self, at: int) -> Bound:
+        """The upper bound of one range; at -1 the lower bound of the first."""
+        return (self.ranges.stamps[at], self.ranges.prefixes[at]) if at >= 0 else self.floor
+
+    def below(self, end: int) -> Span:
+        """The first `end` ranges."""
+        stamps, prefixes, modes, payloads = self.ranges
+        ranges = Ranges(stamps[:end], prefixes[:end], modes[:end], payloads[:end])
+        return Span(self.floor, ranges, self.lows[:end], self.highs[:end])
+
+
+def locate(storage: Storage, ranges: Ranges, floor: Bound, low: int) -> Span:
+    """Find our items in ranges that begin at `floor`, the first of them at index `low`."""
+    highs = storage.lower_bounds(ranges.stamps, ranges.prefixes)
+    return Span(floor, ranges, [low, *highs[:-1]], highs)
+
+
+def settle(storage: Storage, span: Span) -> tuple[list[int], list[bytes]]:
+    """The modes, with Skip in the place of every fingerprint that is ours too, and our prints.
+
+    A print is b"" where no fingerprint was read.
+    """
+    modes = list(span.ranges.modes)
+    asked = [at for at, mode in enumerate(modes) if mode == FINGERPRINT]
+    ours = storage.fingerprints([span.lows[at] for at in asked], [span.highs[at] for at in asked])
+    prints = [b""] * len(modes)
+    for at, fingerprint in zip(asked, ours, strict=True):
+        prints[at] = fingerprint
+        if fingerprint == span.ranges.payloads[at]:
+            modes[at] = SKIP
+    return modes, prints
+
+
+def whole(storage: Storage, upper: Bound) -> list[Block]:
+    """All items below `upper`, split."""
+    ranges = Ranges([upper[0]], [upper[1]], [FINGERPRINT], [b""])
+    return split(storage, Span((0, b""), ranges, [0], [len(storage)]), [FINGERPRINT])
+
+
+def split(
+    storage: Storage,
+    span: Span,
+    modes: list[int],
+    *,
+    merge: bool = False,
+    terse: list[bytes] | None = None,
+) -> list[Block]:
+    """What to say about ranges: nothing for a Skip, parts or ids for a Fingerprint, else ids.
+
+    `merge`: neighbouring ranges where we have nothing become one. So there are never many more
+    ranges than items, however many a hostile message invents.
+
+    `terse`: our fingerprint of each range. A short range that differs is then asked for with the
+    16 bytes of its fingerprint, which the other side, that has another one, answers with its ids
+    just as it would answer ours.
+    """
+    lows: list[int] = []
+    highs: list[int] = []
+    cuts: list[int] = []
+    for mode, low, high in zip(modes, span.lows, span.highs, strict=True):
+        if mode == FINGERPRINT and high - low >= LIST_BELOW:
+            size, longer = divmod(high - low, BUCKETS)
+            middle = low + longer * (size + 1)
+            parts = [*range(low, middle, size + 1), *range(middle, high, size)]
+            lows += parts
+            del parts[0]
+            cuts += parts
+            highs += parts
+            highs.append(high)
+    prints = storage.fingerprints(lows, highs) if lows else []
+    stamps, prefixes = storage.separators(cuts) if cuts else ([], [])
+    return _assemble(span, modes, _Parts(lows, stamps, prefixes, prints), merge, terse)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The parts of all split ranges: 16 `lows` and `prints`, 15 inner bounds each."""
+
+    lows: list[int]
+    stamps: list[int]
+    prefixes: list[bytes]
+    prints: list[bytes]
+
+
+def _assemble(
+    span: Span, modes: list[int], parts: _Parts, merge: bool, terse: list[bytes] | None
+) -> list[Block]:
+    blocks: list[Block] = []
+    block: Block | None = None
+    at = cut = 0
+    columns = zip(
+        modes, span.ranges.stamps, span.ranges.prefixes, span.lows, span.highs, strict=True
+    )
+    for index, (mode, stamp, prefix, low, high) in enumerate(columns):
+        if mode == SKIP:
+            block = None
+            continue
+        if block is None:
+            block = Block(span.upper(index - 1))
+            blocks.append(block)
+        if mode == FINGERPRINT and high - low >= LIST_BELOW:
+            block.lows += parts.lows[at : at + BUCKETS]
+            block.prints += parts.prints[at : at + BUCKETS]
+            block.stamps += parts.stamps[cut : cut + BUCKETS - 1]
+            block.prefixes += parts.prefixes[cut : cut + BUCKETS - 1]
+            at += BUCKETS
+            cut += BUCKETS - 1
+        elif merge and low == high and block.prints and block.lows[-1] == low:
+            block.stamps[-1], block.prefixes[-1] = stamp, prefix
+            continue
+        else:
+            block.lows.append(low)
+            block.prints.append(terse[index] if terse and high - low >= TERSE_FROM else None)
+        block.stamps.append(stamp)
+        block.prefixes.append(prefix)
+        block.high = high
+    return blocks
