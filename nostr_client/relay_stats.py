@@ -63,6 +63,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What HELLO says about COUNT; a hint only."""
     hll: bool | None = None
     """Whether its answer to an eligible query carried registers."""
+    union: bool | None = None
+    """Whether a COUNT of several filters tells their true union; most relays answer for one."""
     negentropy: bool | None = None
     auth: bool | None = None
     """Whether it asked for AUTH."""

@@ -13,6 +13,8 @@ from nostr_client.errors import clip
 from nostr_client.merge import Claim, Figure, Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import Console
 
     from nostr_client.count.result import CountResult
@@ -30,8 +32,8 @@ def show(result: CountResult, out: Console | None = None) -> None:
         out.print(line, soft_wrap=True)
 
 
-def table(result: CountResult) -> Table:
-    """One row a relay; foreign text is shown without control characters."""
+def table(result: CountResult, names: Mapping[str, str] | None = None) -> Table:
+    """One row a relay, called by `names`; foreign text is shown without control characters."""
     shown = Table(box=None, pad_edge=False, header_style="bold")
     shown.add_column("relay", no_wrap=True)
     shown.add_column("count", justify="right")
@@ -42,15 +44,15 @@ def table(result: CountResult) -> Table:
     shown.add_column("status")
     shown.add_column("warning", overflow="fold")
     for claim in result.relays:
-        shown.add_row(*_row(claim))
+        shown.add_row(*_row(claim, (names or {}).get(claim.relay, claim.relay)))
     return shown
 
 
-def _row(claim: Claim) -> list[Text]:
+def _row(claim: Claim, name: str) -> list[Text]:
     people = "" if claim.registers is None else f"{_estimate(claim.registers)}"
     latency = "" if claim.latency_ms is None else f"{claim.latency_ms:.0f}"
     cells = [
-        clip(claim.relay, 60),
+        clip(name, 60),
         _count(claim),
         people,
         str(claim.method or ""),

@@ -13,9 +13,11 @@ from nostr_client.count.queries import (
     replies,
     reposts,
 )
+from nostr_client.count.result import CountResult
 
 __all__ = [
     "CANONICAL",
+    "CountResult",
     "Query",
     "comments",
     "followers",

@@ -103,21 +103,22 @@ class Asking:
                 counting.cancel()
 
     async def _count(self) -> None:
-        """One COUNT for each filter, all at once: what several filters mean differs by relay."""
-        outcome = self._outcome
+        outcome, heard = self._outcome, self._relay.notices
         try:
             outcome.answers = await self._all_counts()
         except* RelayError as errors:
             outcome.count_error = _first(errors)
         outcome.count_elapsed = self._elapsed()
+        if self._relay.notices != heard:
+            outcome.doubt_zero(self._relay.notices[-1])
 
     async def _all_counts(self) -> list[CountAnswer]:
+        """One COUNT for each filter, all at once: what several filters mean differs by relay."""
+        filters = self._query.filters
+        questions = [filters] if self._relay.capabilities.union else [(f,) for f in filters]
         timeout = self._options.timeouts.count
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._relay.count([f], timeout=timeout))
-                for f in self._query.filters
-            ]
+            tasks = [group.create_task(self._relay.count(q, timeout)) for q in questions]
         return [task.result() for task in tasks]
 
     async def _read(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client import hll
+from nostr_client import hll, reasons
 from nostr_client.errors import (
     DeadlineExceeded,
     NetworkError,
@@ -55,6 +55,13 @@ class Outcome:
         if self.answers:
             return query.offset is None or all(a.hll is not None for a in self.answers)
         return isinstance(self.count_error, (NetworkError, ProtocolError))
+
+    def doubt_zero(self, notice: str) -> None:
+        """Take a bare zero beside a NOTICE that refuses for what it is: khatru answers so."""
+        prefix = reasons.prefix(notice)
+        if prefix and self.answers and all(a.count == 0 and a.hll is None for a in self.answers):
+            self.answers = []
+            self.count_error = RelayRefused(notice, prefix=prefix)
 
     @property
     def refused(self) -> bool:

@@ -16,6 +16,7 @@ from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner
 from nostr_client.merge import Claim, TrustPolicy, Unit
 from nostr_client.options import ReadBudget
+from nostr_client.relay_stats import Capabilities
 from tests.faults import (
     COUNT_LIES,
     COUNT_REFUSALS,
@@ -165,7 +166,7 @@ EXPECTED |= {
     "closed, strfry disabled": "unsupported",
     "closed, nostream": "unsupported",
     "closed, strfry auth": "auth_required",
-    "notice then zero, khatru": "ok",
+    "notice then zero, khatru": "auth_required",
     "silence": "timeout",
 }
 
@@ -196,8 +197,8 @@ async def test_a_relay_that_knows_no_count_and_has_nothing_says_zero() -> None:
     assert result.exact
 
 
-async def test_a_false_zero_does_not_lower_the_result() -> None:
-    zero = RefusesCount(COUNT_REFUSALS["notice then zero, khatru"])
+async def test_a_bare_zero_does_not_lower_the_result() -> None:
+    zero = AnswersCount({"count": 0})
     result = await counted(relay_of([], zero), relay_of(range(200), Sketches()), read=False)
     assert result.value == 200
     assert [bool(c.warnings) for c in result.relays] == [True, False]
@@ -306,6 +307,18 @@ async def test_one_filter_a_count_and_no_limit() -> None:
     assert result.events is not None
     assert (result.events.low, result.events.high) == (30, 50)
     assert not result.exact
+
+
+async def test_a_relay_that_is_known_to_unite_is_asked_once() -> None:
+    events = [reaction(i) for i in range(20)] + [follow(i) for i in range(30)]
+    asked = [Filter(kinds=[7], tags={"#e": [NOTE]}), Filter(kinds=[3], tags={"#p": [TARGET]})]
+    async with FaultyRelay(events=events) as relay, NostrClient() as client:
+        client.pool.relay(relay.url, capabilities=Capabilities(union=True))
+        result = await client.count(asked, relays=relay.url, read=False)
+        sent = [message for message in relay.received if message[0] == "COUNT"]
+    assert [len(message) for message in sent] == [4]
+    assert result.value == 50
+    assert result.exact
 
 
 async def test_several_filters_with_one_offset_have_their_registers_merged() -> None:

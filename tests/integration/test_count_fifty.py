@@ -70,7 +70,7 @@ def refusers() -> list[tuple[Behaviour, str]]:
         (RefusesBoth(named["closed, two elements"], REFUSED), "refused"),
         (RefusesBoth(named["closed, strfry auth"], REFUSED), "auth_required"),
         (WantsAuth(), "auth_required"),
-        (RefusesBoth(named["notice then zero, khatru"], REFUSED), "refused"),
+        (RefusesBoth(named["notice then zero, khatru"], REFUSED), "auth_required"),
         (RefusesBoth(named["notice, strfry 1.0"], []), "unsupported"),
         (RefusesBoth(named["closed, khatru"], []), "unsupported"),
         (SaysThenCloses(["NOTICE", "go away"], code=1008), "unreachable"),
