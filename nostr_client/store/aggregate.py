@@ -1,0 +1,101 @@
+"""Answers that need no events: counts, distinct authors, HLL registers, items of a sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nostr_client import hll
+from nostr_client.errors import InvalidFilter
+from nostr_client.store.lookup import rows_in
+from nostr_client.store.query import Window, select
+from nostr_client.store.select import Context, keys, plan
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nostr_client.filters import Filter
+    from nostr_client.store.query import Access, Statement
+
+    Items = tuple[NDArray[np.uint64], NDArray[np.uint8]]
+
+
+def count(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter]) -> int:
+    """How many distinct events match any of the filters; limits are not looked at.
+
+    Read from the index alone: two tag values that share a 64-bit hash would count as one.
+    """
+    if len(filters) == 1:
+        return _count_one(conn, plan(conn, context, filters[0]), filters[0])
+    found: set[int] = set()
+    for filter in filters:
+        found.update(keys(conn, context, filter, None))
+    return len(found)
+
+
+def _count_one(conn: sqlite3.Connection, chosen: Access, filter: Filter) -> int:
+    if chosen.nothing:
+        return 0
+    what = "count(*)" if chosen.unique else "count(DISTINCT k.seq)"
+    (number,) = conn.execute(*select(chosen, what, _window(filter))).fetchone()
+    return int(number)
+
+
+def authors(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter]) -> set[int]:
+    """The numbers of the distinct authors of what matches any of the filters."""
+    found: set[int] = set()
+    for filter in filters:
+        chosen = plan(conn, context, filter)
+        if not chosen.nothing:
+            statement = _authors(chosen, _window(filter))
+            found.update(a for (a,) in conn.execute(*statement))
+    return found
+
+
+def _authors(chosen: Access, window: Window) -> Statement:
+    return select(chosen, "DISTINCT k.a", window)
+
+
+def registers(conn: sqlite3.Connection, context: Context, filter: Filter) -> bytes:
+    """The 256 HLL registers of the authors of what matches. Raises InvalidFilter."""
+    offset = hll.offset(filter.to_dict())
+    if offset is None:
+        raise InvalidFilter("filter: without a tag attribute there are no registers (NIP-45)")
+    numbers = list(authors(conn, context, [filter]))
+    rows = rows_in(conn, "SELECT pubkey FROM author WHERE a IN", numbers)
+    return hll.from_raw(b"".join(pubkey for (pubkey,) in rows), offset)
+
+
+def negentropy_items(conn: sqlite3.Connection, context: Context, filter: Filter) -> Items:
+    """`created_at` and ids of what matches, ascending by both; a limit keeps the newest."""
+    if filter.limit is not None:
+        seqs = keys(conn, context, filter, filter.limit)
+        return _items(sorted(rows_in(conn, "SELECT created_at, id FROM event WHERE seq IN", seqs)))
+    chosen = plan(conn, context, filter)
+    if chosen.nothing:
+        return _items([])
+    if "event_time" in chosen.table:
+        order = "k.created_at, k.id"
+        return _items(conn.execute(*select(chosen, order, _window(filter), order=order)).fetchall())
+    return _items(_looked_up(conn, chosen, _window(filter)))
+
+
+def _looked_up(conn: sqlite3.Connection, chosen: Access, window: Window) -> list[tuple[int, bytes]]:
+    """Ids are not in every index: seqs from the index, then ids from the rows, in their order."""
+    inner = select(chosen, "k.seq", window)
+    sql = f"SELECT created_at, id FROM event WHERE seq IN ({inner.sql})"
+    return sorted(conn.execute(sql, inner.params))
+
+
+def _items(rows: list[tuple[int, bytes]]) -> Items:
+    times = np.fromiter((row[0] for row in rows), np.uint64, len(rows))
+    ids = np.frombuffer(b"".join([row[1] for row in rows]), np.uint8)
+    return times, ids.reshape(len(rows), 32)
+
+
+def _window(filter: Filter) -> Window:
+    return Window(filter.since, filter.until)

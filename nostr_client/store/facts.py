@@ -1,0 +1,139 @@
+"""What the store knows about a batch of arriving events, read in a few statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client.store.lookup import rows_in
+from nostr_client.store.rules import NOTHING, Address, Known, Version, is_deletable, wrapped_for
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.store.authors import Authors
+
+_ANY = """
+SELECT EXISTS (SELECT 1 FROM tomb_id), EXISTS (SELECT 1 FROM tomb_addr),
+       EXISTS (SELECT 1 FROM vanished)
+"""
+_CURRENT = "SELECT seq, created_at, id FROM event WHERE a = ? AND kind = ? AND d = ?"
+_DELETED_UNTIL = "SELECT until FROM tomb_addr WHERE a = ? AND kind = ? AND d = ?"
+
+
+class Held(NamedTuple):
+    """The version of an address that is stored."""
+
+    seq: int
+    version: Version
+
+
+class Facts:
+    """Read once for a batch, then kept in step with what the batch itself changes."""
+
+    def __init__(self, conn: sqlite3.Connection, events: Sequence[Event], authors: Authors) -> None:
+        self._conn = conn
+        self.held = _held(conn, events)
+        self.doomed: set[int] = set()
+        """Stored events that this batch removes."""
+        id_tombs, self._addr_tombs, vanished = conn.execute(_ANY).fetchone()
+        pubkeys = {event.pubkey for event in events}
+        if vanished:
+            pubkeys.update(key for event in events for key in wrapped_for(event))
+        self.authors = authors.find(conn, pubkeys)
+        self._dead = _dead(conn, events, self.authors) if id_tombs else set()
+        self._dead_until: dict[Address, int] = {}
+        self._vanished = _vanished(conn, self.authors) if vanished else {}
+
+    def about(self, event: Event, address: Address | None, current: Version | None) -> Known:
+        """What bears on one event; `current` is the version of its address."""
+        if address is None and not self._dead and not self._vanished:
+            return NOTHING
+        return Known(
+            deleted=(event.id, event.pubkey) in self._dead,
+            deleted_until=None if address is None else self._deleted_until(address),
+            vanished_until=self._vanished_until(event) if self._vanished else None,
+            current=current,
+        )
+
+    def current(self, address: Address) -> Held | None:
+        """The stored version of an address, unless this batch removes it."""
+        a = self.authors.get(address.pubkey)
+        row = a and self._conn.execute(_CURRENT, (a, address.kind, address.d)).fetchone()
+        if not row or row[0] in self.doomed:
+            return None
+        return Held(row[0], Version(row[1], row[2].hex()))
+
+    def doom(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        """These stored events (seq, id) go with this batch."""
+        for seq, id_ in rows:
+            self.doomed.add(seq)
+            self.held.discard(id_.hex())
+
+    def bury(self, pubkey: str, ids: Iterable[str]) -> list[tuple[int, bytes]]:
+        """Block ids for their author's events; returns those that are stored, to be doomed."""
+        wanted = list(ids)
+        self._dead.update((id_, pubkey) for id_ in wanted)
+        a = self.authors[pubkey]
+        raw = [bytes.fromhex(id_) for id_ in wanted]
+        self._conn.executemany(
+            "INSERT OR IGNORE INTO tomb_id VALUES (?, ?)", [(id_, a) for id_ in raw]
+        )
+        rows = rows_in(self._conn, "SELECT seq, id, a, kind FROM event WHERE id IN", raw)
+        return [(seq, id_) for seq, id_, by, kind in rows if by == a and is_deletable(kind)]
+
+    def bury_until(self, address: Address, until: int) -> None:
+        """Block versions of an address up to a time; the newest bound stands."""
+        a = self.authors[address.pubkey]
+        self._addr_tombs = True
+        self._dead_until[address] = max(until, self._dead_until.get(address, 0))
+        self._conn.execute(
+            "INSERT INTO tomb_addr VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
+            " SET until = max(until, excluded.until)",
+            (a, address.kind, address.d, until),
+        )
+
+    def vanish(self, pubkey: str, until: int) -> None:
+        """Block everything of an author up to a time; the newest bound stands."""
+        self._vanished[pubkey] = max(until, self._vanished.get(pubkey, 0))
+        self._conn.execute(
+            "INSERT INTO vanished VALUES (?, ?) ON CONFLICT DO UPDATE"
+            " SET until = max(until, excluded.until)",
+            (self.authors[pubkey], until),
+        )
+
+    def _deleted_until(self, address: Address) -> int | None:
+        if not self._addr_tombs:
+            return None
+        until = self._dead_until.get(address)
+        a = self.authors.get(address.pubkey)
+        row = a and self._conn.execute(_DELETED_UNTIL, (a, address.kind, address.d)).fetchone()
+        return row[0] if row else until
+
+    def _vanished_until(self, event: Event) -> int | None:
+        keys = (event.pubkey, *wrapped_for(event))
+        return max((self._vanished[key] for key in keys if key in self._vanished), default=None)
+
+
+def _held(conn: sqlite3.Connection, events: Sequence[Event]) -> set[str]:
+    ids = [bytes.fromhex(event.id) for event in events]
+    return {id_.hex() for (id_,) in rows_in(conn, "SELECT id FROM event WHERE id IN", ids)}
+
+
+def _dead(
+    conn: sqlite3.Connection, events: Sequence[Event], authors: dict[str, int]
+) -> set[tuple[str, str]]:
+    """Ids of the batch that their own author deleted, as (id, pubkey)."""
+    ids = [bytes.fromhex(event.id) for event in events]
+    rows = rows_in(conn, "SELECT id, a FROM tomb_id WHERE id IN", ids)
+    buried = {(id_.hex(), a) for id_, a in rows}
+    if not buried:
+        return set()
+    return {(e.id, e.pubkey) for e in events if (e.id, authors.get(e.pubkey)) in buried}
+
+
+def _vanished(conn: sqlite3.Connection, authors: dict[str, int]) -> dict[str, int]:
+    rows = rows_in(conn, "SELECT a, until FROM vanished WHERE a IN", list(authors.values()))
+    until = dict(rows)
+    return {pubkey: until[a] for pubkey, a in authors.items() if a in until}

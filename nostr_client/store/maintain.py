@@ -1,0 +1,62 @@
+"""Totals, and what a store is kept in shape with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.store.base import StoreStats
+from nostr_client.store.rules import SKEW
+from nostr_client.store.schema import SEARCH
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_TOTALS = """
+SELECT (SELECT count(*) FROM event), (SELECT count(*) FROM author), (SELECT count(*) FROM tag),
+       (SELECT count(*) FROM tomb_id), (SELECT count(*) FROM tomb_addr),
+       (SELECT count(*) FROM vanished), (SELECT count(*) FROM event WHERE exp IS NOT NULL),
+       (SELECT min(created_at) FROM event), (SELECT max(created_at) FROM event),
+       (SELECT count(*) FROM event WHERE created_at > ?)
+"""
+_KINDS = "SELECT kind, count(*) FROM event GROUP BY kind ORDER BY 2 DESC, 1"
+
+
+def stats(conn: sqlite3.Connection, now: int) -> StoreStats:
+    """Totals of the store; `bytes` are those of its pages in use and free."""
+    totals = conn.execute(_TOTALS, (now + SKEW,)).fetchone()
+    events, authors, tags, ids, addresses, vanished, expiring, oldest, newest, future = totals
+    (pages,) = conn.execute("PRAGMA page_count").fetchone()
+    (page_size,) = conn.execute("PRAGMA page_size").fetchone()
+    return StoreStats(
+        events=events,
+        authors=authors,
+        tags=tags,
+        kinds=dict(conn.execute(_KINDS)),
+        deleted_ids=ids,
+        deleted_addresses=addresses,
+        vanished=vanished,
+        expiring=expiring,
+        oldest=oldest,
+        newest=newest,
+        future=future,
+        bytes=pages * page_size,
+        search=has_search(conn),
+    )
+
+
+def has_search(conn: sqlite3.Connection) -> bool:
+    """True when the store was made with a text index."""
+    sql = "SELECT 1 FROM sqlite_schema WHERE name = ?"
+    return conn.execute(sql, (SEARCH,)).fetchone() is not None
+
+
+def expired(conn: sqlite3.Connection, now: int) -> list[int]:
+    """The seqs of events whose expiration has passed."""
+    return [seq for (seq,) in conn.execute("SELECT seq FROM event WHERE exp <= ?", (now,))]
+
+
+def vacuum(conn: sqlite3.Connection) -> None:
+    """Rewrite the file without its unused pages, then empty the log."""
+    conn.execute("VACUUM")
+    conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    conn.execute("PRAGMA optimize").fetchall()

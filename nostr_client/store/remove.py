@@ -1,0 +1,52 @@
+"""Take events out with every row that speaks of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.store.lookup import rows_in
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, decode_tags, read_events
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.store.taghash import TagHasher
+
+    OnRemove = Callable[[sqlite3.Connection, Sequence[Event]], None]
+
+_DELETE_TAG = "DELETE FROM tag WHERE h = ? AND created_at = ? AND seq = ?"
+_TAGS = "SELECT seq, created_at, tags FROM event WHERE seq IN"
+
+
+def remove(
+    conn: sqlite3.Connection,
+    seqs: Sequence[int],
+    hasher: TagHasher,
+    on_remove: Sequence[OnRemove] = (),
+    *,
+    search: bool = False,
+) -> None:
+    """Delete events by seq, each given once; the hooks see them before they are gone.
+
+    Raises StoreCorrupt.
+    """
+    if not seqs:
+        return
+    if on_remove:
+        gone = read_events(
+            rows_in(conn, f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq IN", seqs)
+        )
+        for hook in on_remove:
+            hook(conn, gone)
+    tag_rows = [
+        (h, created_at, seq)
+        for seq, created_at, tags in rows_in(conn, _TAGS, seqs)
+        for h in hasher.of_tags(decode_tags(tags))
+    ]
+    tag_rows.sort()
+    conn.executemany(_DELETE_TAG, tag_rows)
+    conn.executemany("DELETE FROM event WHERE seq = ?", [(seq,) for seq in seqs])
+    if search:
+        conn.executemany("DELETE FROM search WHERE rowid = ?", [(seq,) for seq in seqs])

@@ -1,0 +1,213 @@
+"""The writing of a batch: judged event by event in memory, written in a few large statements."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from nostr_client import kinds
+from nostr_client.store import rules
+from nostr_client.store.base import Outcome, Status
+from nostr_client.store.facts import Facts
+from nostr_client.store.remove import remove
+from nostr_client.store.rows import INSERT_EVENT, INSERT_TAG, encode_tags
+from nostr_client.store.rules import Address, Version
+from nostr_client.store.schema import NEXT_SEQ
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Collection, Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.store.authors import Authors
+    from nostr_client.store.remove import OnRemove
+    from nostr_client.store.taghash import TagHasher
+
+    OnBatch = Callable[[sqlite3.Connection, Sequence[tuple[Event, Outcome]]], None]
+
+_HASH = itemgetter(0)
+_SEQ = "SELECT value FROM meta WHERE key = ?"
+_SET_SEQ = "UPDATE meta SET value = ? WHERE key = ?"
+
+
+class Saver:
+    """Saves batches inside the writer's transaction; belongs to the writer thread.
+
+    `urls`: normalised addresses that this store answers for, for NIP-62. `on_batch` hooks run in
+    the same transaction with every event of the batch and its outcome, `on_remove` hooks with
+    events about to be removed; what a hook raises undoes the batch.
+    """
+
+    def __init__(
+        self,
+        hasher: TagHasher,
+        authors: Authors,
+        *,
+        urls: Collection[str] = (),
+        search: bool = False,
+        on_batch: Sequence[OnBatch] = (),
+        on_remove: Sequence[OnRemove] = (),
+    ) -> None:
+        self.hasher = hasher
+        self.authors = authors
+        self.urls = urls
+        self.search = search
+        self.on_batch = on_batch
+        self.on_remove = on_remove
+
+    def save(self, conn: sqlite3.Connection, events: Sequence[Event], now: int) -> list[Outcome]:
+        """Judge and write; one outcome per event, in order."""
+        self.authors.check(conn)
+        batch = _Batch(self, conn, events)
+        for index, event in enumerate(events):
+            batch.arrive(index, event, now)
+        batch.write()
+        if self.on_batch:
+            pairs = list(zip(events, batch.outcomes, strict=True))
+            for hook in self.on_batch:
+                hook(conn, pairs)
+        return batch.outcomes
+
+    def remove(self, conn: sqlite3.Connection, seqs: Collection[int]) -> None:
+        """Take events out, with the hooks."""
+        remove(conn, sorted(seqs), self.hasher, self.on_remove, search=self.search)
+
+
+class _Batch:
+    """One batch on its way: outcomes so far, and what will be written at its end."""
+
+    def __init__(self, saver: Saver, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
+        self._saver = saver
+        self._conn = conn
+        self._facts = Facts(conn, events, saver.authors)
+        self._pending: dict[str, tuple[int, Event, str | None]] = {}
+        self._latest: dict[Address, str] = {}
+        self.outcomes: list[Outcome] = []
+
+    def arrive(self, index: int, event: Event, now: int) -> None:
+        """Judge one event against what is stored and what came before it in the batch."""
+        facts = self._facts
+        if event.id in facts.held or event.id in self._pending:
+            self.outcomes.append(Outcome(event.id, Status.DUPLICATE))
+            return
+        d = rules.d_of(event)
+        address = None if d is None else Address(event.kind, event.pubkey, d)
+        current = None if address is None else self._current(address)
+        outcome = rules.judge(event, facts.about(event, address, current), now)
+        self.outcomes.append(outcome)
+        if outcome.status is Status.STORED:
+            self._accept(index, event, address)
+
+    def _current(self, address: Address) -> Version | None:
+        pending = self._latest.get(address)
+        if pending is not None:
+            return rules.version(self._pending[pending][1])
+        held = self._facts.current(address)
+        return None if held is None else held.version
+
+    def _accept(self, index: int, event: Event, address: Address | None) -> None:
+        if address is not None:
+            self._replace(address)
+            self._latest[address] = event.id
+        self._pending[event.id] = (index, event, None if address is None else address.d)
+        if event.kind == kinds.DELETION:
+            self._delete(event)
+        elif event.kind == kinds.VANISH and rules.vanishes_here(event, self._saver.urls):
+            self._vanish(event)
+
+    def _replace(self, address: Address) -> None:
+        pending = self._latest.get(address)
+        if pending is not None:
+            self._drop(pending, Status.SUPERSEDED, "a newer version came with it")
+            return
+        held = self._facts.current(address)
+        if held is not None:
+            self._facts.doom([(held.seq, bytes.fromhex(held.version.id))])
+
+    def _drop(self, id_: str, status: Status, reason: str) -> None:
+        """Take back an event of this batch that was to be stored."""
+        index, event, d = self._pending.pop(id_)
+        self.outcomes[index] = Outcome(id_, status, reason)
+        if d is not None:
+            self._latest.pop(Address(event.kind, event.pubkey, d))
+
+    def _delete(self, request: Event) -> None:
+        wanted = rules.deletion(request)
+        self._ensure_author(request.pubkey)
+        self._facts.doom(self._facts.bury(request.pubkey, wanted.ids))
+        for address in wanted.addresses:
+            self._facts.bury_until(address, request.created_at)
+            held = self._facts.current(address)
+            if held is not None and held.version.created_at <= request.created_at:
+                self._facts.doom([(held.seq, bytes.fromhex(held.version.id))])
+        self._drop_deleted(request, wanted)
+
+    def _drop_deleted(self, request: Event, wanted: rules.Deletion) -> None:
+        ids = [*wanted.ids, *(self._latest.get(a, "") for a in wanted.addresses)]
+        for id_ in dict.fromkeys(ids):
+            _, event, _ = self._pending.get(id_, (0, None, None))
+            if event is None or event.pubkey != request.pubkey:
+                continue
+            by_id = id_ in wanted.ids and rules.is_deletable(event.kind)
+            if by_id or (id_ not in wanted.ids and event.created_at <= request.created_at):
+                self._drop(id_, Status.DELETED, "its author asked for its deletion")
+
+    def _vanish(self, request: Event) -> None:
+        a = self._ensure_author(request.pubkey)
+        until = request.created_at
+        self._facts.vanish(request.pubkey, until)
+        self._facts.doom(self._conn.execute(_OF_AUTHOR, (a, until, kinds.VANISH)).fetchall())
+        h = self._saver.hasher("p", request.pubkey)
+        self._facts.doom(self._conn.execute(_WRAPPED, (h, until, kinds.GIFT_WRAP)).fetchall())
+        for id_, (_, event, _) in list(self._pending.items()):
+            theirs = event.pubkey == request.pubkey and event.kind != kinds.VANISH
+            if event.created_at <= until and (theirs or request.pubkey in rules.wrapped_for(event)):
+                self._drop(id_, Status.VANISHED, "its author asked to vanish")
+
+    def _ensure_author(self, pubkey: str) -> int:
+        known = self._facts.authors
+        if pubkey not in known:
+            known.update(self._saver.authors.create(self._conn, [pubkey]))
+        return known[pubkey]
+
+    def write(self) -> None:
+        """Remove what goes, insert what stays: sorted, a few statements for all of it."""
+        self._saver.remove(self._conn, self._facts.doomed)
+        if not self._pending:
+            return
+        known = self._facts.authors
+        new = dict.fromkeys(e.pubkey for _, e, _ in self._pending.values() if e.pubkey not in known)
+        if new:
+            known.update(self._saver.authors.create(self._conn, list(new)))
+        (first,) = self._conn.execute(_SEQ, (NEXT_SEQ,)).fetchone()
+        self._insert(first, known)
+        self._conn.execute(_SET_SEQ, (first + len(self._pending), NEXT_SEQ))
+
+    def _insert(self, first: int, authors: dict[str, int]) -> None:
+        events, tags = [], []
+        of_tags = self._saver.hasher.of_tags
+        for seq, (_, event, d) in enumerate(self._pending.values(), first):
+            a, at, kind = authors[event.pubkey], event.created_at, event.kind
+            events.append(
+                (seq, bytes.fromhex(event.id), a, at, kind, d, rules.expiration(event),
+                 encode_tags(event.tags), event.content.encode(), bytes.fromhex(event.sig))
+            )  # fmt: skip
+            tags.extend([(h, at, seq, kind, a) for h in of_tags(event.tags)])
+        tags.sort(key=_HASH)
+        self._conn.executemany(INSERT_EVENT, events)
+        self._conn.executemany(INSERT_TAG, tags)
+        if self._saver.search:
+            self._insert_search(first)
+
+    def _insert_search(self, first: int) -> None:
+        texts = (e.content for _, e, _ in self._pending.values())
+        self._conn.executemany(
+            "INSERT INTO search (rowid, content) VALUES (?, ?)", enumerate(texts, first)
+        )
+
+
+_OF_AUTHOR = "SELECT seq, id FROM event WHERE a = ? AND created_at <= ? AND kind <> ?"
+_WRAPPED = """
+SELECT e.seq, e.id FROM tag t JOIN event e ON e.seq = t.seq
+WHERE t.h = ? AND t.created_at <= ? AND t.kind = ?
+"""

@@ -1,0 +1,79 @@
+"""The tables of `store.db`, as named migrations.
+
+`event.seq` is given in the order of arrival and never twice, so "what came after" is a number.
+`tag.h` is a keyed hash of name and value (`taghash`): eight bytes in place of sixty-four. `tag`
+carries kind and author, so counts, registers and limits are answered by its key range alone.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from sqlite_utils.migrations import Migrations
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+STORE = Migrations("nostr_tally.store")
+
+HASH_KEY = "tag_hash_key"
+NEXT_SEQ = "next_seq"
+SEARCH = "search"
+
+_EVENTS = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE author (a INTEGER PRIMARY KEY, pubkey BLOB NOT NULL UNIQUE) STRICT;
+CREATE TABLE event (
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    a INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    d TEXT,
+    exp INTEGER,
+    tags BLOB NOT NULL,
+    content BLOB NOT NULL,
+    sig BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX event_id ON event (id);
+CREATE INDEX event_time ON event (created_at, id);
+CREATE INDEX event_kind ON event (kind, created_at);
+CREATE INDEX event_author_kind ON event (a, kind, created_at);
+CREATE INDEX event_author ON event (a, created_at);
+CREATE UNIQUE INDEX event_address ON event (a, kind, d) WHERE d IS NOT NULL;
+CREATE INDEX event_exp ON event (exp) WHERE exp IS NOT NULL;
+CREATE TABLE tag (
+    h INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    a INTEGER NOT NULL,
+    PRIMARY KEY (h, created_at, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tomb_id (
+    id BLOB NOT NULL, a INTEGER NOT NULL, PRIMARY KEY (id, a)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tomb_addr (
+    a INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    d TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (a, kind, d)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE vanished (a INTEGER PRIMARY KEY, until INTEGER NOT NULL) STRICT;
+"""
+
+
+def run_script(db: Database, script: str) -> None:
+    """Run statements inside the migration's transaction; `executescript` would commit it."""
+    for statement in script.split(";"):
+        if statement.strip():
+            db.execute(statement)
+
+
+@STORE()
+def events_tags_and_tombstones(db: Database) -> None:
+    run_script(db, _EVENTS)
+    db.execute("INSERT INTO meta VALUES (?, ?)", (HASH_KEY, os.urandom(16)))
+    db.execute("INSERT INTO meta VALUES (?, 1)", (NEXT_SEQ,))

@@ -1,0 +1,108 @@
+"""Run queries: keys from an index first, newest first and cut, then the events that are wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client.store.lookup import rows_in
+from nostr_client.store.query import Access, Window, access, select
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+    from nostr_client.store.authors import Authors
+    from nostr_client.store.taghash import TagHasher
+
+    Key = tuple[int, int]  # created_at, seq
+
+_KEYS = "k.created_at, k.seq"
+_IDS = "SELECT seq, id FROM event WHERE seq IN"
+_NEWEST = "k.created_at DESC"
+_EVENTS = f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq IN"
+
+
+class Context(NamedTuple):
+    """What a query needs beside the connection; `now` in Unix seconds."""
+
+    hasher: TagHasher
+    authors: Authors
+    now: int
+
+
+def plan(conn: sqlite3.Connection, context: Context, filter: Filter) -> Access:
+    """The access path of a filter, with its authors looked up."""
+    numbers = None
+    if filter.authors is not None:
+        numbers = list(context.authors.find(conn, filter.authors).values())
+    return access(filter, context.hasher, numbers, expired_at(conn, context.now))
+
+
+def expired_at(conn: sqlite3.Connection, now: int) -> int | None:
+    """`now` when something stored has expired and waits for the sweep, else None."""
+    row = conn.execute("SELECT 1 FROM event WHERE exp <= ? LIMIT 1", (now,)).fetchone()
+    return now if row else None
+
+
+def events(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter]) -> list[Event]:
+    """What matches any of the filters, each once, newest first, then by id."""
+    found: dict[str, Event] = {}
+    for filter in filters:
+        found.update((event.id, event) for event in of_filter(conn, context, filter))
+    return sorted(found.values(), key=_order)
+
+
+def of_filter(conn: sqlite3.Connection, context: Context, filter: Filter) -> list[Event]:
+    """What matches one filter, cut to its limit; in no order."""
+    seqs = keys(conn, context, filter, filter.limit)
+    found = read_events(rows_in(conn, _EVENTS, seqs))
+    if not filter.tags:
+        return found
+    real = [event for event in found if filter.matches(event)]
+    if len(real) == len(found) or filter.limit is None:
+        return real
+    return _without_collisions(conn, context, filter, filter.limit)
+
+
+def _without_collisions(
+    conn: sqlite3.Connection, context: Context, filter: Filter, limit: int
+) -> list[Event]:
+    """Two tag values share a hash: look at everything, and cut what is real."""
+    found = read_events(rows_in(conn, _EVENTS, keys(conn, context, filter, None)))
+    return sorted((event for event in found if filter.matches(event)), key=_order)[:limit]
+
+
+def _order(event: Event) -> tuple[int, str]:
+    return -event.created_at, event.id
+
+
+def keys(
+    conn: sqlite3.Connection, context: Context, filter: Filter, limit: int | None
+) -> list[int]:
+    """The seqs of what matches, the newest `limit` of them; in no order."""
+    chosen = plan(conn, context, filter)
+    window = Window(filter.since, filter.until)
+    if chosen.nothing or limit == 0:
+        return []
+    if limit is None:
+        statement = select(chosen, "k.seq", window)
+        return list({seq for (seq,) in conn.execute(*statement)})
+    columns = _KEYS if chosen.unique else f"DISTINCT {_KEYS}"
+    newest = select(chosen, columns, window, limit=limit + 1, order=_NEWEST)
+    return _cut(conn, chosen, conn.execute(*newest).fetchall(), limit)
+
+
+def _cut(conn: sqlite3.Connection, chosen: Access, found: list[Key], limit: int) -> list[int]:
+    """The newest `limit`; of those that share the last second, the ones with the lowest ids."""
+    if len(found) <= limit:
+        return [seq for _, seq in found]
+    last = found[limit - 1][0]
+    newer = [seq for at, seq in found if at > last]
+    if found[limit][0] < last:
+        return [seq for _, seq in found[:limit]]
+    tied = {seq for (seq,) in conn.execute(*select(chosen, "k.seq", Window(last, last)))}
+    ranked = sorted((id_, seq) for seq, id_ in rows_in(conn, _IDS, list(tied)))
+    return newer + [seq for _, seq in ranked[: limit - len(newer)]]

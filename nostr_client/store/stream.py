@@ -1,0 +1,70 @@
+"""Large answers page by page: constant memory, and no read transaction held open in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+
+    Fetch = Callable[[Sequence[Filter]], Awaitable[list[Event]]]
+
+PAGE = 1_000
+"""Events read at once: a few MB at most times."""
+
+
+async def stream(fetch: Fetch, filters: Sequence[Filter]) -> AsyncIterator[Event]:
+    """What matches any filter, each once, newest first, then by id."""
+    sources = [_Source(fetch, filter) for filter in filters]
+    heads = [(await source.next(), source) for source in sources]
+    while live := [(_order(head), head, source) for head, source in heads if head is not None]:
+        _, first, _ = min(live, key=lambda item: item[0])
+        yield first
+        heads = [
+            (await source.next() if head == first else head, source) for _, head, source in live
+        ]
+
+
+def _order(event: Event) -> tuple[int, str]:
+    return -event.created_at, event.id
+
+
+class _Source:
+    """One filter's events in order: the next page begins at the last second of this one."""
+
+    def __init__(self, fetch: Fetch, filter: Filter) -> None:
+        self._fetch = fetch
+        self._filter = filter
+        self._left = filter.limit
+        self._page: list[Event] = []
+        self._at = 0
+        self._tied: set[str] = set()
+        """Ids already given of the second at which the next page begins."""
+        self._more = True
+
+    async def next(self) -> Event | None:
+        if self._left == 0:
+            return None
+        while self._at >= len(self._page):
+            if not self._more:
+                return None
+            await self._turn()
+        event = self._page[self._at]
+        self._at += 1
+        if self._left is not None:
+            self._left -= 1
+        return event
+
+    async def _turn(self) -> None:
+        ask = PAGE + len(self._tied)
+        page = await self._fetch([self._filter.replace(limit=ask)])
+        self._more = len(page) == ask
+        self._page = [event for event in page if event.id not in self._tied]
+        self._at = 0
+        if self._more:
+            last = page[-1].created_at
+            self._tied = {event.id for event in page if event.created_at == last}
+            self._filter = self._filter.replace(until=last)

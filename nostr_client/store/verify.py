@@ -1,0 +1,123 @@
+"""Check a store against itself: pages, ids, signatures, and every row that is derived."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import InvalidEvent, StoreCorrupt
+from nostr_client.keys import verify_many
+from nostr_client.store.base import PROBLEMS_KEPT, Problem, VerifyReport
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_event
+from nostr_client.store.rules import d_of, expiration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from nostr_client.event import Event
+    from nostr_client.store.taghash import TagHasher
+
+    Progress = Callable[[int, int], None]
+
+CHUNK = 256
+
+_ALL = f"""
+SELECT e.seq, e.a, e.d, e.exp, e.id, {EVENT_COLUMNS} FROM {EVENT_TABLES} ORDER BY e.seq
+"""
+_TAG = "SELECT kind, a FROM tag WHERE h = ? AND created_at = ? AND seq = ?"
+_ORPHANS = "SELECT hex(id) FROM event WHERE a NOT IN (SELECT a FROM author)"
+
+
+class Verifier:
+    """One pass over one snapshot; `progress` is called with events done and events in all."""
+
+    def __init__(
+        self, conn: sqlite3.Connection, hasher: TagHasher, progress: Progress | None = None
+    ) -> None:
+        self._conn = conn
+        self._hasher = hasher
+        self._progress = progress
+        self._events = 0
+        self._tags = 0
+        self._found = 0
+        self._problems: list[Problem] = []
+
+    def run(self) -> VerifyReport:
+        """Check everything; what cannot be read is a problem, not an error."""
+        try:
+            self._pages()
+            self._all_events()
+            self._totals()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT:
+                raise
+            self._add("", f"the file cannot be read further: {error}")
+        return VerifyReport(
+            events=self._events,
+            tags=self._tags,
+            found=self._found,
+            problems=tuple(self._problems),
+        )
+
+    def _add(self, id_: str, what: str) -> None:
+        self._found += 1
+        if len(self._problems) < PROBLEMS_KEPT:
+            self._problems.append(Problem(id_, what))
+
+    def _pages(self) -> None:
+        for (text,) in self._conn.execute(f"PRAGMA integrity_check({PROBLEMS_KEPT})"):
+            if text != "ok":
+                self._add("", text)
+
+    def _all_events(self) -> None:
+        (total,) = self._conn.execute("SELECT count(*) FROM event").fetchone()
+        for rows in _in_chunks(self._conn.execute(_ALL)):
+            self._chunk(rows)
+            if self._progress is not None:
+                self._progress(self._events, total)
+
+    def _chunk(self, rows: Sequence[Sequence[Any]]) -> None:
+        events: list[Event] = []
+        for row in rows:
+            self._events += 1
+            try:
+                event = read_event(row[5:])
+            except StoreCorrupt as error:
+                self._add(row[4].hex() if isinstance(row[4], bytes) else "", str(error))
+                continue
+            events.append(event)
+            self._row(event, row)
+        for event, answer in zip(events, verify_many(events), strict=True):
+            if isinstance(answer, InvalidEvent):
+                self._add(event.id, str(answer))
+
+    def _row(self, event: Event, row: Sequence[Any]) -> None:
+        seq, a, d, exp = row[:4]
+        if d != d_of(event):
+            self._add(event.id, "the address column does not fit the event")
+        if exp != expiration(event):
+            self._add(event.id, "the expiration column does not fit the event")
+        for h in self._hasher.of_tags(event.tags):
+            self._tags += 1
+            found = self._conn.execute(_TAG, (h, event.created_at, seq)).fetchone()
+            if found != (event.kind, a):
+                self._add(event.id, "a row of the tag index is missing or wrong")
+
+    def _totals(self) -> None:
+        (tags,) = self._conn.execute("SELECT count(*) FROM tag").fetchone()
+        if tags != self._tags:
+            self._add("", f"the tag index holds {tags} rows, the events give {self._tags}")
+        for (id_,) in self._conn.execute(_ORPHANS):
+            self._add(id_.lower(), "its author is missing")
+
+
+def _in_chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
+    chunk: list[Any] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
