@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.output import json_option, print_json, say, waiting
 from nostr_client.cli.relays import chosen_relays, outcome_code, relay_option, timeout_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
@@ -131,4 +131,5 @@ def _client(
 
 async def _count(client: NostrClient, query: Query, urls: Sequence[str]) -> CountResult:
     async with client:
-        return await client.count(query, relays=urls)
+        with waiting(f"asking {len(urls)} relay{'s' * (len(urls) != 1)}…"):
+            return await client.count(query, relays=urls)

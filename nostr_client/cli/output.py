@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -33,3 +34,14 @@ def print_json(value: Any) -> None:
 def say(message: str) -> None:
     """Print talk: a line on stderr."""
     click.echo(message, err=True)
+
+
+@contextmanager
+def waiting(message: str) -> Iterator[None]:
+    """A spinner on stderr while the block runs, on a terminal alone."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield
+        return
+    with out.status(message):
+        yield
