@@ -141,7 +141,11 @@ class Asking:
             error = DeadlineExceeded("not read to the end in time", relay=self._relay.url)
         warnings = tuple(reader.warnings)
         outcome.found = Found(
-            reading=reader.reading(), elapsed=self._elapsed(), error=error, warnings=warnings
+            reading=reader.reading(),
+            elapsed=self._elapsed(),
+            last_read=int(outcome.asked_at),
+            error=error,
+            warnings=warnings,
         )
 
     def _elapsed(self) -> float:

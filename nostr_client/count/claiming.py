@@ -30,10 +30,16 @@ _REASON = 160
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading events gave until it ended. `elapsed`: seconds since the relay was asked."""
+    """What reading events gave until it ended. `elapsed`: seconds since the relay was asked.
+
+    `last_read`: the time up to which the relay's events are known. `confirmed`: the relay's own
+    count is equal to what was read.
+    """
 
     reading: Reading
     elapsed: float
+    last_read: int | None = None
+    confirmed: bool = False
     error: RelayError | None = None
     warnings: tuple[str, ...] = ()
 
@@ -188,8 +194,8 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
     if outcome.count_error is not None:
         claim = claim.warned(f"count: {_why(outcome.count_error)}")
     if reading.complete:
-        claim = msgspec.structs.replace(claim, last_read=int(outcome.asked_at))
-        told = counted.count
+        claim = msgspec.structs.replace(claim, last_read=found.last_read)
+        told = None if found.confirmed else counted.count
         differs = told is not None and told != number and not counted.approximate
         return claim.warned(f"count: the relay says {told}") if differs else claim
     if found.error is not None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 PAGE = 500
 """Events asked for at once: the cap of most relays; a larger one would be cut anyway."""
 
+ROUND = 50
+"""Caps that relays do not tell are multiples of this: 100, 250, 300, 500, 1000 are in use."""
+
 
 class Pager:
     """The walk over one filter. Ask for `next_filter()`, tell `turn()` what came; until None.
@@ -31,7 +34,7 @@ class Pager:
         self._cap = min(page, cap or page)
         self._until = filter.until
         self._largest = 0
-        self._suspect: int | None = None
+        self._suspect: tuple[int, int] | None = None
         self._ended = False
         self.dense: list[int] = []
         self.stalled = False
@@ -48,16 +51,25 @@ class Pager:
         """True when the walk ended and nothing is known to be missing."""
         return self.next_filter() is None and not self.dense and not self.stalled
 
-    def turn(self, received: int, fresh: int, oldest: int | None, newest: int | None) -> None:
+    def turn(
+        self,
+        received: int,
+        fresh: int,
+        oldest: int | None,
+        newest: int | None,
+        *,
+        largest: int = 0,
+    ) -> None:
         """Take note of a page that ended with EOSE.
 
         `received` counts its frames, good and bad (a page is full by frames, not by events that
         hold); `fresh` the matching events not seen before; `oldest` and `newest` the times of the
-        matching events, None without any.
+        matching events, None without any. `largest`: the largest page that this relay gave before.
         """
         if self._suspect is not None:
-            if received:
-                self.dense.append(self._suspect)
+            second, size = self._suspect
+            if received or (size >= ROUND and size % ROUND == 0 and size >= largest):
+                self.dense.append(second)
             self._suspect = None
         if oldest is None or newest is None:
             self._ended = True
@@ -72,6 +84,6 @@ class Pager:
             if received >= self._cap:
                 self.dense.append(oldest)
             else:
-                self._suspect = oldest
+                self._suspect = (oldest, received)
         else:
             self._ended = True

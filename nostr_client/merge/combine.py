@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.merge.rules import authors_figure, distinct, events_figure
+from nostr_client.merge.rules import (
+    amount_figure,
+    authors_figure,
+    corroborated_figure,
+    distinct,
+    events_figure,
+)
 from nostr_client.merge.values import Claim, Merged, Unit
 from nostr_client.merge.weighing import weigh
 from nostr_client.trust import TrustPolicy
@@ -37,4 +43,6 @@ def merge_claims(
         unit=Unit.AUTHORS if usable else Unit.EVENTS,
         claims=tuple(w.claim for w in weighed),
         excluded=tuple(w.claim.relay for w in weighed if w.left_out),
+        corroborated=corroborated_figure(weighed),
+        amount=amount_figure(weighed),
     )

@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client import hll
+from nostr_client import hll, trust
+from nostr_client.merge.drift import gone_at_most, missed_at_most
 from nostr_client.merge.values import Claim, Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from nostr_client.merge.values import Reading
 
 
 class Weighed(NamedTuple):
@@ -79,35 +82,64 @@ def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figur
     `one_per_author`: an author has at most one matching event (a replaceable kind), so that exact
     counts of events are exact counts of authors.
     """
-    read = _union(w.claim.reading.authors for w in weighed if w.claim.reading and w.claim.answered)
+    read = _authors_read(weighed)
     if all_read(weighed):
-        return Figure.exactly(len(read))
+        return read
     if any(w.registers is not None and w.claim.reading is None for w in weighed):
-        return _from_registers(weighed, len(read), one_per_author)
-    if any(w.claim.reading for w in weighed if w.claim.answered):
-        return Figure.at_least(max(len(read), best_count(weighed) if one_per_author else 0))
+        return _from_registers(weighed, read, one_per_author)
+    if readings(weighed):
+        return Figure.at_least(max(read.low, best_count(weighed) if one_per_author else 0))
     return _from_counts(weighed) if one_per_author else None
 
 
 def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
     """Distinct events over all relays, for a query whose authors may have several."""
-    read = _union(w.claim.reading.events for w in weighed if w.claim.reading and w.claim.answered)
+    read = _events_read(weighed)
     if all_read(weighed):
-        return Figure.exactly(len(read))
+        return read
     counted = _from_counts(weighed)
     if counted is None:
-        return Figure.at_least(len(read)) if read else None
-    if not read:
+        return Figure.at_least(read.low) if read.value else None
+    if not read.value:
         return counted
-    return Figure.at_least(max(len(read), counted.value), max(len(read), counted.low))
+    return Figure.at_least(max(read.low, counted.value), max(read.low, counted.low))
+
+
+def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
+    """The sum of what distinct events are worth, exact only where every relay was read; else None.
+
+    An event is worth the same wherever it lies, so it counts once.
+    """
+    worth: dict[bytes, int] = {}
+    told = False
+    for reading in readings(weighed):
+        if reading.amounts is not None:
+            told = True
+            worth.update(reading.amounts)
+    if not told:
+        return None
+    total = sum(worth.values())
+    exact = all_read(weighed) and all(reading.current for reading in readings(weighed))
+    return Figure.exactly(total) if exact else Figure.at_least(total)
+
+
+def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
+    """The authors that two relays at least tell of; None for fewer than two sketches."""
+    sketches = [w.registers for w in weighed if w.registers is not None]
+    if len(sketches) < 2:
+        return None
+    return _estimated(hll.estimate(trust.corroborated(sketches)), 0)
+
+
+def readings(weighed: Iterable[Weighed]) -> list[Reading]:
+    """What was read by events, of the relays that answered."""
+    return [w.claim.reading for w in weighed if w.claim.reading and w.claim.answered]
 
 
 def all_read(weighed: Sequence[Weighed]) -> bool:
     """True when every relay that was asked was read by events, to the end."""
-    readings = [w.claim.reading for w in weighed if w.claim.answered]
-    return (
-        bool(readings) and len(readings) == len(weighed) and all(r and r.complete for r in readings)
-    )
+    read = readings(weighed)
+    return bool(read) and len(read) == len(weighed) and all(r.complete for r in read)
 
 
 def best_count(weighed: Iterable[Weighed]) -> int:
@@ -146,15 +178,38 @@ def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
     return float(whole * factor ** min(share, 1.0))
 
 
-def _from_registers(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> Figure:
+def _authors_read(weighed: Sequence[Weighed]) -> Figure:
+    found = readings(weighed)
+    return _read_figure(found, _union(r.authors for r in found), lambda r: r.authors)
+
+
+def _events_read(weighed: Sequence[Weighed]) -> Figure:
+    found = readings(weighed)
+    return _read_figure(found, _union(r.events for r in found), lambda r: r.events)
+
+
+def _read_figure(
+    found: Sequence[Reading],
+    union: frozenset[bytes],
+    part: Callable[[Reading], frozenset[bytes]],
+) -> Figure:
+    """What was read: exact where all of it is known now, else with what may have changed."""
+    if all(reading.current for reading in found):
+        return Figure.exactly(len(union))
+    gone = min(gone_at_most(found, part), len(union))
+    high = len(union) + missed_at_most(found)
+    return Figure(value=len(union), low=len(union) - gone, high=high)
+
+
+def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bool) -> Figure:
     union = hll.merge(*(w.registers for w in weighed if w.registers is not None))
     missing = any(w.incomplete for w in weighed)
-    floor = max(read, best_count(weighed) if one_per_author else 0)
+    floor = max(read.low, best_count(weighed) if one_per_author else 0)
     if one_per_author and len(weighed) == 1 and not missing:
         return _of_one_relay(weighed[0], union)
     if union == hll.EMPTY and not floor:
         return _nobody(weighed, missing)
-    figure = _estimated(better_merge(_terms(weighed, read, one_per_author), union), floor)
+    figure = _estimated(better_merge(_terms(weighed, read.value, one_per_author), union), floor)
     return Figure.at_least(figure.value, figure.low) if missing else figure
 
 
@@ -190,9 +245,9 @@ def _estimated(estimate: float, floor: int) -> Figure:
 def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[tuple[int, bytes]]:
     """What is exactly known: everybody who was read, and exact counts of authors by relays."""
     terms: list[tuple[int, bytes]] = []
-    readings = [w.registers for w in weighed if w.claim.reading and w.registers is not None]
-    if readings:
-        terms.append((read, hll.merge(*readings)))
+    sketches = [w.registers for w in weighed if w.claim.reading and w.registers is not None]
+    if sketches:
+        terms.append((read, hll.merge(*sketches)))
     counted = [w for w in weighed if one_per_author and w.claim.reading is None]
     return terms + [(w.firm_count, w.registers) for w in counted if w.firm_count and w.registers]
 

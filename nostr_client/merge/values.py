@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -41,11 +42,25 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     Every event behind it was verified and matched, so a relay can leave events out of a reading
     but not invent them. `complete` is false where a budget, a deadline or the relay ended it.
+
+    What was read earlier and only continued now may have changed since: `gone` is the share of it
+    that is expected to be gone, `missed` the number of events expected to have come unseen, and
+    `evidence` the number of cases that these were learnt from. Both are 0 for what is known now.
+    `amounts` are what events are worth, by id, where the query sums something.
     """
 
     authors: frozenset[bytes]
     events: frozenset[bytes]
     complete: bool
+    gone: float = 0.0
+    missed: float = 0.0
+    evidence: int = 1
+    amounts: Mapping[bytes, int] | None = None
+
+    @property
+    def current(self) -> bool:
+        """True when nothing of it is older than the claim it stands in."""
+        return not self.gone and not self.missed
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,9 +128,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """A merged number and how far it can be trusted.
 
-    The truth over the relays that answered lies from `low` to `high`, by proof where `exact` or
-    `lower_bound`, 95 times in 100 otherwise. `high` is None where nothing bounds it. `lower_bound`
-    says that something is known to be missing, so that the truth may be larger than `value`.
+    The truth over the relays that answered lies from `low` to `high`: by proof where `exact` or
+    `lower_bound` (as far as what was read once is still there), 95 times in 100 otherwise. `high`
+    is None where nothing bounds it. `lower_bound` says that something is known to be missing, so
+    that the truth may be larger than `value`.
     """
 
     value: int
@@ -143,7 +159,9 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     """What all claims say together. `unit` tells which of the two figures `value` was taken from.
 
     `claims` are those that went in, with the warnings that comparing them gave. `excluded` are
-    the relays whose claims were left out by the trust tests.
+    the relays whose claims were left out by the trust tests. `corroborated` are the authors that
+    two relays at least tell of, which no single relay can raise; None below two. `amount` is the
+    sum over distinct events that were read, where the query sums something (millisats of zaps).
     """
 
     authors: Figure | None
@@ -151,6 +169,8 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     unit: Unit
     claims: tuple[Claim, ...]
     excluded: tuple[str, ...] = ()
+    corroborated: Figure | None = None
+    amount: Figure | None = None
 
     @property
     def figure(self) -> Figure | None:

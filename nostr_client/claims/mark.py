@@ -1,0 +1,207 @@
+"""How far one relay was read for one query, and how much what is held can be trusted to be all.
+
+Pure. Only complete chains of pages move a mark, never beyond the clocks of both sides, never by an
+event that is dated later than they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from nostr_client.claims.spans import Spans, holds, join
+
+HOUR: Final = 3600
+DAY: Final = 24 * HOUR
+
+OVERLAP: Final = HOUR
+"""Seconds that are read again before the mark: relays pass most events on within minutes."""
+
+MOST_OVERLAP: Final = 2 * DAY
+"""Largest overlap: one event that comes a week late must not have everything read each time."""
+
+MOST_HOLES: Final = 100
+"""Dense seconds remembered one by one."""
+
+PRIOR_GONE: Final = 0.01 / DAY
+"""Share of events that vanish in a second, before a relay has shown it: one in a hundred a day."""
+
+
+class Held(NamedTuple):
+    """One event that a relay gave: raw id and author, 32 bytes each.
+
+    `amount` is what the event is worth where the query sums something (millisats of a zap).
+    """
+
+    created_at: int
+    id: bytes
+    author: bytes
+    amount: int = 0
+
+
+class Update(msgspec.Struct, frozen=True, kw_only=True):
+    """What a complete chain of pages over `start..end` gave; `end` None is open to the future.
+
+    What is held in the window and was not `found` is gone from the relay. `found` may hold events
+    outside of the window, from pages that were cut there; they are only added. `upto` is where the
+    coverage ends: `end`, or the clock. `at`: when it was read, Unix seconds. `sweep_to`: where the
+    next part to be read again begins, if this was such a part.
+    """
+
+    start: int
+    end: int | None
+    upto: int
+    at: int
+    found: tuple[Held, ...]
+    holes: tuple[int, ...] = ()
+    largest: int = 0
+    sweep_to: int | None = None
+
+    def spans(self, second: int) -> bool:
+        """Whether the window holds this second."""
+        return second >= self.start and (self.end is None or second <= self.end)
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What an update changed in what is held.
+
+    `exposure` sums the seconds since each event of the window was last seen, found again or not.
+    `fresh` are the times of the events that were not held before.
+    """
+
+    added: int
+    gone: int
+    exposure: float
+    fresh: tuple[int, ...] = ()
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one relay was read for one query; all times in Unix seconds.
+
+    `covered`: the seconds that were read completely, `holes` those of them that hold more events
+    than the relay gives at once. `newest`: the newest event held that is not dated in the future.
+    `overlap`: seconds before the mark that are read again. `sweep_at`: from where the next part
+    is read again, `swept_at`: when the last part was. `confirmed_at`: when the relay's own count
+    was last equal to what is held, `differs`: by how much it is larger where reading again did not
+    explain it (some relays count what they do not give). `gone`, `missed` and `exposure` tell what
+    reading again has found so far: events gone, events that had come late, event-seconds looked at.
+    """
+
+    covered: Spans = ()
+    holes: tuple[int, ...] = ()
+    newest: int | None = None
+    overlap: int = OVERLAP
+    sweep_at: int = 0
+    swept_at: int | None = None
+    confirmed_at: int | None = None
+    differs: int = 0
+    gone: int = 0
+    missed: int = 0
+    exposure: float = 0.0
+    largest: int = 0
+
+    @property
+    def last_read(self) -> int | None:
+        """The time up to which the relay's events are known without a gap; None before that."""
+        if not self.covered or self.covered[0][0] > 0:
+            return None
+        return self.covered[0][1]
+
+    @property
+    def complete(self) -> bool:
+        """True when nothing is known to be missing below the newest second that was read."""
+        return len(self.covered) == 1 and self.covered[0][0] == 0 and not self.holes
+
+    def read_from(self) -> int:
+        """Where the next reading of what is new begins.
+
+        Before the newest event that is held rather than before the clock: a quiet query costs one
+        event more, and no clock that runs ahead can make it skip anything.
+        """
+        if not self.covered or self.newest is None:
+            return 0
+        return max(0, min(self.covered[-1][1], self.newest) - self.overlap)
+
+    def moved(self, update: Update, changes: Changes, newest: int | None) -> Mark:
+        """The mark after an update; `newest` is that of all that is held now, up to the clock."""
+        holes = [s for s in self.holes if not update.spans(s)] + list(update.holes)
+        late = [t for t in changes.fresh if holds(self.covered, t)]
+        return msgspec.structs.replace(
+            self,
+            covered=join(self.covered, update.start, update.upto),
+            holes=tuple(sorted(set(holes)))[-MOST_HOLES:],
+            newest=newest,
+            overlap=self._overlap(late),
+            gone=self.gone + changes.gone,
+            missed=self.missed + sum(t < self.read_from() for t in late),
+            exposure=self.exposure + changes.exposure,
+            largest=max(self.largest, update.largest),
+            sweep_at=self.sweep_at if update.sweep_to is None else update.sweep_to,
+            swept_at=self._swept_at(update),
+        )
+
+    def _swept_at(self, update: Update) -> int:
+        first = self.swept_at is None or update.sweep_to is not None
+        return update.at if first or self.swept_at is None else self.swept_at
+
+    def _overlap(self, late: list[int]) -> int:
+        """Twice the lateness seen, within bounds; it never shrinks."""
+        end = self.covered[-1][1] if self.covered else 0
+        lateness = [end - t for t in late if end - t <= MOST_OVERLAP]
+        return min(max([self.overlap, *(2 * seconds for seconds in lateness)]), MOST_OVERLAP)
+
+
+class Drift(NamedTuple):
+    """What may have changed in a holding since it was read: expected numbers of events.
+
+    `share` of the held events may be gone, `missed` may have come unseen. `evidence` is the number
+    of cases that this was learnt from, which tells how far it may be off.
+    """
+
+    share: float
+    missed: float
+    evidence: int
+
+    @classmethod
+    def of(cls, mark: Mark, unseen: float, held: int) -> Drift | None:
+        """From the event-seconds `unseen` since each of `held` events was last seen; None if 0.
+
+        A relay's own count proves nothing where events come late: one of those and a removal make
+        up for each other.
+        """
+        if not held or (unseen <= 0 and not (mark.missed and mark.confirmed_at)):
+            return None
+        if unseen <= 0:
+            return cls(1 / held, 1.0, mark.missed)
+        # One event and the exposure at which the prior expects one: it fades as evidence comes in.
+        exposure = mark.exposure + 1 / PRIOR_GONE
+        gone = (mark.gone + 1) / exposure * unseen
+        missed = (mark.missed + 1) / exposure * unseen
+        return cls(min(gone / held, 1.0), missed, min(mark.gone, mark.missed) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """The policy of reading again what was read before: only so are removals seen.
+
+    Not all at once: each round reads the part that is due, so that all of it is read again within
+    `every` seconds.
+    """
+
+    every: float = 7 * DAY
+    """A week: people unfollow rarely, and relays prune by weeks or months."""
+
+    most_at_once: float = DAY
+    """Seconds of the period made up for in one round: a relay that was away is not read whole."""
+
+    def due(self, mark: Mark, held: int, now: int) -> int:
+        """How many of the held events are to be read again now."""
+        if mark.swept_at is None or not held or math.isinf(self.every):
+            return 0
+        wanted = held * max(now - mark.swept_at, 0) / self.every
+        if wanted < 1:
+            return 0
+        return min(math.ceil(wanted), math.ceil(held * self.most_at_once / self.every), held)

@@ -1,0 +1,144 @@
+"""What is held of one relay for one query: the events, without their contents, and the mark."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from nostr_client.claims.mark import Changes, Drift, Mark
+from nostr_client.merge import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nostr_client.claims.mark import Held, Update
+
+
+class Memory(Protocol):
+    """What a reader asks and tells. Windows are closed; `end` None is open to the future."""
+
+    @property
+    def mark(self) -> Mark:
+        """How far the relay was read."""
+        ...
+
+    def count(self, start: int, end: int | None) -> int:
+        """How many events are held in a window."""
+        ...
+
+    def nth(self, start: int, n: int) -> int | None:
+        """The time of the n-th event (from 1) at or after `start`, oldest first."""
+        ...
+
+    def apply(self, update: Update) -> Changes:
+        """Take in what was read, all of it or, where it raises, nothing."""
+        ...
+
+    def confirm(self, at: int) -> None:
+        """The relay's own count is equal to what is held, seen at `at`: nothing is missing."""
+        ...
+
+    def differ(self, by: int) -> None:
+        """The relay's own count is larger by so much, and reading again did not explain it."""
+        ...
+
+    def events(self) -> Iterable[Held]:
+        """All events that are held."""
+        ...
+
+    def unseen(self, now: int) -> float:
+        """Event-seconds since each held event was last seen or confirmed."""
+        ...
+
+    def add(self, event: Held, at: int) -> bool:
+        """Take in one event that came by itself; False if it was held. The mark does not move."""
+        ...
+
+
+class ListMemory:
+    """A memory in memory: for a count that is done once, and for tests."""
+
+    def __init__(self) -> None:
+        self.mark = Mark()
+        self._events: dict[bytes, Held] = {}
+        self._order: list[tuple[int, bytes]] = []
+        self._seen: dict[bytes, int] = {}
+
+    def events(self) -> Iterable[Held]:
+        return self._events.values()
+
+    def count(self, start: int, end: int | None) -> int:
+        low, high = self._range(start, end)
+        return high - low
+
+    def nth(self, start: int, n: int) -> int | None:
+        at = self._range(start, None)[0] + n - 1
+        return self._order[at][0] if at < len(self._order) else None
+
+    def unseen(self, now: int) -> float:
+        confirmed = self.mark.confirmed_at or 0
+        return float(sum(max(now - max(seen, confirmed), 0) for seen in self._seen.values()))
+
+    def apply(self, update: Update) -> Changes:
+        low, high = self._range(update.start, update.end)
+        before = self._order[low:high]
+        found = {event.id for event in update.found}
+        gone = [id for _, id in before if id not in found]
+        exposure = sum(update.at - self._seen[id] for _, id in before)
+        for id in gone:
+            self._remove(id)
+        fresh = [event.created_at for event in update.found if self.add(event, update.at)]
+        changes = Changes(
+            added=len(fresh), gone=len(gone), exposure=float(exposure), fresh=tuple(fresh)
+        )
+        self.mark = self.mark.moved(update, changes, self._newest(update.at))
+        return changes
+
+    def confirm(self, at: int) -> None:
+        self.mark = msgspec.structs.replace(self.mark, confirmed_at=at, holes=(), differs=0)
+
+    def differ(self, by: int) -> None:
+        self.mark = msgspec.structs.replace(self.mark, differs=by)
+
+    def add(self, event: Held, at: int) -> bool:
+        fresh = event.id not in self._events
+        self._seen[event.id] = at
+        if fresh:
+            self._events[event.id] = event
+            key = (event.created_at, event.id)
+            self._order.insert(bisect_left(self._order, key), key)
+        return fresh
+
+    def _remove(self, id: bytes) -> None:
+        event = self._events.pop(id)
+        del self._seen[id]
+        del self._order[bisect_left(self._order, (event.created_at, id))]
+
+    def _newest(self, now: int) -> int | None:
+        at = bisect_right(self._order, (now, b"\xff" * 33))
+        return self._order[at - 1][0] if at else None
+
+    def _range(self, start: int, end: int | None) -> tuple[int, int]:
+        low = bisect_left(self._order, (start, b""))
+        high = len(self._order) if end is None else bisect_left(self._order, (end + 1, b""))
+        return low, high
+
+
+def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:
+    """What is held, as a reading that stands at `now`, with what may have changed since.
+
+    `sums`: the amounts are wanted.
+    """
+    events = list(memory.events())
+    drift = Drift.of(memory.mark, memory.unseen(now), len(events))
+    return Reading(
+        authors=frozenset(event.author for event in events),
+        events=frozenset(event.id for event in events),
+        complete=memory.mark.complete,
+        gone=drift.share if drift else 0.0,
+        missed=drift.missed if drift else 0.0,
+        evidence=drift.evidence if drift else 1,
+        amounts={event.id: event.amount for event in events} if sums else None,
+    )

@@ -1,0 +1,73 @@
+"""The tables of the stored claims, as named migrations of their own set in `store.db`.
+
+One row of `claim_event` for each event of each relay that is read by events, about 90 bytes: the
+contents are not kept. That is what exact distinct authors over relays cost, and what seeing
+removals costs. Claims of relays with registers are one row of about 400 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlite_utils.migrations import Migrations
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+CLAIMS: Final = Migrations("nostr_tally.claims")
+
+_TABLES: Final = """
+CREATE TABLE claim_query (
+    q INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    target TEXT,
+    filters TEXT NOT NULL
+) STRICT;
+CREATE TABLE claim_relay (r INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE claim (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    answered INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    status TEXT NOT NULL,
+    method TEXT,
+    count INTEGER,
+    count_high INTEGER,
+    approximate INTEGER,
+    limited INTEGER,
+    registers BLOB,
+    events_read INTEGER NOT NULL,
+    bytes_read INTEGER NOT NULL,
+    last_read INTEGER,
+    asked_at REAL,
+    answered_at REAL,
+    latency_ms REAL,
+    warnings TEXT NOT NULL,
+    PRIMARY KEY (q, r, answered)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_mark (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    last_read INTEGER,
+    registers BLOB,
+    mark TEXT NOT NULL,
+    PRIMARY KEY (q, r)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_event (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    author BLOB NOT NULL,
+    amount INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    PRIMARY KEY (q, r, created_at, id)
+) STRICT, WITHOUT ROWID
+"""
+
+
+@CLAIMS()
+def queries_relays_claims_and_what_is_held(db: Database) -> None:
+    for statement in _TABLES.split(";"):
+        db.execute(statement)

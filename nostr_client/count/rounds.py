@@ -1,0 +1,228 @@
+"""One round of reading one relay for one query, given what is held: the decisions alone.
+
+What is new is read first, then what was never read (a first reading that was cut), then the part
+that is due to be read again; last the relay's own count is compared with what is held. The driver
+asks the relay what `question` says and tells `page` or `count`; where `ready` is true it calls
+`advance` with the memory, which takes in what was read in one piece. So a driver that dies at any
+moment leaves a memory that is whole. Pure: no clock, no network.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.claims import Reread, Update
+from nostr_client.claims.mark import DAY
+from nostr_client.claims.spans import gaps
+from nostr_client.count.checking import Check
+from nostr_client.count.paging import PAGE
+from nostr_client.count.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.claims import Held, Memory
+    from nostr_client.filters import Filter
+
+_WEEKLY: Final = Reread()
+
+RECENT: Final = 7 * DAY
+"""Seconds back in which late events are looked for: what comes later is found by reading again."""
+
+
+class ReadPage(NamedTuple):
+    """Ask by REQ, up to EOSE."""
+
+    filter: Filter
+
+
+class AskCount(NamedTuple):
+    """Ask by COUNT; registers do not matter."""
+
+    filter: Filter
+
+
+class _Window(NamedTuple):
+    start: int
+    end: int | None
+    sweep_to: int | None = None
+
+
+class Round:
+    """See the module. `clock` is the earlier of our time and the relay's, in Unix seconds.
+
+    `told`: what the relay just answered to a plain COUNT, if it is exact; `counts`: whether it may
+    be asked for more. `reread` is the policy of reading again. `stalled`: the relay
+    did not page by `until`. `confirmed`: its own count is equal to what is held. `current`: what is
+    new was read, at least in part.
+    """
+
+    def __init__(
+        self,
+        filters: Sequence[Filter],
+        *,
+        clock: int,
+        told: int | None = None,
+        counts: bool = False,
+        reread: Reread = _WEEKLY,
+        page: int = PAGE,
+        cap: int | None = None,
+    ) -> None:
+        self.stalled = False
+        self.confirmed = False
+        self.current = False
+        self._filters = tuple(filters)
+        self._clock = clock
+        self._told = told
+        self._counts = (counts or told is not None) and len(self._filters) == 1
+        self._reread = reread
+        self._page = page
+        self._cap = cap
+        self._windows: deque[_Window] = deque()
+        self._planned = self._stopped = self._asked_all = False
+        self._window = _Window(0, None)
+        self._walk: Walk | None = None
+        self._check: Check | None = None
+        self._count: Filter | None = None
+
+    @property
+    def question(self) -> ReadPage | AskCount | None:
+        """What to ask the relay now; None where `advance` is due, or at the end."""
+        if self._stopped:
+            return None
+        if self._count is not None:
+            return AskCount(self._count)
+        asked = None if self._walk is None else self._walk.ask()
+        return None if asked is None else ReadPage(asked)
+
+    def page(self, events: Sequence[Held], frames: int) -> None:
+        """The answer to a REQ: the matching events that hold, and how many frames came."""
+        assert self._walk is not None
+        self._walk.take(events, frames)
+
+    def count(self, count: int | None) -> None:
+        """The answer to a COUNT; None: refused, cut or estimated."""
+        self._count = None
+        if self._check is not None:
+            self._check.counted(count)
+        else:
+            self._told = count
+            self._counts = count is not None
+
+    def refuse(self) -> bool:
+        """The relay refused a REQ; True where the round goes on without what it asked for."""
+        return self._walk is not None and self._walk.refuse()
+
+    def stop(self) -> None:
+        """No more questions: the budget or the time is over. What was read is still taken in."""
+        self._stopped = True
+
+    def advance(self, memory: Memory) -> bool:
+        """Take in what was read, and go on; False at the end. Call it whenever nothing is asked."""
+        if self._walk is not None:
+            self._settle(memory, self._walk)
+        if not self._planned:
+            self._plan(memory)
+        if self._stopped:
+            return False
+        if self._windows:
+            self._begin(memory, self._windows.popleft())
+            return True
+        return self._compare(memory)
+
+    def _settle(self, memory: Memory, walk: Walk) -> None:
+        """Take in a walk, whole or as far as it came."""
+        window, self._walk = self._window, None
+        self.stalled = self.stalled or walk.stalled
+        reached = walk.reached
+        if reached is None:
+            return
+        whole = reached == window.start
+        self.current = self.current or window.end is None
+        memory.apply(
+            Update(
+                start=reached,
+                end=window.end,
+                upto=self._clock if window.end is None else min(window.end, self._clock),
+                at=self._clock,
+                found=tuple(walk.found.values()),
+                holes=tuple(sorted(walk.holes)),
+                largest=walk.largest,
+                sweep_to=window.sweep_to if whole else None,
+            )
+        )
+
+    def _plan(self, memory: Memory) -> None:
+        self._planned = True
+        mark = memory.mark
+        top = mark.read_from()
+        self._windows.append(_Window(top, None))
+        self._windows.extend(_Window(a, b) for a, b in gaps(mark.covered, 0, top - 1))
+        due = self._reread.due(mark, memory.count(0, None), self._clock)
+        if due and top:
+            self._windows.append(_sweep(memory, due, top - 1))
+
+    def _begin(self, memory: Memory, window: _Window) -> None:
+        self._window = window
+        self._walk = Walk(
+            self._filters,
+            window.start,
+            window.end,
+            page=self._page,
+            cap=self._cap,
+            largest=memory.mark.largest,
+        )
+
+    def _compare(self, memory: Memory) -> bool:
+        """Compare the relay's own count with what is held, and look for what differs."""
+        if not self._counts:
+            return False
+        held = memory.count(0, None)
+        if self._check is None:
+            return self._begin_check(memory, held)
+        found = self._check.next(memory, self._clock)
+        if found is not None:
+            what, start, end = found
+            if what == "read":
+                self._begin(memory, _Window(start, end))
+            else:
+                self._count = _bounded(self._filters[0], start, end)
+            return True
+        if held == self._check.told:
+            self._confirm(memory)
+        elif not self._check.gave_up:
+            memory.differ(self._check.told - held)
+        return False
+
+    def _begin_check(self, memory: Memory, held: int) -> bool:
+        told = self._told
+        if told != held and not self._asked_all:  # asked before the newest events were there
+            self._asked_all = True
+            self._count = self._filters[0].replace(limit=None)
+            return True
+        if told is None or (told == 0 and held) or told - held == memory.mark.differs != 0:
+            return False
+        recent = self._clock - RECENT
+        halved = told == held and 0 < memory.count(recent, None) < held and recent > 0
+        self._check = Check(told, recent_from=recent if halved else 0)
+        return self._compare(memory)
+
+    def _confirm(self, memory: Memory) -> None:
+        memory.confirm(self._clock)
+        self.confirmed = True
+
+
+def _sweep(memory: Memory, due: int, last: int) -> _Window:
+    """The next part to be read again: `due` events from where the last part ended."""
+    start = memory.mark.sweep_at if memory.mark.sweep_at <= last else 0
+    end = memory.nth(start, due)
+    if end is None or end >= last:
+        return _Window(start, last, sweep_to=0)
+    return _Window(start, end, sweep_to=end + 1)
+
+
+def _bounded(filter: Filter, start: int, end: int | None) -> Filter:
+    since = max(filter.since or 0, start)
+    until = filter.until if end is None else min(end, filter.until or end)
+    return filter.replace(since=since or None, until=until, limit=None)

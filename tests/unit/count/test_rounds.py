@@ -1,0 +1,231 @@
+"""Rounds of reading against made-up relays: nothing is skipped, and little is read twice."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nostr_client.claims import Held, ListMemory, Reread
+from nostr_client.claims.mark import DAY, HOUR
+from nostr_client.count.rounds import ReadPage, Round
+from nostr_client.count.walk import Walk
+from nostr_client.filters import Filter
+from tests.simulation import SimRelay, drive, event
+
+NOW = 1_700_000_000
+KINDS = Filter(kinds=[7])
+
+
+def ids(memory: ListMemory) -> set[bytes]:
+    return {one.id for one in memory.events()}
+
+
+def history(n: int, *, seed: int = 1, span: int = 100 * DAY) -> list[Held]:
+    rng = random.Random(seed)
+    return [event(NOW - rng.randrange(span), i) for i in range(n)]
+
+
+def read(
+    memory: ListMemory, relay: SimRelay, now: int, *, told: bool = False, most: int | None = None
+) -> int:
+    count = relay.count(KINDS) if told else None
+    return drive(Round([KINDS], clock=now, told=count), memory, relay, most=most)
+
+
+def test_a_first_round_reads_everything_once() -> None:
+    relay, memory = SimRelay(history(1200)), ListMemory()
+    spent = read(memory, relay, NOW)
+    assert ids(memory) == set(relay.events)
+    assert memory.mark.last_read == NOW
+    assert memory.mark.complete
+    assert spent <= 1200 + 4
+
+
+def test_the_second_round_reads_what_is_new_and_the_overlap() -> None:
+    relay, memory = SimRelay(history(1200)), ListMemory()
+    read(memory, relay, NOW)
+    for i in range(10):
+        relay.add(event(NOW + 60 * i, 5000 + i))
+    assert read(memory, relay, NOW + HOUR) <= 30
+    assert ids(memory) == set(relay.events)
+    assert memory.mark.last_read == NOW + HOUR
+
+
+def test_a_first_reading_that_was_cut_is_continued() -> None:
+    relay, memory = SimRelay(history(1200), cap=100), ListMemory()
+    for _ in range(2):
+        read(memory, relay, NOW, most=4)
+        assert memory.mark.last_read is None
+        assert not memory.mark.complete
+    read(memory, relay, NOW)
+    assert ids(memory) == set(relay.events)
+    assert memory.mark.last_read == NOW
+    assert relay.read < 1300
+
+
+def test_what_was_removed_is_found_within_the_period() -> None:
+    relay, memory = SimRelay(history(700)), ListMemory()
+    read(memory, relay, NOW)
+    gone = list(relay.events)[::10]
+    for id in gone:
+        relay.remove(id)
+    for hour in range(4, 7 * 24 + 9, 4):
+        spent = read(memory, relay, NOW + hour * HOUR)
+        assert spent <= 0.05 * 700
+    assert ids(memory) == set(relay.events)
+    assert memory.mark.gone == len(gone)
+
+
+def test_counts_of_the_relay_find_a_removal_and_a_late_event_at_once() -> None:
+    events = history(5000)
+    relay, memory = SimRelay(events), ListMemory()
+    read(memory, relay, NOW, told=True)
+    assert memory.mark.confirmed_at == NOW
+    relay.remove(events[77].id)
+    relay.add(event(NOW - 3 * DAY, 9999))
+    spent, asked = read(memory, relay, NOW + HOUR, told=True), relay.counts
+    assert spent < 0.05 * 5000
+    assert asked < 60
+    assert ids(memory) == set(relay.events)
+
+
+def test_a_relay_that_counts_what_it_does_not_give_is_not_searched_each_time() -> None:
+    relay, memory = SimRelay(history(1000)), ListMemory()
+
+    def dishonest() -> tuple[int, int]:
+        reading = Round([KINDS], clock=NOW, told=1010)
+        before = relay.read
+        while reading.advance(memory):
+            while (question := reading.question) is not None:
+                if isinstance(question, ReadPage):
+                    page = relay.page(question.filter)
+                    reading.page(page, len(page))
+                else:
+                    until = question.filter.until
+                    reading.count(relay.count(question.filter) + 10 * (until is None))
+        return relay.read - before, relay.counts
+
+    dishonest()
+    assert memory.mark.differs == 10
+    assert memory.mark.confirmed_at is None
+    spent, _ = dishonest()
+    assert spent < 5
+
+
+def test_a_denser_second_than_a_page_is_told() -> None:
+    relay = SimRelay([event(NOW - 50, i) for i in range(350)], cap=100)
+    relay.add(event(NOW - 99, 1))
+    memory = ListMemory()
+    read(memory, relay, NOW)
+    assert memory.mark.holes == (NOW - 50,)
+    assert not memory.mark.complete
+    assert memory.count(0, NOW - 51) == 1
+    for hour in range(1, 9):
+        assert read(memory, relay, NOW + hour * HOUR) < 1000
+
+
+def test_a_dense_second_is_read_by_a_larger_limit_where_the_relay_lets() -> None:
+    relay = SimRelay([event(NOW - 50, i) for i in range(1234)], cap=5000)
+    memory = ListMemory()
+    read(memory, relay, NOW)
+    assert ids(memory) == set(relay.events)
+    assert memory.mark.complete
+
+
+class ByKind(SimRelay):
+    """A relay that looks at kinds: an event's kind is 1 for even amounts, else 7."""
+
+    def page(self, asked: Filter) -> list[Held]:
+        kinds = set(asked.kinds or ())
+        known = [e for e in self.events.values() if (7 if e.amount % 2 else 1) in kinds]
+        part = SimRelay(known, cap=self.cap)
+        return part.page(asked)
+
+
+def test_a_dense_second_is_narrowed_by_the_lists_of_the_filter() -> None:
+    relay = ByKind([event(NOW - 50, i, amount=i) for i in range(180)], cap=100)
+    memory = ListMemory()
+    drive(Round([Filter(kinds=[1, 7])], clock=NOW), memory, relay)
+    assert ids(memory) == set(relay.events)
+    assert memory.mark.complete
+
+
+@pytest.mark.parametrize("ahead", [HOUR, DAY, 20 * DAY])
+def test_a_clock_that_ran_ahead_makes_nothing_be_skipped(ahead: int) -> None:
+    relay, memory = SimRelay(history(50)), ListMemory()
+    read(memory, relay, NOW + ahead)
+    relay.add(event(NOW + 100, 777))
+    read(memory, relay, NOW + 200)
+    assert ids(memory) == set(relay.events)
+
+
+def test_late_events_within_the_overlap_are_seen_and_make_it_grow() -> None:
+    relay, memory = SimRelay(history(50)), ListMemory()
+    relay.add(event(NOW, 1))
+    read(memory, relay, NOW)
+    relay.add(event(NOW - 50 * 60, 2))
+    read(memory, relay, NOW + 60)
+    assert ids(memory) == set(relay.events)
+    assert memory.mark.overlap == 100 * 60
+    relay.add(event(NOW - 90 * 60, 3))
+    read(memory, relay, NOW + 120)
+    assert ids(memory) == set(relay.events)
+
+
+EVENTS = st.builds(event, st.integers(NOW - 60, NOW + 9), st.integers(0, 400), st.integers(0, 3))
+STEPS = st.lists(
+    st.tuples(st.lists(EVENTS, max_size=30), st.integers(0, 99), st.integers(1, 5), st.booleans()),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS, st.integers(1, 9), st.booleans())
+def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
+    steps: list[tuple[list[Held], int, int, bool]], cap: int, told: bool
+) -> None:
+    """Arrivals in any order of time, removals, cuts: read again, nothing differs."""
+    relay, memory = SimRelay(cap=cap), ListMemory()
+    policy = Reread(every=0.001, most_at_once=0.001)
+    now = NOW
+    for arrivals, victim, pages, cut in steps:
+        for one in arrivals:
+            relay.add(one)
+        if relay.events and victim % 3 == 0:
+            relay.remove(list(relay.events)[victim % len(relay.events)])
+        now += 60
+        reading = Round([KINDS], clock=now, reread=policy, page=cap, cap=cap)
+        drive(reading, memory, relay, countable=told, most=pages if cut else None)
+    now += 60
+    reading = Round([KINDS], clock=now, reread=policy, page=cap, cap=cap)
+    drive(reading, memory, relay, countable=told)
+    missing = {relay.events[id].created_at for id in set(relay.events) - ids(memory)}
+    assert missing <= set(memory.mark.holes)
+    if memory.mark.complete:
+        assert ids(memory) == set(relay.events)
+        assert memory.mark.last_read == now
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(EVENTS, max_size=80), st.integers(1, 9), st.integers(NOW - 60, NOW))
+def test_a_walk_reaches_its_start_and_knows_its_holes(
+    events: list[Held], cap: int, start: int
+) -> None:
+    relay = SimRelay(events, cap=cap)
+    walk = Walk([KINDS], start, None, page=cap, cap=cap)
+    for _ in range(1000):
+        asked = walk.ask()
+        if asked is None:
+            break
+        page = relay.page(asked)
+        walk.take(page, len(page))
+        reached = walk.reached
+        if reached is not None:
+            wanted = {e.id for e in events if e.created_at >= reached}
+            missing = {relay.events[id].created_at for id in wanted - set(walk.found)}
+            assert missing <= walk.holes
+    assert walk.reached == start
