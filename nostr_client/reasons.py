@@ -43,6 +43,11 @@ _OLD_CODE = re.compile(r"(RESULTS_TOO_BIG|CLOSED|FILTER_NOT_FOUND|FILTER_INVALID
 _TOO_MANY = re.compile(r"\btoo (?:many|much) (?:concurrent|open|subs|requests|neg)", re.I)
 _TOO_BIG = re.compile(r"\btoo (?:many|big|large)\b", re.I)
 _TOO_MANY_RECORDS = re.compile(r"\btoo many (?:query )?(?:results|records|events|items)\b", re.I)
+_CROWDED = re.compile(
+    r"\b(?:too many|max(?:imum)?(?: number of)?) (?:\w+ ){0,2}(?:subscriptions?|subs|reqs?)\b"
+    r"|\bsubscription (?:limit|quota)\b",
+    re.I,
+)
 _LOST = re.compile(r"\b(?:unknown|no such) (?:neg )?subscription|\bsubscription not found", re.I)
 _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])", re.ASCII)
 
@@ -107,6 +112,11 @@ def _classify_prose(text: str) -> Reason:
     if means_count_unsupported(text) or means_neg_unsupported(text):
         return Reason.UNSUPPORTED
     return Reason.OTHER
+
+
+def is_crowded(reason: str) -> bool:
+    """True when a CLOSED says that this connection has too many open REQs, under any prefix."""
+    return bool(_CROWDED.search(reason[:_LOOK_AT]))
 
 
 def is_overflow(reason: str) -> bool:

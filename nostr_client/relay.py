@@ -8,6 +8,7 @@ waits for the next attempt if that is due before its deadline, and fails at once
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
 from collections import deque
@@ -90,7 +91,7 @@ class Relay:
         self._subscriptions: dict[Subscription, None] = {}
         self._notices: deque[str] = deque(maxlen=self.options.limits.notices)
         self._info: RelayInfo | None = None
-        self._next_id = 1
+        self._ids = itertools.count(1)
         self._pending = 0
         self._supervisor = Supervisor(
             self.url,
@@ -216,10 +217,16 @@ class Relay:
         return subscription
 
     def adopt(self, subscription: Subscription) -> None:
-        """Take part in a subscription that several relays feed."""
+        """Take part in a subscription that several relays feed.
+
+        One that is not live ends here at once while the relay waits for its next attempt.
+        """
         subscription.attach(self.url, Tally(), lambda: self._release(subscription))
-        self._subscriptions[subscription] = None
         session = self._supervisor.session
+        if not subscription.live and self.status is RelayStatus.DISCONNECTED:
+            subscription.mark_ended(self.url, self._supervisor.error)
+            return
+        self._subscriptions[subscription] = None
         if session is None:
             self._supervisor.start()
         else:
@@ -322,7 +329,7 @@ class Relay:
             self.url,
             limits=self.options.limits,
             can_auth=self._signer is not None,
-            first_id=self._next_id,
+            ids=self._ids,
         )
         self._apply_limits(connection)
         return Session(

@@ -7,11 +7,18 @@ numbers) belongs to the Relay.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
-from nostr_client.errors import NetworkError, ProtocolError, RelayError, RelayRefused, Unsupported
+from nostr_client.errors import (
+    NetworkError,
+    NostrTallyError,
+    ProtocolError,
+    RelayError,
+    RelayRefused,
+    Unsupported,
+)
 from nostr_client.gate import Gate
 from nostr_client.negchannel import NegChannel
 from nostr_client.protocol import (
@@ -34,7 +41,8 @@ from nostr_client.protocol import (
     SubscriptionEnded,
     auth_template,
 )
-from nostr_client.rate import TokenBucket, Window
+from nostr_client.pump import Pump
+from nostr_client.rate import Window
 from nostr_client.reasons import prefix
 from nostr_client.subscription import Received, Subscription
 
@@ -51,8 +59,6 @@ if TYPE_CHECKING:
     from nostr_client.transport import WebSocket
 
 T = TypeVar("T")
-
-_TURN: Final = 50  # frames read before the other coroutines get a turn
 
 
 class RoundTrip(msgspec.Struct, frozen=True):
@@ -94,9 +100,8 @@ class Session:
         self._subscriptions: dict[str, Subscription] = {}
         self._negs: dict[str, NegChannel] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._outgoing: list[str] = []
+        self._pump = Pump(socket, connection.limits, timeouts)
         self._gate = Gate()
-        self._stalled = False
         self._ended: RelayError | None = None
         self._notices = Window(self._limits.notices_per_minute, 60.0)
 
@@ -193,9 +198,7 @@ class Session:
         return asyncio.get_running_loop().create_future()
 
     def _flush(self) -> None:
-        self._outgoing += self.connection.outgoing()
-        if self._outgoing:
-            self._gate.wake()
+        self._pump.send(self.connection.outgoing())
 
     def add_to(self, stats: RelayStats) -> None:
         """Add this connection's numbers to the relay's."""
@@ -215,9 +218,9 @@ class Session:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                group.create_task(self._read())
-                group.create_task(self._write())
-                group.create_task(self._heartbeat())
+                group.create_task(self._pump.read(self._take))
+                group.create_task(self._pump.write())
+                group.create_task(self._pump.heartbeat(self._measured))
         except* RelayError as caught:
             error = _first(caught)
         finally:
@@ -232,22 +235,13 @@ class Session:
             if not isinstance(notification, EventMatched):
                 self._handle(notification)
 
-    async def _read(self) -> None:
-        loop = asyncio.get_running_loop()
-        bucket = TokenBucket(self._limits.messages_per_second, now=loop.time())
-        turn = 0
-        while True:
-            frame = await self.socket.receive()
-            for notification in self.connection.receive(frame):
-                if type(notification) is EventMatched:
-                    await self._event(notification)
-                else:
-                    self._handle(notification)
-            self._flush()
-            turn += 1
-            pause = bucket.take(loop.time())
-            if pause or turn % _TURN == 0:
-                await asyncio.sleep(pause)
+    async def _take(self, frame: str | bytes) -> None:
+        for notification in self.connection.receive(frame):
+            if type(notification) is EventMatched:
+                await self._event(notification)
+            else:
+                self._handle(notification)
+        self._flush()
 
     async def _event(self, found: EventMatched) -> None:
         subscription = self._subscriptions.get(found.sub_id)
@@ -255,34 +249,14 @@ class Session:
             return
         item = Received(self.connection.relay, found.event, found.size)
         if not subscription.offer(item):
-            self._stalled = True
+            self._pump.stalled = True
             try:
                 await subscription.put(item)
             finally:
-                self._stalled = False
+                self._pump.stalled = False
 
-    async def _write(self) -> None:
-        loop = asyncio.get_running_loop()
-        bucket = TokenBucket(self._limits.messages_per_second_out, now=loop.time())
-        while True:
-            await self._gate.wait(lambda: self._outgoing)
-            taken, self._outgoing = self._outgoing, []
-            for text in taken:
-                await asyncio.sleep(bucket.take(loop.time()))
-                await self.socket.send(text)
-
-    async def _heartbeat(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(self._timeouts.heartbeat)
-            sent = loop.time()
-            try:
-                await self.socket.ping(self._timeouts.heartbeat / 2)
-            except NetworkError:
-                if not self._stalled:  # a reader of ours that waits for room sees no pong
-                    raise
-            else:
-                self._tell(RoundTrip((loop.time() - sent) * 1000))
+    def _measured(self, milliseconds: float) -> None:
+        self._tell(RoundTrip(milliseconds))
 
     async def _authenticate(self) -> None:
         """Sign the challenge as soon as there is one; once for each connection."""
@@ -300,7 +274,7 @@ class Session:
             ended = (
                 connection.auth_unanswered() if silent else connection.auth_failed("no challenge")
             )
-        except RelayError as error:
+        except NostrTallyError as error:
             ended = connection.auth_failed(str(error))
         for notification in ended:
             self._handle(notification)

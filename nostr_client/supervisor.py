@@ -109,6 +109,8 @@ class Supervisor:
                 await self._rest(pause)
         finally:
             self.status = RelayStatus.TERMINATED
+            if not self._stopped:
+                self._down(self.error, True)
             self._gate.wake()
 
     async def _attempt(self) -> float:

@@ -266,9 +266,11 @@ class FewSubscriptions(Behaviour):
         self.most = most
         self.reason = reason
         self.peak = 0
+        self.refused = 0
 
     async def on_req(self, peer: Peer, message: list[Any]) -> None:
         if len(peer.subscriptions) >= self.most:
+            self.refused += 1
             await peer.send("CLOSED", message[1], self.reason)
             return
         self.peak = max(self.peak, len(peer.subscriptions) + 1)

@@ -127,6 +127,8 @@ class FaultyRelay:
         events: Iterable[Event] = (),
         info: dict[str, Any] | bytes | None = None,
         compress: bool = False,
+        pongs: bool = True,
+        refuse: int = 0,
     ) -> None:
         self.behaviour = behaviour or Behaviour()
         self.events = list(events)
@@ -136,6 +138,10 @@ class FaultyRelay:
         self.connections = 0
         self.peers: list[Peer] = []
         self.url = ""
+        self.pongs = pongs
+        self.pings = 0
+        self.refuse = refuse
+        """HTTP status that every handshake gets instead of a WebSocket; 0 for none."""
         self._compress = compress
         self._port = 0
         self._runner: web.AppRunner | None = None
@@ -199,6 +205,11 @@ class FaultyRelay:
             await self._heard.wait_for(lambda: self.verbs()[verb] >= times)
         return [message for message in self.received if message[0] == verb]
 
+    async def pinged(self, times: int, *, within: float = 10.0) -> None:
+        """Wait until `times` pings have come in all."""
+        async with asyncio.timeout(within), self._heard:
+            await self._heard.wait_for(lambda: self.pings >= times)
+
     async def connected(self, times: int = 1, *, within: float = 10.0) -> None:
         """Wait until `times` connections have been made in all."""
         async with asyncio.timeout(within), self._heard:
@@ -207,7 +218,9 @@ class FaultyRelay:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return self._document(request)
-        ws = web.WebSocketResponse(compress=self._compress, max_msg_size=0)
+        if self.refuse:
+            return web.Response(status=self.refuse)
+        ws = web.WebSocketResponse(compress=self._compress, max_msg_size=0, autoping=False)
         await ws.prepare(request)
         peer = Peer(ws, request, self)
         self.peers.append(peer)
@@ -225,6 +238,14 @@ class FaultyRelay:
             async for message in peer.ws:
                 if message.type is WSMsgType.TEXT:
                     group.create_task(self._take(peer, json.loads(message.data)))
+                elif message.type is WSMsgType.PING:
+                    await self._pinged(peer, message.data)
+
+    async def _pinged(self, peer: Peer, data: bytes) -> None:
+        self.pings += 1
+        await self._note()
+        if self.pongs:
+            await peer.ws.pong(data)
 
     async def _take(self, peer: Peer, message: list[Any]) -> None:
         self.received.append(message)

@@ -57,12 +57,10 @@ async def _fetch(job: FetchJob, core: Core, connection: Connection) -> Sequence[
 
 
 async def _count(job: CountJob, core: Core, connection: Connection) -> Sequence[Output]:
-    start = core.context.clock.monotonic()
+    core.context.counted["counts"] += 1
     visible = Visible(core.store, job.viewer)
     count = await visible.count(job.filters)
     registers = None
     if job.offset is not None:
         registers = await visible.registers(job.filters, job.offset)
-    core.context.counted["counts"] += 1
-    core.context.count_seconds.append(core.context.clock.monotonic() - start)
     return connection.session.counted(job, CountFigures(count, registers))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from hashlib import sha256
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nostr_client.errors import InvalidInput
 from nostr_client.negentropy.encoding import FINGERPRINT_SIZE, ID_SIZE, INFINITY, varint
@@ -130,11 +130,11 @@ def seal(items: Iterable[tuple[int, bytes]]) -> Storage:
     return ArrayStorage([stamp for stamp, _ in listed], b"".join(key for _, key in listed))
 
 
-def seal_columns(stamps: Sequence[int], ids: bytes | memoryview) -> Storage:
-    """`seal` for columns: timestamps (uint64 array or ints) and as many packed ids (n * 32 bytes).
+def seal_columns(stamps: Any, ids: Any) -> Storage:
+    """`seal` for columns: timestamps (uint64 array or ints) and as many ids.
 
-    An array of ids of shape (n, 32) uint8 or (n, 4) uint64 is taken without a copy where it is
-    in order. Raises InvalidInput as `seal` does.
+    The ids are a buffer of n * 32 bytes: bytes, or an array of shape (n, 32) uint8 or (n, 4)
+    uint64. Many that are in order are taken without a copy. Raises InvalidInput as `seal` does.
     """
     if len(stamps) >= ARRAY_THRESHOLD:
         from nostr_client.negentropy.columns import ArrayStorage

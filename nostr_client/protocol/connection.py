@@ -11,6 +11,7 @@ A COUNT with the id of an open REQ replaces it on some relays, so the three neve
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -30,10 +31,10 @@ from nostr_client.protocol.auth import AuthState, Progress
 from nostr_client.protocol.notifications import Notification
 from nostr_client.protocol.state import FrameTally, Phase, Request, Tally
 from nostr_client.protocol.subscriptions import Subscriptions, new_state
-from nostr_client.reasons import Reason, classify, means_count_unsupported, prefix
+from nostr_client.reasons import Reason, classify, is_crowded, means_count_unsupported, prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nostr_client.event import Event
     from nostr_client.filters import Filter
@@ -47,16 +48,21 @@ class Connection:
     """The state of one connection to `relay` (its URL, for errors); see the module.
 
     `can_auth`: whether somebody can sign for NIP-42; without, `auth-required:` is final.
-    `first_id`: the number to go on from, so that ids stay unique over reconnects.
+    `ids`: where numbers for ids come from; one source over all reconnects keeps them unique.
     """
 
     def __init__(
-        self, relay: str, *, limits: Limits | None = None, can_auth: bool = False, first_id: int = 1
+        self,
+        relay: str,
+        *,
+        limits: Limits | None = None,
+        can_auth: bool = False,
+        ids: Iterator[int] | None = None,
     ) -> None:
         self.relay = relay
         self.limits = limits or Limits()
         self.tally = FrameTally()
-        self.next_id = first_id
+        self._ids = ids or itertools.count(1)
         self.max_message_bytes = self.limits.message_bytes_out
         self.count_answered = False
         self.count_unsupported = False
@@ -197,10 +203,9 @@ class Connection:
         state = self.subscriptions.get(key)
         if state is None or state.phase is not Phase.SENT:
             return self._known(None)
-        kind = classify(reason)
-        if kind is Reason.AUTH_REQUIRED and self.auth.may_retry(state):
+        if classify(reason) is Reason.AUTH_REQUIRED and self.auth.may_retry(state):
             return self._retry(state, key)
-        if kind is Reason.TOO_MANY and self.subscriptions.crowded(key):
+        if is_crowded(reason) and self.subscriptions.crowded(key):
             return []
         state.phase = Phase.PARKED  # it is not open there: no CLOSE for it
         self.subscriptions.drop(key)
@@ -353,9 +358,7 @@ class Connection:
         return []
 
     def _new_id(self, letter: str) -> str:
-        number = self.next_id
-        self.next_id += 1
-        return f"{letter}{number}"
+        return f"{letter}{next(self._ids)}"
 
     def _fitting(self, message: wire.ClientMessage) -> str:
         text = message.to_json()

@@ -17,7 +17,7 @@ from tests.faults import (
     FewSubscriptions,
 )
 from tests.faulty_relay import FaultyRelay
-from tests.integration.talking import NOTES, SIGNER, note, talking
+from tests.talking import NOTES, SIGNER, note, talking
 
 
 @pytest.fixture(scope="module")

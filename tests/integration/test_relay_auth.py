@@ -15,7 +15,7 @@ from tests.faults import (
     OnlyChallenges,
     WantsAuth,
 )
-from tests.integration.talking import NOTES, SIGNER, note, talking
+from tests.talking import NOTES, SIGNER, note, talking
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ from tests.faults import (
     text_frame,
 )
 from tests.faulty_relay import FaultyRelay
-from tests.integration.talking import NOTES, QUICK, SIGNER, note, talking
+from tests.talking import NOTES, QUICK, SIGNER, note, talking
 
 
 @pytest.fixture(scope="module")

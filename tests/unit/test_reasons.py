@@ -129,3 +129,24 @@ def test_a_huge_reason_is_looked_at_in_part() -> None:
     assert classify(huge) is Reason.OTHER
     assert not reasons.means_count_unsupported(huge)
     assert not reasons.is_overflow(huge)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "ERROR: too many subscriptions",
+        "ERROR: too many concurrent REQs",
+        "error: too many open subscriptions (20)",
+        "rate-limited: maximum number of subscriptions",
+        "blocked: subscription limit reached",
+    ],
+)
+def test_crowded_connections_under_any_prefix(reason: str) -> None:
+    assert reasons.is_crowded(reason)
+
+
+@pytest.mark.parametrize(
+    "reason", ["rate-limited: too many requests", "blocked: too many results", "error: no such sub"]
+)
+def test_other_refusals_are_not_crowds(reason: str) -> None:
+    assert not reasons.is_crowded(reason)

@@ -1,0 +1,77 @@
+"""The three loops of one connection: reading, writing, heartbeat; each paced and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.errors import NetworkError
+from nostr_client.gate import Gate
+from nostr_client.rate import TokenBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from nostr_client.options import Limits, Timeouts
+    from nostr_client.transport import WebSocket
+
+_TURN: Final = 50  # frames read before the other coroutines get a turn
+
+
+class Pump:
+    """Run `read`, `write` and `heartbeat` side by side; the first that raises RelayError ends it.
+
+    `stalled` is for the owner to set while it cannot take frames: then a missing pong is no fault
+    of the relay.
+    """
+
+    def __init__(self, socket: WebSocket, limits: Limits, timeouts: Timeouts) -> None:
+        self.stalled = False
+        self._socket = socket
+        self._limits = limits
+        self._interval = timeouts.heartbeat
+        self._outgoing: list[str] = []
+        self._gate = Gate()
+
+    def send(self, texts: Iterable[str]) -> None:
+        """Queue frames; the requests that they belong to are bounded by `Limits`."""
+        self._outgoing += texts
+        self._gate.wake()
+
+    async def read(self, take: Callable[[str | bytes], Awaitable[None]]) -> None:
+        """Give every frame to `take`, at most `messages_per_second`."""
+        loop = asyncio.get_running_loop()
+        bucket = TokenBucket(self._limits.messages_per_second, now=loop.time())
+        turn = 0
+        while True:
+            await take(await self._socket.receive())
+            turn += 1
+            pause = bucket.take(loop.time())
+            if pause or turn % _TURN == 0:
+                await asyncio.sleep(pause)
+
+    async def write(self) -> None:
+        """Send what is queued, at most `messages_per_second_out`."""
+        loop = asyncio.get_running_loop()
+        bucket = TokenBucket(self._limits.messages_per_second_out, now=loop.time())
+        while True:
+            await self._gate.wait(lambda: self._outgoing)
+            taken, self._outgoing = self._outgoing, []
+            for text in taken:
+                if pause := bucket.take(loop.time()):
+                    await asyncio.sleep(pause)
+                await self._socket.send(text)
+
+    async def heartbeat(self, measured: Callable[[float], None]) -> None:
+        """Ping; `measured` gets each round trip in milliseconds. Raises NetworkError."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._interval)
+            sent = loop.time()
+            try:
+                await self._socket.ping(self._interval / 2)
+            except NetworkError:
+                if not self.stalled:
+                    raise
+            else:
+                measured((loop.time() - sent) * 1000)

@@ -1,0 +1,151 @@
+"""The store's rules as functions of values: what is judged how, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from nostr_client.event import MAX_TIME
+from nostr_client.store import rules
+from nostr_client.store.base import Status
+from nostr_client.store.rules import Address, Known, Version
+from tests.conformance.store_events import NOW, make, pubkey
+
+KEY = pubkey(0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "beats"),
+    [
+        (Version(2, "bb"), Version(1, "aa"), True),
+        (Version(1, "aa"), Version(2, "bb"), False),
+        (Version(1, "aa"), Version(1, "bb"), True),
+        (Version(1, "bb"), Version(1, "aa"), False),
+        (Version(1, "aa"), Version(1, "aa"), False),
+    ],
+)
+def test_the_later_wins_then_the_lowest_id(a: Version, b: Version, beats: bool) -> None:
+    assert a.beats(b) is beats
+
+
+@pytest.mark.parametrize(
+    ("kind", "tags", "d"),
+    [
+        (1, (("d", "x"),), None),
+        (0, (("d", "x"),), ""),
+        (10_002, (), ""),
+        (30_000, (), ""),
+        (30_000, (("d",),), ""),
+        (30_000, (("d",), ("d", "x")), ""),
+        (30_000, (("e", "y"), ("d", "x:y"), ("d", "z")), "x:y"),
+        (40_000, (("d", "x"),), None),
+    ],
+)
+def test_under_which_d_one_version_is_kept(
+    kind: int, tags: tuple[tuple[str, ...], ...], d: str | None
+) -> None:
+    assert rules.d_of(make(kind=kind, tags=tags).event) == d
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("0", 0), ("17", 17), ("0017", 17), (str(MAX_TIME), MAX_TIME),
+        (str(MAX_TIME + 1), MAX_TIME),
+        ("9" * 5_000, MAX_TIME), ("", None), ("-1", None), ("+1", None), ("1.0", None),
+        (" 1", None), ("²", None),
+    ],
+)  # fmt: skip
+def test_expirations(text: str, time: int | None) -> None:
+    assert rules.expiration(make(tags=(("expiration", text),)).event) == time
+
+
+def test_the_first_expiration_counts() -> None:
+    event = make(tags=(("expiration", "5"), ("expiration", "9"))).event
+    assert (rules.is_expired(event, 4), rules.is_expired(event, 5)) == (False, True)
+    assert rules.expiration(make(tags=(("expiration",), ("expiration", "9"))).event) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (f"30023:{KEY}:a:b:", Address(30_023, KEY, "a:b:")),
+        (f"30023:{KEY}:", Address(30_023, KEY, "")),
+        (f"30023:{KEY}", Address(30_023, KEY, "")),
+        (f"0:{KEY}:", Address(0, KEY, "")),
+        (f"10002:{KEY}", Address(10_002, KEY, "")),
+        (f"0:{KEY}:d", None),
+        (f"1:{KEY}:", None),
+        (f"5:{KEY}:", None),
+        (f"62:{KEY}:", None),
+        (f"20001:{KEY}:", None),
+        (f"30023:{KEY.upper()}:d", None),
+        (f"030023:{KEY}:d", None),
+        ("30023::d", None),
+        ("", None),
+    ],
+)
+def test_addresses(text: str, address: Address | None) -> None:
+    assert rules.parse_address(text) == address
+
+
+def test_a_deletion_takes_ids_and_its_own_authors_addresses_once_each() -> None:
+    other = pubkey(1)
+    tags = (
+        ("e", "ab" * 32), ("e", "ab" * 32, "wss://x"), ("e", "AB" * 32), ("E", "cd" * 32),
+        ("a", f"30023:{KEY}:x"), ("a", f"30023:{KEY}:x"), ("a", f"30023:{other}:x"), ("k", "1"),
+    )  # fmt: skip
+    wanted = rules.deletion(make(kind=5, tags=tags).event)
+    assert wanted == (("ab" * 32,), (Address(30_023, KEY, "x"),))
+
+
+NEWER = Version(NOW + 1, "00" * 32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "status"),
+    [
+        (1, Known(), Status.STORED),
+        (1, Known(held=True, deleted=True, vanished_until=NOW), Status.DUPLICATE),
+        (20_001, Known(held=True), Status.EPHEMERAL),
+        (1, Known(deleted=True, vanished_until=NOW), Status.VANISHED),
+        (1, Known(vanished_until=NOW - 1), Status.STORED),
+        (1, Known(deleted=True), Status.DELETED),
+        (5, Known(deleted=True), Status.STORED),
+        (62, Known(deleted=True, vanished_until=NOW), Status.STORED),
+        (30_023, Known(deleted_until=NOW), Status.DELETED),
+        (30_023, Known(deleted_until=NOW - 1), Status.STORED),
+        (0, Known(current=NEWER), Status.SUPERSEDED),
+        (0, Known(current=NEWER, deleted_until=NOW), Status.DELETED),
+        (0, Known(current=Version(NOW - 1, "ff" * 32)), Status.STORED),
+    ],
+)
+def test_judgement(kind: int, known: Known, status: Status) -> None:
+    event = make(kind=kind, at=NOW).event
+    assert rules.judge(event, known, NOW).status is status
+
+
+def test_the_past_expiration_is_refused_unless_a_stronger_reason_stands() -> None:
+    event = make(tags=(("expiration", str(NOW)),)).event
+    assert rules.judge(event, Known(), NOW).status is Status.EXPIRED
+    assert rules.judge(event, Known(), NOW - 1).status is Status.STORED
+    assert rules.judge(event, Known(deleted=True), NOW).status is Status.DELETED
+
+
+@pytest.mark.parametrize(
+    ("tags", "here"),
+    [
+        ((("relay", "ALL_RELAYS"),), True),
+        ((("relay", "wss://a.example"), ("relay", "wss://ours.example")), True),
+        ((("relay", "wss://a.example"),), False),
+        ((("relay",),), False),
+        ((), False),
+    ],
+)
+def test_whom_a_request_to_vanish_speaks_to(tags: tuple[tuple[str, ...], ...], here: bool) -> None:
+    assert rules.vanishes_here(make(kind=62, tags=tags).event, {"wss://ours.example"}) is here
+
+
+def test_the_future_begins_after_an_honest_clocks_error() -> None:
+    assert not rules.is_future(NOW + rules.SKEW, NOW)
+    assert rules.is_future(NOW + rules.SKEW + 1, NOW)
+    assert rules.is_future(1_707_827_688_371, NOW)
