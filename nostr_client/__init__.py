@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from nostr_client.count.result import (
         CountResult,
     )
+    from nostr_client.counters.config import (
+        SourceConfig,
+        StreamConfig,
+        TransformConfig,
+    )
+    from nostr_client.counters.sqlite import (
+        SqliteCounterStore,
+    )
     from nostr_client.errors import (
         CounterError,
         DeadlineExceeded,
@@ -150,11 +158,15 @@ _EXPORTS: dict[str, str] = {
     "RelayStats": "nostr_client.relay_stats",
     "RelayStatus": "nostr_client.relay_stats",
     "Signer": "nostr_client.keys",
+    "SourceConfig": "nostr_client.counters.config",
+    "SqliteCounterStore": "nostr_client.counters.sqlite",
     "StoreError": "nostr_client.errors",
+    "StreamConfig": "nostr_client.counters.config",
     "Subscription": "nostr_client.subscription",
     "SubscriptionStats": "nostr_client.subscription",
     "ThreadVerifier": "nostr_client.verifier",
     "Timeouts": "nostr_client.options",
+    "TransformConfig": "nostr_client.counters.config",
     "Transport": "nostr_client.transport",
     "TrustPolicy": "nostr_client.trust",
     "Unit": "nostr_client.merge",
@@ -211,11 +223,15 @@ __all__ = [
     "RelayStats",
     "RelayStatus",
     "Signer",
+    "SourceConfig",
+    "SqliteCounterStore",
     "StoreError",
+    "StreamConfig",
     "Subscription",
     "SubscriptionStats",
     "ThreadVerifier",
     "Timeouts",
+    "TransformConfig",
     "Transport",
     "TrustPolicy",
     "Unit",

@@ -7,7 +7,9 @@ and cannot send a name twice.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import select
 import socket
 import subprocess
 import sys
@@ -22,10 +24,11 @@ import pytest
 from tests.conftest import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 START_S = 20.0
 ANSWER_S = 15.0
+LOOK_S = 0.02
 
 Header = tuple[str, str]
 
@@ -58,8 +61,8 @@ class NatsServer:
             str(server_binary()), "-a", "127.0.0.1", "-p", str(self.port or -1), "-js",
             "-sd", str(self.folder / "js"), "--ports_file_dir", str(ports), *self.options,
         ]  # fmt: skip
-        log = (self.folder / "nats.log").open("ab")
-        self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        with (self.folder / "nats.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
         self.port = int(self._nats_url(ports).rsplit(":", 1)[1])
 
     def _nats_url(self, ports: Path) -> str:
@@ -72,7 +75,7 @@ class NatsServer:
                 if text.strip():
                     url: str = json.loads(text)["nats"][0]
                     return url
-            select_briefly()
+            select.select([], [], [], LOOK_S)
         raise AssertionError("nats-server did not start")
 
     def kill(self) -> None:
@@ -86,11 +89,14 @@ class NatsServer:
             self.process.wait(START_S)
 
 
-def select_briefly() -> None:
-    """Wait for a file to appear where nothing can be waited on: 20 ms."""
-    import select
-
-    select.select([], [], [], 0.02)
+async def until(check: Callable[[], Awaitable[bool]], seconds: float) -> bool:
+    """Ask again and again what a foreign program cannot tell by itself; False: never so."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if await check():
+            return True
+        await asyncio.sleep(LOOK_S)
+    return False
 
 
 @contextmanager
@@ -104,9 +110,10 @@ def running_server(*options: str) -> Iterator[NatsServer]:
             server.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def nats_server() -> Iterator[NatsServer]:
-    """One server for the whole run; tests clean up the streams that they make."""
+    """A server of the test's own: it starts in 40 ms, and a stream that is deleted and made anew
+    within 50 ms can bring old messages back."""
     with running_server() as server:
         yield server
 
@@ -114,8 +121,11 @@ def nats_server() -> Iterator[NatsServer]:
 class Reply:
     """One message off the wire."""
 
-    def __init__(self, subject: str, status: str, headers: list[Header], body: bytes) -> None:
+    def __init__(
+        self, subject: str, reply: str, status: str, headers: list[Header], body: bytes
+    ) -> None:
         self.subject = subject
+        self.reply = reply
         self.status = status
         self.headers = headers
         self.body = body
@@ -126,6 +136,7 @@ class RawClient:
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), ANSWER_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self._socket.makefile("rb")
         self._file.readline()
         options = {"verbose": False, "headers": True, "no_responders": True, "pedantic": False}
@@ -168,18 +179,19 @@ class RawClient:
             if line.startswith("PING"):
                 self._send(b"PONG\r\n")
             elif line.startswith("MSG"):
-                return self._read(line.split(), 0)
+                return self._read(line.split(), 0, with_reply=5)
             elif line.startswith("HMSG"):
                 parts = line.split()
-                return self._read(parts, int(parts[-2]))
+                return self._read(parts, int(parts[-2]), with_reply=6)
             elif not line or line.startswith("-ERR"):
                 raise AssertionError(f"nats-server said {line!r}")
 
-    def _read(self, parts: list[str], head: int) -> Reply:
+    def _read(self, parts: list[str], head: int, *, with_reply: int) -> Reply:
         data = self._file.read(int(parts[-1]))
         self._file.read(2)
         status, headers = parse_headers(data[:head])
-        return Reply(parts[1], status, headers, data[head:])
+        reply = parts[3] if len(parts) == with_reply else ""
+        return Reply(parts[1], reply, status, headers, data[head:])
 
     def request(
         self, subject: str, body: bytes = b"", headers: Sequence[Header] | None = None

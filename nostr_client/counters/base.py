@@ -13,7 +13,7 @@ import msgspec
 
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.rules import Headers
-from nostr_client.errors import CounterError
+from nostr_client.errors import CounterError, Duplicate
 
 if TYPE_CHECKING:
     from nostr_client.counters.audit import Recount
@@ -38,6 +38,12 @@ class Ack(msgspec.Struct, frozen=True):
     seq: int
     val: int | None = None
     duplicate: bool = False
+
+    def value(self) -> int:
+        """The value; raises Duplicate where it was counted before."""
+        if self.duplicate or self.val is None:
+            raise Duplicate(self.seq)
+        return self.val
 
 
 class BatchAck(msgspec.Struct, frozen=True):
@@ -242,7 +248,7 @@ class CounterStore(Protocol):
 
     async def delete_message(self, stream: str, seq: int) -> None: ...
 
-    def subscribe(self, pattern: str) -> AsyncIterator[Message]:
+    async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
         """What streams republish (their `republish` setting) from now on; may drop when slow."""
         ...
 

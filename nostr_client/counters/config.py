@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from nostr_client.counters.subjects import Transform, has_wildcard, is_pattern, overlaps
+from nostr_client.counters.subjects import Transform, is_pattern, matches, overlaps
 from nostr_client.errors import CounterError, InvalidInput
 
 if TYPE_CHECKING:
@@ -26,13 +26,33 @@ class TransformConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     src: str = ""
     dest: str = ""
 
+    def apply(self, subject: str) -> str | None:
+        """What a subject becomes, or None where `src` (none: ">") does not name it."""
+        if not self.dest:
+            return subject if matches(self.src or ">", subject) else None
+        return Transform(self.src or ">", self.dest).apply(subject)
+
+    def check(self) -> None:
+        """Raise CounterError 10155 or 10156 where it is none."""
+        if not is_pattern(self.src or ">"):
+            raise CounterError(f"stream transform source: invalid subject {self.src}", code=10155)
+        try:
+            if self.dest:
+                Transform(self.src or ">", self.dest)
+        except InvalidInput as error:
+            raise CounterError(f"stream transform: {error}", code=10156) from error
+
 
 class SourceConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A stream to read from: all of it, one filtered subject, or through transforms."""
+    """A stream to read from: all of it, one filtered subject, or through transforms.
+
+    `other`: what a server can do beside that (`external`, `opt_start_seq`), passed on to it.
+    """
 
     name: str
     filter_subject: str = ""
     subject_transforms: tuple[TransformConfig, ...] = ()
+    other: dict[str, Any] = {}
 
     @property
     def filters(self) -> str:
@@ -47,13 +67,10 @@ class SourceConfig(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def target(self, subject: str) -> str | None:
         """The subject that a message of the source is stored under, or None: not let in."""
-        for transform in self.subject_transforms:
-            found = Transform(transform.src or ">", transform.dest or ">").apply(subject)
-            if found is not None:
-                return found
-        if self.subject_transforms:
-            return None
-        return Transform(self.filter_subject or ">", self.filter_subject or ">").apply(subject)
+        if not self.subject_transforms:
+            return subject if matches(self.filter_subject or ">", subject) else None
+        found = [transform.apply(subject) for transform in self.subject_transforms]
+        return next((target for target in found if target is not None), None)
 
 
 class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -95,21 +112,28 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     num_replicas: int = 1
     compression: str = "none"
     metadata: dict[str, str] = {}
+    other: dict[str, Any] = {}
 
     @classmethod
     def from_api(cls, config: Mapping[str, Any]) -> StreamConfig:
-        """Read the API's JSON object; fields that it does not know are left out.
+        """Read the API's JSON object; fields that it does not know are kept in `other`.
 
         Raises InvalidInput when a known field has a wrong type.
         """
         try:
-            return msgspec.convert(dict(config), cls)
-        except msgspec.ValidationError as error:
+            known = _with_other(config, cls)
+            known["sources"] = [_with_other(s, SourceConfig) for s in config.get("sources") or ()]
+            if config.get("mirror"):
+                known["mirror"] = _with_other(config["mirror"], SourceConfig)
+            return msgspec.convert(known, cls)
+        except (msgspec.ValidationError, TypeError, AttributeError) as error:
             raise InvalidInput(f"not a stream configuration: {error}") from error
 
     def to_api(self) -> dict[str, Any]:
         """The API's JSON object, without what is at its default."""
         found: dict[str, Any] = msgspec.to_builtins(self)
+        for part in (found, *found.get("sources", ()), found.get("mirror") or {}):
+            part |= part.pop("other", {})
         return found
 
     @property
@@ -125,6 +149,13 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     def required_api_level(self) -> int:
         """What a server must speak to hold this stream: 2 with counters (nats-server 2.12)."""
         return 2 if self.allow_msg_counter else 0
+
+
+def _with_other(found: Mapping[str, Any], of: type[msgspec.Struct]) -> dict[str, Any]:
+    """A JSON object with the fields that the type does not have moved into its `other`."""
+    fields = set(of.__struct_fields__) - {"other"}
+    unknown = {name: value for name, value in found.items() if name not in fields}
+    return {**{k: v for k, v in found.items() if k in fields}, "other": unknown}
 
 
 def refuse(description: str) -> CounterError:
@@ -210,12 +241,7 @@ def _check_transforms(config: StreamConfig) -> None:
     every += config.mirror.subject_transforms if config.mirror else ()
     every += [t for t in (config.subject_transform, config.republish) if t is not None]
     for transform in every:
-        Transform(transform.src or ">", transform.dest or ">")
-    if config.republish is not None and not has_wildcard(config.republish.dest):
-        _check_republish(config)
-
-
-def _check_republish(config: StreamConfig) -> None:
+        transform.check()
     republish = config.republish
     if republish is not None and any(overlaps(republish.dest, s) for s in config.subjects):
         raise refuse("stream configuration for republish destination forms a cycle")

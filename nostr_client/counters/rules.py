@@ -14,7 +14,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from nostr_client.counters.numbers import add_text, canonical, is_integer, subtract_text
+from nostr_client.counters.numbers import (
+    add_text,
+    canonical,
+    format_integer,
+    is_integer,
+    subtract_text,
+)
 from nostr_client.errors import CounterError, InvalidInput
 
 Header = tuple[str, str]
@@ -50,6 +56,9 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|µs|ms|s|m|h)")
 
 
+NO_MESSAGE: Final = 10037
+
+
 def disabled() -> CounterError:
     return CounterError("message counters is disabled", code=10168)
 
@@ -71,7 +80,22 @@ def broken() -> CounterError:
 
 
 def no_message() -> CounterError:
-    return CounterError("no message found", code=10037, status=404)
+    return CounterError("no message found", code=NO_MESSAGE, status=404)
+
+
+def signed(n: int) -> str:
+    """An increment as ADR-49's text wants it: always with its sign."""
+    return format_integer(n) if n < 0 else "+" + format_integer(n)
+
+
+def increment_headers(n: int, headers: Mapping[str, str] | None, msg_id: str | None) -> Headers:
+    """The headers of a publish; raises InvalidInput for one that cannot be sent."""
+    lines: list[Header] = [(INCR, signed(n))]
+    lines += [(name, value) for name, value in (headers or {}).items() if name != INCR]
+    if msg_id is not None:
+        lines.append((MSG_ID, msg_id))
+    check_syntax(tuple(lines))
+    return tuple(lines)
 
 
 def header(headers: Iterable[Header], name: str) -> str | None:

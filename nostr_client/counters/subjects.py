@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_SUBJECT = 2_048
 """Characters of a subject; nats-server refuses a control line above 4,096 bytes."""
@@ -27,6 +31,14 @@ def is_pattern(text: str) -> bool:
         return False
     tokens = text.split(".")
     return all(tokens) and ">" not in tokens[:-1]
+
+
+def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The patterns, or ">" for none; raises InvalidInput."""
+    for pattern in patterns:
+        if not is_pattern(pattern):
+            raise InvalidInput(f"not a subject or pattern: {pattern!r}")
+    return tuple(patterns) or (">",)
 
 
 def has_wildcard(pattern: str) -> bool:
@@ -126,8 +138,8 @@ class Transform:
         plain = _FUNCTION.sub("x", self.dest)
         if not is_pattern(plain) or "*" in plain.split("."):
             raise InvalidInput(f"not a subject to transform to: {self.dest!r}")
-        if plain.endswith(">") and not self.src.endswith(">"):
-            raise InvalidInput(f"{self.dest!r} keeps a tail that {self.src!r} has not")
+        if (plain.split(".")[-1] == ">") != (self.src.split(".")[-1] == ">"):
+            raise InvalidInput(f"only one of {self.src!r} and {self.dest!r} has a tail")
 
     def _used(self) -> list[int]:
         return [self._index(match) for match in _FUNCTION.finditer(self.dest)]

@@ -10,9 +10,9 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nostr_client.counters.base import CounterStore, Message, NoStream, Outgoing
+from nostr_client.counters.base import Ack, CounterStore, Message, NoStream, Outgoing
 from nostr_client.counters.config import StreamConfig
-from nostr_client.counters.numbers import add_text
+from nostr_client.counters.numbers import add_text, format_integer
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
@@ -64,6 +64,15 @@ def outgoing(step: dict[str, Any]) -> Outgoing:
     return Outgoing(step["subject"], headers, (step.get("body") or "").encode())
 
 
+def ack_outcome(ack: Ack) -> Outcome:
+    found: Outcome = {"stream": ack.stream, "seq": ack.seq}
+    if ack.val is not None:
+        found["val"] = format_integer(ack.val)
+    if ack.duplicate:
+        found["duplicate"] = True
+    return {"ack": found}
+
+
 def error_outcome(error: CounterError) -> Outcome:
     """An error as the server's JSON gives it."""
     found = {"code": error.status, "err_code": error.code, "description": error.description}
@@ -73,6 +82,8 @@ def error_outcome(error: CounterError) -> Outcome:
 def header_map(message: Message) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in message.headers:
+        if name == "Nats-Time-Stamp":
+            continue
         value = value.lstrip(" ")
         shown: Any = value
         if name == "Nats-Counter-Sources":
@@ -210,7 +221,7 @@ class Runner:
         return {}
 
     async def collect_republish(self, step: dict[str, Any]) -> Outcome:
-        feed = self.store.subscribe(step["subject"])
+        feed = await self.store.subscribe(step["subject"])
         published = await self.driver.publish(outgoing(step["publish"]))
         message = await asyncio.wait_for(anext(feed), 10)
         found = message_outcome(message)

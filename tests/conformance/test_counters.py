@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client.counters.base import Ack, Outgoing
+from nostr_client.counters.base import Outgoing
 from nostr_client.counters.engine.batch import publish_batch
-from nostr_client.counters.numbers import format_integer
+from nostr_client.counters.jetstream import JetStreamCounterStore
 from nostr_client.counters.sqlite import SqliteCounterStore
+from tests.conformance.counter_server import ServerDriver
 from tests.conformance.counter_steps import (
     Outcome,
+    ack_outcome,
     config_of,
     created,
     run_case,
 )
 from tests.conftest import load_cases
+from tests.nats_peer import NatsServer, RawClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,15 +62,6 @@ class Clock:
 
 class Uncommitted(Exception):
     """Rolls a started batch back."""
-
-
-def ack_outcome(ack: Ack) -> Outcome:
-    found: Outcome = {"stream": ack.stream, "seq": ack.seq}
-    if ack.val is not None:
-        found["val"] = format_integer(ack.val)
-    if ack.duplicate:
-        found["duplicate"] = True
-    return {"ack": found}
 
 
 class EmbeddedDriver:
@@ -140,6 +134,24 @@ def test_the_shared_cases_are_here() -> None:
 @pytest.mark.parametrize("case", named(differing=False))
 async def test_embedded(embedded: EmbeddedDriver, case: dict[str, Any]) -> None:
     outcomes = await run_case(embedded, case["steps"])
+    for number, (step, outcome) in enumerate(zip(case["steps"], outcomes, strict=True)):
+        if "expect" in step:
+            assert outcome == step["expect"], (number, step["op"])
+
+
+@pytest.fixture
+async def server(nats_server: NatsServer) -> AsyncIterator[ServerDriver]:
+    """A nats-server that holds nothing yet."""
+    async with await JetStreamCounterStore.connect(nats_server.url) as store:
+        raw = RawClient(nats_server.port)
+        yield ServerDriver(store, raw)
+        raw.close()
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in CASES])
+async def test_nats_server(server: ServerDriver, case: dict[str, Any]) -> None:
+    outcomes = await run_case(server, case["steps"])
     for number, (step, outcome) in enumerate(zip(case["steps"], outcomes, strict=True)):
         if "expect" in step:
             assert outcome == step["expect"], (number, step["op"])

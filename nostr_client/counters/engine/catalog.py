@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from nostr_client.counters.config import StreamConfig
-from nostr_client.counters.subjects import Transform, has_wildcard, matches
+from nostr_client.counters.subjects import has_wildcard, matches
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,16 +25,6 @@ class Stream:
         self.epoch = epoch
         self.config = config
         self.name = config.name
-
-    @cached_property
-    def transform(self) -> Transform | None:
-        found = self.config.subject_transform
-        return Transform(found.src or ">", found.dest or ">") if found else None
-
-    @cached_property
-    def republish(self) -> Transform | None:
-        found = self.config.republish
-        return Transform(found.src or ">", found.dest or ">") if found else None
 
     @cached_property
     def has_limits(self) -> bool:

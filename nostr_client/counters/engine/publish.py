@@ -55,7 +55,7 @@ def publish(session: Session, subject: str, headers: Headers, body: bytes) -> St
     stream = session.catalog.route(subject)
     if stream is None:
         raise NoStream(subject)
-    target = (stream.transform.apply(subject) if stream.transform else None) or subject
+    target = _transformed(stream, subject)
     text = _admit(stream, headers, body)
     msg_id = rules.header(headers, rules.MSG_ID)
     again = known_id(session, stream, msg_id)
@@ -67,6 +67,11 @@ def publish(session: Session, subject: str, headers: Headers, body: bytes) -> St
         return count(session, stream, target, headers, text)
     rules.check_size(headers, len(body), stream.config.max_msg_size)
     return Stored(stream.name, verbatim(session, stream, target, headers, body), None)
+
+
+def _transformed(stream: Stream, subject: str) -> str:
+    transform = stream.config.subject_transform
+    return (transform.apply(subject) if transform else None) or subject
 
 
 def _admit(stream: Stream, headers: Headers, body: bytes) -> str | None:
@@ -183,7 +188,7 @@ def _stored(
         session.live(stream).subjects += 1
     remember_id(session, stream, rules.header(headers, rules.MSG_ID), seq)
     trim(session, stream, subject, latest)
-    if stream.republish is not None:
+    if stream.config.republish is not None:
         _republish(session, stream, subject, seq, latest)
 
 
@@ -215,7 +220,8 @@ def remember_id(session: Session, stream: Stream, msg_id: str | None, seq: int) 
 def _republish(
     session: Session, stream: Stream, subject: str, seq: int, latest: Latest | None
 ) -> None:
-    target = stream.republish.apply(subject) if stream.republish else None
+    republish = stream.config.republish
+    target = republish.apply(subject) if republish else None
     if target is None:
         return
     row = session.conn.execute(

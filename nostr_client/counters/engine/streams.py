@@ -61,6 +61,8 @@ def _check_here(session: Session, config: StreamConfig) -> None:
     path = rules.cycle(config, others)
     if path:
         raise rules.refuse("sources form a cycle: " + " <- ".join(path))
+    if any(s.other for s in (*config.sources, *([config.mirror] if config.mirror else []))):
+        raise InvalidInput("an embedded stream's sources are streams of the same store")
     if config.max_bytes > 0:
         raise InvalidInput("an embedded stream is limited by age and number, not by bytes")
 

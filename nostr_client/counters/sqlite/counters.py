@@ -9,9 +9,9 @@ from nostr_client.counters import audit, rules
 from nostr_client.counters.base import Ack, Entry, NoStream
 from nostr_client.counters.engine import read, trim
 from nostr_client.counters.engine.publish import Stored, publish
-from nostr_client.counters.numbers import format_integer, parse_integer
-from nostr_client.counters.subjects import is_pattern, matches
-from nostr_client.errors import CounterError, Duplicate, InvalidInput
+from nostr_client.counters.numbers import parse_integer
+from nostr_client.counters.subjects import check_patterns, matches
+from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -46,16 +46,15 @@ class SqliteCounters:
         headers: Mapping[str, str] | None = None,
         msg_id: str | None = None,
     ) -> Ack:
-        lines = increment_headers(n, headers, msg_id)
+        lines = rules.increment_headers(n, headers, msg_id)
         stored = await self._store.write(lambda session: self._publish(session, subject, lines))
         return _ack(stored)
 
     async def add(self, subject: str, n: int, *, msg_id: str | None = None) -> int:
-        ack = await self.publish(subject, n, msg_id=msg_id)
-        return value_of(ack)
+        return (await self.publish(subject, n, msg_id=msg_id)).value()
 
     async def add_many(self, items: Sequence[tuple[str, int]]) -> list[Ack | CounterError]:
-        lines = [(subject, ((rules.INCR, signed(n)),)) for subject, n in items]
+        lines = [(subject, ((rules.INCR, rules.signed(n)),)) for subject, n in items]
 
         def work(session: Session) -> list[Stored | CounterError]:
             return [self._try(session, subject, headers) for subject, headers in lines]
@@ -147,15 +146,14 @@ class SqliteCounters:
         def work(session: Session) -> Stored:
             stream = session.stream(self._name)
             value = parse_integer(read.load(session.conn, stream.id, subject))
-            stored = self._publish(session, subject, ((rules.INCR, signed(-value)),))
+            stored = self._publish(session, subject, ((rules.INCR, rules.signed(-value)),))
             trim.purge(session, stream, subject, stored.seq)
             return stored
 
-        return value_of(_ack(await self._store.write(work)))
+        return _ack(await self._store.write(work)).value()
 
     async def delete(self, subject: str) -> int:
-        if not is_pattern(subject):
-            raise InvalidInput(f"not a subject: {subject!r}")
+        check_patterns([subject])
         return await self._store.purge(self._name, filter=subject)
 
     async def watch(self, *patterns: str, after_seq: int | None = None) -> AsyncIterator[Entry]:
@@ -183,38 +181,6 @@ class SqliteCounters:
             return read.changes_since(conn, stream, patterns, after, PAGE)
 
         return await self._store.database.read(work)
-
-
-def signed(n: int) -> str:
-    """An increment as ADR-49's text wants it: always with its sign."""
-    return format_integer(n) if n < 0 else "+" + format_integer(n)
-
-
-def increment_headers(
-    n: int, headers: Mapping[str, str] | None, msg_id: str | None
-) -> rules.Headers:
-    """The headers of a publish; raises InvalidInput for one that cannot be sent."""
-    lines: list[rules.Header] = [(rules.INCR, signed(n))]
-    lines += [(name, value) for name, value in (headers or {}).items() if name != rules.INCR]
-    if msg_id is not None:
-        lines.append((rules.MSG_ID, msg_id))
-    rules.check_syntax(tuple(lines))
-    return tuple(lines)
-
-
-def value_of(ack: Ack) -> int:
-    """The value in an ack; raises Duplicate."""
-    if ack.duplicate or ack.val is None:
-        raise Duplicate(ack.seq)
-    return ack.val
-
-
-def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The patterns, or ">" for none; raises InvalidInput."""
-    for pattern in patterns:
-        if not is_pattern(pattern):
-            raise InvalidInput(f"not a subject or pattern: {pattern!r}")
-    return tuple(patterns) or (">",)
 
 
 def _each(patterns: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:

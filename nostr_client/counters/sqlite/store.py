@@ -179,7 +179,7 @@ class SqliteCounterStore:
         """Apply age limits now, also to streams that nobody writes to; how many messages went."""
         return await self.write(_expire_all)
 
-    def subscribe(self, pattern: str) -> AsyncIterator[Message]:
+    async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
         return self.feed.subscribe(pattern)
 
     async def settle(self) -> None:

@@ -1,0 +1,9 @@
+"""Counters on a real nats-server, through nats-py (extra `[nats]`): nothing else imports it."""
+
+from __future__ import annotations
+
+from nostr_client.counters.jetstream.connection import NatsOptions
+from nostr_client.counters.jetstream.counters import JetStreamCounters
+from nostr_client.counters.jetstream.store import JetStreamCounterStore
+
+__all__ = ["JetStreamCounterStore", "JetStreamCounters", "NatsOptions"]

@@ -1,0 +1,197 @@
+"""Streams of counters on a nats-server: the JetStream CounterStore."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+
+from nostr_client.counters import rules
+from nostr_client.counters.jetstream import direct, wire
+from nostr_client.counters.jetstream.connection import Connection, NatsOptions
+from nostr_client.counters.jetstream.counters import JetStreamCounters
+from nostr_client.counters.jetstream.version import batches_are_safe, caution
+from nostr_client.errors import CounterError, DeadlineExceeded, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from types import TracebackType
+
+    from nostr_client.counters.base import Ack, BatchAck, Message, Outgoing, StreamInfo
+    from nostr_client.counters.config import StreamConfig
+
+SETTLE_S = 0.05
+"""Between two looks at how far the server's sources are."""
+
+
+_DEFAULTS = NatsOptions()
+
+
+class JetStreamCounterStore:
+    """Streams on a nats-server of 2.12 or later; make it by `connect`.
+
+    `caution` says what the server's version is known to get wrong, or is None.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    @classmethod
+    async def connect(cls, url: str | Sequence[str], options: NatsOptions = _DEFAULTS) -> Self:
+        """Connect to a server, or to several of one cluster, and reconnect until closed.
+
+        Raises NetworkError, Unsupported (a server before 2.12), InvalidInput.
+        """
+        return cls(await Connection.connect(url, options))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.connection.close()
+
+    @property
+    def caution(self) -> str | None:
+        return caution(self.connection.version)
+
+    async def counters(self, stream: str) -> JetStreamCounters:
+        """Bind to a stream; raises NoStream, CounterError where it keeps no counters or does
+        not allow direct get. A mirror of counters can be read all the same."""
+        info = await self.stream_info(stream)
+        if not info.config.allow_msg_counter and not (info.config.mirror or info.config.sources):
+            raise rules.disabled()
+        if not info.config.allow_direct:
+            raise CounterError("counters are read by direct get; set allow_direct", code=0)
+        return JetStreamCounters(self.connection, stream, info.config.subjects)
+
+    async def create_stream(self, config: StreamConfig) -> StreamInfo:
+        found = await self.connection.api(f"STREAM.CREATE.{config.name}", config.to_api())
+        return wire.stream_info(found)
+
+    async def update_stream(self, config: StreamConfig) -> StreamInfo:
+        found = await self.connection.api(f"STREAM.UPDATE.{config.name}", config.to_api())
+        return wire.stream_info(found)
+
+    async def delete_stream(self, name: str) -> None:
+        await self.connection.api(f"STREAM.DELETE.{name}")
+
+    async def stream_info(self, name: str) -> StreamInfo:
+        return wire.stream_info(await self.connection.api(f"STREAM.INFO.{name}"))
+
+    async def streams(self) -> list[StreamInfo]:
+        infos: list[StreamInfo] = []
+        while True:
+            found = await self.connection.api("STREAM.LIST", {"offset": len(infos)})
+            page = [wire.stream_info(item) for item in found.get("streams") or ()]
+            infos += page
+            if not page or len(infos) >= wire.integer(found, "total"):
+                return sorted(infos, key=lambda info: info.config.name)
+
+    async def publish_message(self, message: Outgoing) -> Ack:
+        headers = wire.sendable(message.headers)
+        answer = await self.connection.request(message.subject, message.body, headers or None)
+        return wire.ack(self.connection.decode(answer.data))
+
+    async def publish_batch(self, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
+        """Publish messages to one stream, all or none (ADR-50).
+
+        Raises CounterError, and InvalidInput on a server whose batches break counters.
+        """
+        if not batches_are_safe(self.connection.version):
+            raise InvalidInput(self.caution or "this server has no batches")
+        if not messages:
+            raise InvalidInput("a batch holds at least one message")
+        for number, message in enumerate(messages[:-1], 1):
+            await self._stage(message, batch_id, number)
+        headers = {**_marks(batch_id, len(messages)), **wire.sendable(messages[-1].headers)}
+        headers["Nats-Batch-Commit"] = "1"
+        answer = await self.connection.request(messages[-1].subject, messages[-1].body, headers)
+        return wire.batch_ack(self.connection.decode(answer.data))
+
+    async def _stage(self, message: Outgoing, batch_id: str, number: int) -> None:
+        """Send one message ahead of the commit; the server answers empty, or with an error."""
+        headers = {**_marks(batch_id, number), **wire.sendable(message.headers)}
+        if number > 1:
+            await self.connection.publish(message.subject, message.body, headers)
+            return
+        answer = await self.connection.request(message.subject, message.body, headers)
+        if answer.data:
+            self.connection.decode(answer.data)
+
+    async def last_message(self, stream: str, subject: str) -> Message:
+        return await self._stored(stream, {"last_by_subj": subject})
+
+    async def last_messages(
+        self, stream: str, patterns: Sequence[str], *, up_to_seq: int | None = None
+    ) -> list[Message]:
+        chunks = direct.newest(self.connection, stream, patterns, up_to_seq)
+        every = [message async for chunk in chunks for message in chunk]
+        return sorted(every, key=lambda message: message.seq)
+
+    async def message(self, stream: str, seq: int) -> Message:
+        return await self._stored(stream, {"seq": seq})
+
+    async def messages(self, stream: str, *, after_seq: int = 0) -> AsyncIterator[Message]:
+        while True:
+            try:
+                request = {"seq": after_seq + 1, "next_by_subj": ">"}
+                message = await self._stored(stream, request)
+            except CounterError as error:
+                if error.code == rules.NO_MESSAGE:
+                    return
+                raise
+            yield message
+            after_seq = message.seq
+
+    async def _stored(self, stream: str, request: dict[str, Any]) -> Message:
+        found = await self.connection.api(f"STREAM.MSG.GET.{stream}", request)
+        return wire.stored_message(found.get("message") or {})
+
+    async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
+        return await purge(self.connection, stream, filter=filter, seq=seq, keep=keep)
+
+    async def delete_message(self, stream: str, seq: int) -> None:
+        await self.connection.api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq})
+
+    async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
+        return await self.connection.subscribe(pattern)
+
+    async def settle(self) -> None:
+        """Wait until no source of any stream says that it lags; raises DeadlineExceeded.
+
+        A server learns of new messages by itself: one published a moment ago may not count yet.
+        """
+        try:
+            async with asyncio.timeout(self.connection.timeout):
+                await self._settle()
+        except TimeoutError as error:
+            url = self.connection.url
+            raise DeadlineExceeded("sources still lag", relay=url) from error
+
+    async def _settle(self) -> None:
+        while True:
+            infos = await self.streams()
+            if not any(source.lag for info in infos for source in info.sources):
+                return
+            await asyncio.sleep(SETTLE_S)
+
+
+async def purge(
+    connection: Connection, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0
+) -> int:
+    """Remove messages as STREAM.PURGE does; how many went."""
+    wanted = {"filter": filter, "seq": seq, "keep": keep}
+    request = {name: value for name, value in wanted.items() if value}
+    found = await connection.api(f"STREAM.PURGE.{stream}", request)
+    return wire.integer(found, "purged")
+
+
+def _marks(batch_id: str, number: int) -> dict[str, str]:
+    return {"Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": str(number)}
