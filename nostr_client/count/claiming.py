@@ -100,9 +100,14 @@ def status_of(error: RelayError | None) -> ClaimStatus:
     if isinstance(error, RelayRefused):
         auth = error.prefix == "auth-required"
         return ClaimStatus.AUTH_REQUIRED if auth else ClaimStatus.REFUSED
-    if error is None or isinstance(error, DeadlineExceeded):
+    if error is None or isinstance(error, DeadlineExceeded) or _never_connected_in_time(error):
         return ClaimStatus.TIMEOUT
     return ClaimStatus.UNREACHABLE if isinstance(error, NetworkError) else ClaimStatus.INVALID
+
+
+def _never_connected_in_time(error: RelayError) -> bool:
+    """A peer that takes the connection and says nothing is silent, not absent."""
+    return isinstance(error, NetworkError) and isinstance(error.__cause__, TimeoutError)
 
 
 class _Counted(msgspec.Struct, frozen=True):

@@ -18,6 +18,8 @@ from nostr_client.trust import TrustPolicy
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+LEFT_OUT = "left out of the number"
+
 
 def merge_claims(
     claims: Iterable[Claim],
@@ -31,9 +33,12 @@ def merge_claims(
     `one_per_author`: an author has at most one matching event, as with replaceable kinds; counts
     of events are then counts of authors. `trusted` relays are believed whatever the tests say.
     The same claims in any order, and repeated, give the same result. With no usable claim both
-    figures are None: an error is never a zero.
+    figures are None: an error is never a zero. Where every claim failed the tests their counts,
+    not their registers, are shown for want of better ones.
     """
     weighed = weigh(distinct(claims), one_per_author=one_per_author, policy=policy, trusted=trusted)
+    if all(w.left_out for w in weighed if w.claim.answered):
+        weighed = [w._replace(count_counts=True) for w in weighed]
     authors = authors_figure(weighed, one_per_author=one_per_author)
     events = authors if one_per_author else events_figure(weighed)
     usable = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)
@@ -41,7 +46,7 @@ def merge_claims(
         authors=authors,
         events=events,
         unit=Unit.AUTHORS if usable else Unit.EVENTS,
-        claims=tuple(w.claim for w in weighed),
+        claims=tuple(w.claim.warned(LEFT_OUT) if w.left_out else w.claim for w in weighed),
         excluded=tuple(w.claim.relay for w in weighed if w.left_out),
         corroborated=corroborated_figure(weighed),
         amount=amount_figure(weighed),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner
 from nostr_client.merge import Claim, TrustPolicy, Unit
-from nostr_client.options import ReadBudget
+from nostr_client.options import Options, ReadBudget, Timeouts
 from nostr_client.relay_stats import Capabilities
 from tests.faults import (
     COUNT_LIES,
@@ -260,6 +261,19 @@ async def test_a_relay_that_is_not_there_is_unreachable() -> None:
     (claim,) = result.relays
     assert claim.status == "unreachable"
     assert claim.warnings
+
+
+@pytest.mark.parametrize("connect", [0.5, 10.0])
+async def test_a_port_that_takes_connections_and_says_nothing_times_out(connect: float) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    options = Options(timeouts=Timeouts(connect=connect))
+    url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
+    with listener:
+        async with NostrClient(url, options=options, timeout=1.5) as client:
+            result = await client.count(FOLLOWERS)
+    (claim,) = result.relays
+    assert claim.status == "timeout"
+    assert result.all_timed_out
 
 
 async def test_a_relay_that_goes_away_is_unreachable() -> None:

@@ -302,6 +302,19 @@ def test_a_count_far_above_all_others_does_not_set_the_number_of_events() -> Non
     assert merged.events.value < 2100
 
 
+def test_where_nobody_can_be_believed_the_counts_are_shown_and_not_vouched_for() -> None:
+    """The text's own reaction example: 2,044 events beside registers of 13,000 authors."""
+    claim = hll_claim("wss://a", range(9000), registers=sketch(range(9000)), count=2044)
+    merged = merge_claims([claim], one_per_author=False)
+    assert merged.authors is None
+    assert merged.events == Figure.at_least(2044, 0)
+    assert merged.unit is Unit.EVENTS
+    assert merged.claims[0].warnings
+    better = merge_claims([claim, hll_claim("wss://b", range(3000))], one_per_author=False)
+    assert better.excluded == ("wss://a",)
+    assert better.events == Figure.at_least(3000)
+
+
 def test_a_relay_that_simply_holds_more_is_flagged_and_kept() -> None:
     small = [hll_claim(f"wss://s{i}", range(i * 300, i * 300 + 300)) for i in range(5)]
     merged = merge_claims([*small, hll_claim("wss://big", range(9000))], one_per_author=True)
