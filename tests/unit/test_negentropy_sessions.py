@@ -15,11 +15,10 @@ from nostr_client.negentropy.columns import ArrayStorage
 from nostr_client.negentropy.encoding import MessageWriter, encode_varint
 from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import PlainStorage, Storage, seal
+from tests.negentropy_sets import Item, two_sets
 
 if TYPE_CHECKING:
     from nostr_client.negentropy.blocks import Block
-
-Item = tuple[int, bytes]
 
 LIMITS = [0, 4096, 5000, 60_000]
 
@@ -55,22 +54,6 @@ def run(client: Initiator, server: Answers, *, limits: tuple[int, int] = (0, 0))
 
 def arrays(items: list[Item]) -> Storage:
     return ArrayStorage([stamp for stamp, _ in items], b"".join(key for _, key in items))
-
-
-def two_sets(rand: random.Random, count: int) -> tuple[list[Item], list[Item]]:
-    """Two sets that share most items, in one of several forms."""
-    share = rand.choice([0, 0.3, 0.9, 0.99, 1])
-    spread = rand.choice([1, count // 20 + 1, count * 3])
-    sides: tuple[list[Item], list[Item]] = ([], [])
-    while count > 0:
-        run_length = rand.choice([1, 1, 1, rand.randrange(1, 80)])
-        holders = (0, 1) if rand.random() < share else (rand.randrange(2),)
-        for _ in range(run_length):
-            item = (1_700_000_000 + rand.randrange(spread), rand.randbytes(32))
-            for side in holders:
-                sides[side].append(item)
-        count -= run_length
-    return sides
 
 
 def exact(session: Session, ours: list[Item], theirs: list[Item]) -> None:
