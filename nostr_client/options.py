@@ -183,6 +183,13 @@ class Options:
     """Everything that a relay, a pool or a client can be told, in one value."""
 
     timeouts: Timeouts = field(default_factory=Timeouts)
+    """How long to wait for each step."""
+
     limits: Limits = field(default_factory=Limits)
+    """How much to take from one relay."""
+
     reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
+    """When to connect again."""
+
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    """How connections are made."""
