@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,9 @@ FOLDER = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """Every module here that is a benchmark: not `report`, not private."""
-    found = (module.name for module in pkgutil.iter_modules([str(FOLDER)]))
-    return sorted(n for n in found if n != "report" and not n.startswith("_"))
+    """Every module here that can be run by itself: `report` and the like are what they share."""
+    files = (path for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
+    return sorted(p.stem for p in files if 'if __name__ == "__main__"' in p.read_text("utf-8"))
 
 
 def main() -> int:
