@@ -18,6 +18,7 @@ COMMANDS = {
     "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
     "publish": Entry("nostr_client.cli.publish:publish", "Hand an event to relays."),
     "relay": Entry("nostr_client.cli.relay:relay", "What a relay says about itself."),
+    "store": Entry("nostr_client.cli.store:store", "Import, export and ask the local store."),
     "key": Entry("nostr_client.cli.key:key", "Make and show keys."),
     "completion": Entry("nostr_client.cli.completion:completion", "Print shell completion code."),
 }

@@ -117,6 +117,13 @@ class EventStore(Protocol):
         """As `query`, page by page in constant memory; pages are snapshots of their own."""
         ...
 
+    def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
+        """What matches any filter, or everything, oldest first, then by id, in constant memory.
+
+        Limits are not looked at.
+        """
+        ...
+
     async def count(self, filters: Sequence[Filter]) -> int:
         """How many distinct events match; `limit` is not looked at."""
         ...
@@ -139,7 +146,11 @@ class EventStore(Protocol):
         ...
 
     async def known(self, ids: Iterable[str]) -> set[str]:
-        """Those of the ids that need no fetching: held, or deleted by a request that is held."""
+        """Those of the ids that need no fetching: held, or settled.
+
+        Settled are events that came, verified, and that a rule left out or took away since
+        (SUPERSEDED, DELETED, EXPIRED, VANISHED); what `delete` forgot is not.
+        """
         ...
 
     async def delete(self, filters: Sequence[Filter]) -> int:

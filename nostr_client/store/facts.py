@@ -35,8 +35,8 @@ class Facts:
     def __init__(self, conn: sqlite3.Connection, events: Sequence[Event], authors: Authors) -> None:
         self._conn = conn
         self.held = _held(conn, events)
-        self.doomed: set[int] = set()
-        """Stored events that this batch removes."""
+        self.doomed: dict[int, bytes] = {}
+        """Stored events that this batch removes, seq to id."""
         id_tombs, self._addr_tombs, vanished = conn.execute(_ANY).fetchone()
         pubkeys = {event.pubkey for event in events}
         if vanished:
@@ -68,7 +68,7 @@ class Facts:
     def doom(self, rows: Iterable[tuple[int, bytes]]) -> None:
         """These stored events (seq, id) go with this batch."""
         for seq, id_ in rows:
-            self.doomed.add(seq)
+            self.doomed[seq] = id_
             self.held.discard(id_.hex())
 
     def bury(self, pubkey: str, ids: Iterable[str]) -> list[tuple[int, bytes]]:

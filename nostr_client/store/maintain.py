@@ -50,9 +50,9 @@ def has_search(conn: sqlite3.Connection) -> bool:
     return conn.execute(sql, (SEARCH,)).fetchone() is not None
 
 
-def expired(conn: sqlite3.Connection, now: int) -> list[int]:
-    """The seqs of events whose expiration has passed."""
-    return [seq for (seq,) in conn.execute("SELECT seq FROM event WHERE exp <= ?", (now,))]
+def expired(conn: sqlite3.Connection, now: int) -> dict[int, bytes]:
+    """Events whose expiration has passed, seq to id."""
+    return dict(conn.execute("SELECT seq, id FROM event WHERE exp <= ?", (now,)))
 
 
 def vacuum(conn: sqlite3.Connection) -> None:

@@ -9,7 +9,7 @@ from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, decode_tags, re
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from nostr_client.event import Event
     from nostr_client.store.taghash import TagHasher
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 _DELETE_TAG = "DELETE FROM tag WHERE h = ? AND created_at = ? AND seq = ?"
 _TAGS = "SELECT seq, created_at, tags FROM event WHERE seq IN"
+
+
+def settle(conn: sqlite3.Connection, ids: Iterable[bytes]) -> None:
+    """Remember ids of verified events that a rule has done away with."""
+    conn.executemany("INSERT OR IGNORE INTO settled VALUES (?)", [(id_,) for id_ in ids])
 
 
 def remove(

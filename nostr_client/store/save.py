@@ -9,7 +9,7 @@ from nostr_client import kinds
 from nostr_client.store import rules
 from nostr_client.store.base import Outcome, Status
 from nostr_client.store.facts import Facts
-from nostr_client.store.remove import remove
+from nostr_client.store.remove import remove, settle
 from nostr_client.store.rows import INSERT_EVENT, INSERT_TAG, encode_tags
 from nostr_client.store.rules import Address, Version
 from nostr_client.store.schema import NEXT_SEQ
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     OnBatch = Callable[[sqlite3.Connection, Sequence[tuple[Event, Outcome]]], None]
 
+_SETTLED = frozenset({Status.SUPERSEDED, Status.DELETED, Status.EXPIRED, Status.VANISHED})
 _HASH = itemgetter(0)
 _SEQ = "SELECT value FROM meta WHERE key = ?"
 _SET_SEQ = "UPDATE meta SET value = ? WHERE key = ?"
@@ -173,6 +174,9 @@ class _Batch:
     def write(self) -> None:
         """Remove what goes, insert what stays: sorted, a few statements for all of it."""
         self._saver.remove(self._conn, self._facts.doomed)
+        settle(self._conn, self._facts.doomed.values())
+        left_out = (bytes.fromhex(o.id) for o in self.outcomes if o.status in _SETTLED)
+        settle(self._conn, left_out)
         if not self._pending:
             return
         known = self._facts.authors

@@ -3,6 +3,9 @@
 `event.seq` is given in the order of arrival and never twice, so "what came after" is a number.
 `tag.h` is a keyed hash of name and value (`taghash`): eight bytes in place of sixty-four. `tag`
 carries kind and author, so counts, registers and limits are answered by its key range alone.
+`settled` has the ids of verified events that a rule left out or took away: a sync that asked for
+them again would get them again, for ever. `tomb_id` cannot serve for that: anybody may ask for
+the deletion of an id that is not theirs.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ CREATE TABLE tomb_addr (
     PRIMARY KEY (a, kind, d)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE vanished (a INTEGER PRIMARY KEY, until INTEGER NOT NULL) STRICT;
+CREATE TABLE settled (id BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
 
 

@@ -106,3 +106,18 @@ def _cut(conn: sqlite3.Connection, chosen: Access, found: list[Key], limit: int)
     tied = {seq for (seq,) in conn.execute(*select(chosen, "k.seq", Window(last, last)))}
     ranked = sorted((id_, seq) for seq, id_ in rows_in(conn, _IDS, list(tied)))
     return newer + [seq for _, seq in ranked[: limit - len(newer)]]
+
+
+def after(conn: sqlite3.Connection, place: tuple[int, bytes], now: int) -> list[Event]:
+    """The next PAGE events in the order of time and id that come after one."""
+    return read_events(conn.execute(_AFTER, (*place, now, PAGE)))
+
+
+PAGE = 1_000
+"""Events read at once: a few MB at most times."""
+
+_AFTER = f"""
+SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES}
+WHERE (e.created_at, e.id) > (?, ?) AND (e.exp IS NULL OR e.exp > ?)
+ORDER BY e.created_at, e.id LIMIT ?
+"""

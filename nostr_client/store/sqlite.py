@@ -11,9 +11,10 @@ from nostr_client.store.authors import Authors
 from nostr_client.store.database import Database
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.options import StoreOptions
+from nostr_client.store.remove import settle
 from nostr_client.store.save import Saver
 from nostr_client.store.schema import HASH_KEY, STORE
-from nostr_client.store.stream import stream
+from nostr_client.store.stream import ascending, stream
 from nostr_client.store.taghash import TagHasher
 from nostr_client.store.verify import Verifier
 
@@ -125,8 +126,25 @@ class SqliteStore:
         raw = [bytes.fromhex(id_) for id_ in ids]
         return await self.database.read(lambda conn: _known(conn, raw))
 
+    async def held(self, ids: Iterable[str]) -> set[str]:
+        """Those of the ids whose events are here, expired ones that wait for the sweep too."""
+        raw = [bytes.fromhex(id_) for id_ in ids]
+        return await self.database.read(lambda conn: _held(conn, raw))
+
     def stream(self, filters: Sequence[Filter]) -> AsyncIterator[Event]:
         return stream(self.query, filters)
+
+    def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
+        """What matches any filter, or everything, oldest first, then by id, in constant memory.
+
+        Expired events are left out. Limits are looked at no more than `search`.
+        """
+
+        async def page(at: int, id_: str) -> list[Event]:
+            after = (at, bytes.fromhex(id_))
+            return await self.database.read(lambda conn: select.after(conn, after, self._now()))
+
+        return ascending(page, filters)
 
     async def delete(self, filters: Sequence[Filter]) -> int:
         return await self._remove(
@@ -138,7 +156,12 @@ class SqliteStore:
         )
 
     async def sweep(self) -> int:
-        return await self._remove(lambda conn: set(maintain.expired(conn, self._now())))
+        def choose(conn: sqlite3.Connection) -> Collection[int]:
+            expired = maintain.expired(conn, self._now())
+            settle(conn, expired.values())
+            return expired
+
+        return await self._remove(choose)
 
     async def stats(self) -> StoreStats:
         return await self.database.read(lambda conn: maintain.stats(conn, self._now()))
@@ -168,7 +191,7 @@ class SqliteStore:
     ) -> None:
         await self.close()
 
-    async def _remove(self, choose: Callable[[sqlite3.Connection], set[int]]) -> int:
+    async def _remove(self, choose: Callable[[sqlite3.Connection], Collection[int]]) -> int:
         def work(conn: sqlite3.Connection) -> int:
             self._saver.authors.check(conn)
             seqs = choose(conn)
@@ -194,7 +217,10 @@ def _hash_key(conn: sqlite3.Connection) -> bytes:
     return row[0]
 
 
+def _held(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
+    return {id_.hex() for (id_,) in rows_in(conn, "SELECT id FROM event WHERE id IN", ids)}
+
+
 def _known(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
-    held = rows_in(conn, "SELECT id FROM event WHERE id IN", ids)
-    dead = rows_in(conn, "SELECT id FROM tomb_id WHERE id IN", ids)
-    return {id_.hex() for rows in (held, dead) for (id_,) in rows}
+    settled = rows_in(conn, "SELECT id FROM settled WHERE id IN", ids)
+    return _held(conn, ids) | {id_.hex() for (id_,) in settled}

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from nostr_client.event import Event
     from nostr_client.filters import Filter
 
+    ReadPage = Callable[[int, str], Awaitable[list[Event]]]
     Fetch = Callable[[Sequence[Filter]], Awaitable[list[Event]]]
 
 PAGE = 1_000
@@ -26,6 +27,20 @@ async def stream(fetch: Fetch, filters: Sequence[Filter]) -> AsyncIterator[Event
         heads = [
             (await source.next() if head == first else head, source) for _, head, source in live
         ]
+
+
+async def ascending(read: ReadPage, filters: Sequence[Filter]) -> AsyncIterator[Event]:
+    """What matches any filter, or everything without one, oldest first, then by id.
+
+    `read` gives a page of what comes after a time and id; a filter that is left over costs a
+    look at each event.
+    """
+    after = (-1, "")
+    while page := await read(*after):
+        for event in page:
+            if not filters or any(filter.matches(event) for filter in filters):
+                yield event
+        after = (page[-1].created_at, page[-1].id)
 
 
 def _order(event: Event) -> tuple[int, str]:

@@ -1,0 +1,226 @@
+"""`nostr-client store`: the local store from the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from nostr_client.cli.filteroptions import chosen_filters, filter_options
+from nostr_client.cli.output import console, json_option, print_json, say
+from nostr_client.cli.runner import run_async
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nostr_client.filters import Filter
+    from nostr_client.store.base import StoreStats, VerifyReport
+    from nostr_client.store.transfer import ImportReport
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+store_option: Callable[[F], F] = click.option(
+    "--store",
+    "path",
+    metavar="PATH",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The store's file (default: store.db in the user's data folder).",
+)
+
+
+@click.group()
+def store() -> None:
+    """Import, export and ask the local store."""
+
+
+@store.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
+@store_option
+@json_option
+def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> None:
+    """Save the events of JSONL files; "-" is stdin.
+
+    Every line is verified. What is left out is told by reason, and is no failure.
+    """
+    report = run_async(_import(_place(path), files))
+    if as_json:
+        print_json({**_fields(report), "stored": report.stored})
+    else:
+        _tell_import(report)
+
+
+@store.command()
+@store_option
+@filter_options
+def export(path: Path | None, **conditions: Any) -> None:
+    """Write events as JSON lines to stdout, oldest first, then by id.
+
+    Without conditions: all of them.
+    """
+    run_async(_export(_place(path), _optional_filters(conditions)))
+
+
+@store.command()
+@store_option
+@json_option
+def stats(path: Path | None, as_json: bool) -> None:
+    """Totals of the store."""
+    found = run_async(_stats(_place(path)))
+    if as_json:
+        print_json(found)
+    else:
+        _tell_stats(found)
+
+
+@store.command()
+@store_option
+@json_option
+def verify(path: Path | None, as_json: bool) -> None:
+    """Check every id, signature and index row again. Exit code 1 when something is wrong."""
+    report = run_async(_verify(_place(path)))
+    if as_json:
+        print_json({**_fields(report), "ok": report.ok})
+    else:
+        for problem in report.problems:
+            click.echo(f"{problem.id or 'file'}\t{problem.what}")
+        say(f"{report.events} events, {report.tags} tag rows checked: {report.found} problems")
+    click.get_current_context().exit(0 if report.ok else 1)
+
+
+@store.command()
+@store_option
+@filter_options
+def query(path: Path | None, **conditions: Any) -> None:
+    """Print the events that match, newest first, one JSON object a line."""
+    run_async(_query(_place(path), chosen_filters(**conditions)))
+
+
+@store.command()
+@store_option
+@filter_options
+@json_option
+def count(path: Path | None, as_json: bool, **conditions: Any) -> None:
+    """Print how many events match. With --json: their distinct authors too."""
+    events, authors = run_async(_count(_place(path), chosen_filters(**conditions)))
+    if as_json:
+        print_json({"count": events, "authors": authors})
+    else:
+        click.echo(events)
+
+
+def _place(path: Path | None) -> Path:
+    from nostr_client.places import store_path
+
+    return store_path() if path is None else path
+
+
+def _optional_filters(conditions: dict[str, Any]) -> list[Filter]:
+    given = any(value not in (None, ()) for value in conditions.values())
+    return chosen_filters(**conditions) if given else []
+
+
+def _fields(struct: object) -> dict[str, Any]:
+    import msgspec
+
+    fields: dict[str, Any] = msgspec.to_builtins(struct)
+    return fields
+
+
+async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
+    from nostr_client.errors import StoreLocked
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.store.transfer import import_jsonl, joined
+
+    try:
+        opened = await SqliteStore.open(path)
+    except StoreLocked as error:
+        hint = "stop it, or hand the events to its local relay (nostr-agent status tells where)"
+        raise StoreLocked(f"{error}; {hint}", pid=error.pid) from error
+    async with opened:
+        with _progress("importing", _size(files)) as advance:
+            return await import_jsonl(opened, joined(files), lambda _, done: advance(done))
+
+
+async def _export(path: Path, filters: Sequence[Filter]) -> None:
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.store.transfer import export_jsonl
+
+    async with await SqliteStore.open(path, read_only=True) as opened:
+        events = opened.export(filters)
+        await export_jsonl(events, sys.stdout.buffer.write)
+        sys.stdout.buffer.flush()
+
+
+async def _stats(path: Path) -> StoreStats:
+    from nostr_client.store.sqlite import SqliteStore
+
+    async with await SqliteStore.open(path, read_only=True) as opened:
+        return await opened.stats()
+
+
+async def _verify(path: Path) -> VerifyReport:
+    from nostr_client.store.sqlite import SqliteStore
+
+    async with await SqliteStore.open(path, read_only=True) as opened:
+        total = (await opened.stats()).events
+        with _progress("verifying", total) as advance:
+            return await opened.verify(lambda done, _: advance(done))
+
+
+async def _query(path: Path, filters: Sequence[Filter]) -> None:
+    from nostr_client.store.sqlite import SqliteStore
+
+    async with await SqliteStore.open(path, read_only=True) as opened:
+        async for event in opened.stream(filters):
+            click.echo(event.to_json())
+
+
+async def _count(path: Path, filters: Sequence[Filter]) -> tuple[int, int]:
+    from nostr_client.store.sqlite import SqliteStore
+
+    async with await SqliteStore.open(path, read_only=True) as opened:
+        return await opened.count(filters), await opened.distinct_authors(filters)
+
+
+def _size(files: Sequence[IO[bytes]]) -> int | None:
+    """Bytes in all, for the progress bar; None when one of them is a pipe."""
+    if not all(file.seekable() for file in files):
+        return None
+    return sum(Path(file.name).stat().st_size for file in files)
+
+
+@contextmanager
+def _progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, on a terminal alone; the callable takes how much is done."""
+    from rich.progress import Progress
+
+    err = console(stderr=True)
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _tell_import(report: ImportReport) -> None:
+    click.echo(f"{report.stored} of {report.lines} stored")
+    for status, number in sorted(report.statuses.items()):
+        if status != "stored":
+            say(f"{number} {status}")
+    for reason, number in report.reasons.items():
+        say(f"  {number} × {reason}")
+
+
+def _tell_stats(found: StoreStats) -> None:
+    from rich.table import Table
+
+    table = Table(show_header=False)
+    for name, value in _fields(found).items():
+        if name == "kinds":
+            continue
+        table.add_row(name.replace("_", " "), "" if value is None else str(value))
+    for kind, number in list(found.kinds.items())[:20]:
+        table.add_row(f"kind {kind}", str(number))
+    console().print(table)

@@ -1,0 +1,144 @@
+"""JSONL into a store and out again: what is left out, and that nothing changes on the way."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nostr_client.errors import StoreError
+from nostr_client.event import parse_event
+from nostr_client.filters import Filter
+from nostr_client.store import transfer
+from nostr_client.store.base import Status
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.store.transfer import export_jsonl, import_jsonl, joined, read_lines
+from tests.conformance.store_events import NOW, make
+from tests.conftest import shared_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[SqliteStore]:
+    async with await SqliteStore.open(":memory:", clock=lambda: NOW) as opened:
+        yield opened
+
+
+async def exported(store: SqliteStore, *filters: Filter) -> bytes:
+    out = io.BytesIO()
+    await export_jsonl(store.export(filters), out.write)
+    return out.getvalue()
+
+
+async def test_the_shared_events_go_round_unchanged(store: SqliteStore) -> None:
+    with shared_path("data/events.jsonl").open("rb") as lines:
+        report = await import_jsonl(store, lines)
+    assert report.lines == 7_119
+    assert set(report.statuses) <= {Status.STORED, *_LEFT_OUT}
+    assert report.reasons == {}
+    assert report.stored + sum(report.statuses.get(s, 0) for s in _LEFT_OUT) == 7_119
+    first = await exported(store)
+    lines_out = first.splitlines()
+    assert len(lines_out) == report.stored == (await store.stats()).events
+    keys = [(event["created_at"], event["id"]) for event in map(json.loads, lines_out)]
+    assert keys == sorted(keys)
+    async with await SqliteStore.open(":memory:", clock=lambda: NOW) as again:
+        second = await import_jsonl(again, io.BytesIO(first))
+        assert second.stored == second.lines == report.stored
+        assert await exported(again) == first
+    assert (await store.verify()).problems == ()
+
+
+_LEFT_OUT = (Status.SUPERSEDED, Status.DELETED, Status.EXPIRED, Status.EPHEMERAL, Status.DUPLICATE)
+
+
+async def test_what_is_left_out_is_counted_by_reason(store: SqliteStore) -> None:
+    good = make(content="good").event
+    forged = parse_event({**json.loads(good.to_json()), "content": "forged"})
+    unsigned = parse_event({**json.loads(make(content="x").event.to_json()), "sig": "00" * 64})
+    lines = [
+        good.to_json(), "", "   ", good.to_json(), make(kind=20_000).event.to_json(),
+        make(tags=(("expiration", "5"),)).event.to_json(), "{", "[]", '{"id":1}', "\x00", "\u2028",
+        unsigned.to_json(), make(content="last").event.to_json(),
+    ]  # fmt: skip
+    report = await import_jsonl(store, io.BytesIO("\r\n".join(lines).encode()))
+    assert report.lines == 11
+    assert report.statuses == {
+        Status.STORED: 2,
+        Status.DUPLICATE: 1,
+        Status.EPHEMERAL: 1,
+        Status.EXPIRED: 1,
+        Status.INVALID: 6,
+    }
+    assert sum(report.reasons.values()) == 6
+    assert any("signature" in reason for reason in report.reasons)
+    again = await import_jsonl(store, io.BytesIO(forged.to_json().encode()))
+    assert again.stored == 0
+
+
+async def test_a_known_event_is_not_verified_again(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = make().event.to_json().encode()
+    await import_jsonl(store, io.BytesIO(line))
+
+    def never(events: object) -> object:
+        assert not events, "verified twice"
+        return []
+
+    monkeypatch.setattr(transfer, "verify_many", never)
+    report = await import_jsonl(store, io.BytesIO(line))
+    assert report.statuses == {Status.DUPLICATE: 1}
+
+
+async def test_reasons_do_not_grow_with_the_file(store: SqliteStore) -> None:
+    lines = "\n".join(json.dumps({"id": "0" * n}) for n in range(500)) + "\n" + "x\n" * 5
+    lines += "\n".join('{"' + "k" * n + '":' for n in range(200))
+    report = await import_jsonl(store, io.BytesIO(lines.encode()))
+    assert report.statuses == {Status.INVALID: report.lines}
+    assert len(report.reasons) <= transfer.REASONS_KEPT + 1
+
+
+def test_lines_are_split_at_newlines_alone_and_long_ones_are_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transfer, "LINE_LIMIT", 8)
+    text = "a\u2028b\n\r\n" + "x" * 30 + "\n12345678\n" + "y" * 100
+    chunks = list(read_lines(io.BytesIO(text.encode()), chunk=2))
+    lines = [line for chunk in chunks for line in chunk]
+    assert lines == ["a\u2028b".encode(), b"x" * 9, b"12345678", b"y" * 9]
+    assert max(map(len, chunks)) == 2
+
+
+def test_files_are_joined_even_when_a_last_line_does_not_end() -> None:
+    stream = joined([io.BytesIO(b"a\nb"), io.BytesIO(b""), io.BytesIO(b"c\n")])
+    assert list(read_lines(stream, 5)) == [[b"a", b"b", b"c"]]
+
+
+async def test_many_batches_and_progress(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "CHUNK", 3)
+    monkeypatch.setattr(transfer, "BATCH", 4)
+    events = [make(n % 5, at=n) for n in range(50)]
+    text = b"".join(e.event.to_json().encode() + b"\n" for e in events)
+    seen: list[tuple[int, int]] = []
+    report = await import_jsonl(store, io.BytesIO(text), lambda *done: seen.append(done))
+    assert report.stored == 50
+    assert seen[-1] == (50, len(text))
+    assert len(seen) > 2
+    wanted = Filter(authors=[events[0].event.pubkey], since=10)
+    lines = (await exported(store, wanted)).splitlines()
+    assert [json.loads(line)["created_at"] for line in lines] == [*range(10, 50, 5)]
+
+
+async def test_a_closed_store_stops_the_import(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "s.db")
+    await store.close()
+    with pytest.raises(StoreError):
+        await import_jsonl(store, io.BytesIO(make().event.to_json().encode()))

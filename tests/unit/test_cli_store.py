@@ -1,0 +1,121 @@
+"""`nostr-client store`: stdout is data, the lock is told, nothing is made by reading."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nostr_client.store.sqlite import SqliteStore
+from tests.conformance.store_events import make
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run_cli(*args: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nostr_client", "store", *map(str, args)]
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=50, check=False
+    )
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return [make(n % 3, at=n, tags=(("t", "x"),)).event.to_json() for n in range(10)]
+
+
+@pytest.fixture
+def path(tmp_path: Path, lines: list[str]) -> Path:
+    """A store of ten events of three authors."""
+    done = run_cli("import", "-", "--store", tmp_path / "s.db", stdin="\n".join(lines))
+    assert (done.returncode, done.stdout) == (0, "10 of 10 stored\n")
+    return tmp_path / "s.db"
+
+
+def test_import_tells_what_it_left_out_and_succeeds(path: Path, lines: list[str]) -> None:
+    file = path.with_name("more.jsonl")
+    file.write_text(f"{lines[0]}\nnot json\n{make(5).event.to_json()}\n", "utf-8")
+    done = run_cli("import", file, "-", "--store", path, "--json")
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
+    assert report["stored"] == 1
+    assert report["statuses"] == {"stored": 1, "duplicate": 1, "invalid": 1}
+    assert done.stderr == ""
+    again = run_cli("import", file, "--store", path)
+    assert again.stdout == "0 of 3 stored\n"
+    assert "2 duplicate" in again.stderr
+    assert "1 invalid" in again.stderr
+
+
+def test_export_is_jsonl_in_the_order_of_time(path: Path, lines: list[str]) -> None:
+    done = run_cli("export", "--store", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == lines
+    some = run_cli("export", "--store", path, "--since", "4", "--until", "5")
+    assert some.stdout.splitlines() == lines[4:6]
+
+
+def test_query_count_stats_and_verify(path: Path, lines: list[str]) -> None:
+    newest = run_cli("query", "--store", path, "--tag", "t=x", "--limit", "2")
+    assert newest.stdout.splitlines() == [lines[9], lines[8]]
+    assert run_cli("count", "--store", path, "--kind", "1").stdout == "10\n"
+    counted = run_cli("count", "--store", path, "--kind", "1", "--json")
+    assert json.loads(counted.stdout) == {"count": 10, "authors": 3}
+    stats = json.loads(run_cli("stats", "--store", path, "--json").stdout)
+    assert (stats["events"], stats["kinds"]) == (10, {"1": 10})
+    assert "kind 1" in run_cli("stats", "--store", path).stdout
+    checked = run_cli("verify", "--store", path, "--json")
+    assert checked.returncode == 0
+    assert json.loads(checked.stdout) | {"tags": 0} == {
+        "events": 10, "tags": 0, "found": 0, "problems": [], "ok": True,
+    }  # fmt: skip
+
+
+def test_no_conditions_at_all_is_wrong_usage(path: Path) -> None:
+    assert run_cli("query", "--store", path).returncode == 2
+    assert run_cli("count", "--store", path, "--filter", "{").returncode == 2
+
+
+def test_reading_makes_no_store(tmp_path: Path) -> None:
+    for command in ("stats", "export", "verify"):
+        done = run_cli(command, "--store", tmp_path / "none.db")
+        assert done.returncode == 1
+        assert "no store at" in done.stderr
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_second_writer_is_told_who_writes_and_readers_go_on(path: Path) -> None:
+    async def while_it_is_open() -> None:
+        async with await SqliteStore.open(path):
+            refused = await asyncio.to_thread(run_cli, "import", "-", "--store", path)
+            assert refused.returncode == 1
+            assert f"process {os.getpid()}" in refused.stderr
+            assert "nostr-agent" in refused.stderr
+            assert refused.stderr.count("\n") == 1
+            counted = await asyncio.to_thread(run_cli, "count", "--store", path, "--kind", "1")
+            assert (counted.returncode, counted.stdout) == (0, "10\n")
+
+    asyncio.run(while_it_is_open())
+
+
+def test_verify_finds_damage(path: Path) -> None:
+    async def damage() -> None:
+        async with await SqliteStore.open(path) as store:
+            await store.database.write(
+                lambda conn: conn.execute("DELETE FROM tag WHERE seq = 3").rowcount
+            )
+            await store.database.write(
+                lambda conn: conn.execute("UPDATE event SET content = x'00' WHERE seq = 5").rowcount
+            )
+
+    asyncio.run(damage())
+    done = run_cli("verify", "--store", path)
+    assert done.returncode == 1
+    assert "tag index" in done.stdout
+    assert "hash of the event" in done.stdout
