@@ -129,6 +129,8 @@ class Connection:
 
     def put(self, frame: str) -> None:
         """Send a frame; a reader that is too far behind is disconnected."""
+        if self._ended.done():
+            return
         if not self._outbox.put(frame):
             self.end(self.session.slow())
 

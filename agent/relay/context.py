@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,9 @@ class Context:
     neg_budget: NegBudget = field(default_factory=NegBudget)
     counted: Counter[str] = field(default_factory=Counter)
     """What was done and cut since the start, by name; numbers of things."""
+
+    count_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=4_096))
+    """How long the newest COUNTs took, from frame to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,9 @@ class RelayLimits:
     live_backlog: int = 2_000
     """New events that one subscription keeps while its stored events are still being sent."""
 
+    handshake_s: float = 10.0
+    """How long a new socket may take to ask for something; browsers take milliseconds."""
+
     heartbeat_s: float = 30.0
     """A ping each, so that half-open sockets are found after one and a half of them."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
-import ssl
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,21 +19,20 @@ from agent.relay.connection import GOING_AWAY, LAST_WORDS_S, Connection
 from agent.relay.context import Clock, Context, Peer
 from agent.relay.core import Core
 from agent.relay.guard import admit, bearer, check_listen
+from agent.relay.listen import BACKLOG, bind, normal_urls, own_urls, relay_url, tls_context
 from agent.relay.options import RelayOptions
 from agent.relay.outputs import End
 from agent.relay.policy import everything
 from agent.relay.session import Session
-from nostr_client.errors import InvalidInput, InvalidRelayURL, NetworkError
-from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+    from socket import socket
 
     from nostr_client.event import Event
     from nostr_client.store.base import EventStore
 
-BACKLOG = 4_096
-"""Connections that the kernel keeps until we accept them: a thousand tabs may wake at once."""
+    Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 CLOSE_S = 2.0
 """How long a client may take to answer our close frame."""
@@ -48,6 +45,39 @@ _CORS = {
     "Access-Control-Allow-Headers": "*",
     "Access-Control-Allow-Methods": "GET, OPTIONS",
 }
+
+
+class HandshakeServer(web.Server):
+    """aiohttp's server, which drops connections that make no request within `timeout_s`.
+
+    Without it, sockets that are opened and left alone would stay for ever, uncounted.
+    """
+
+    def __init__(self, handler: Handler, timeout_s: float) -> None:
+        super().__init__(self._handle, access_log=None)
+        self._answer = handler
+        self._timeout_s = timeout_s
+        self._mute: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        loop = asyncio.get_running_loop()
+        self._mute[handler] = loop.call_later(self._timeout_s, transport.abort)
+
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
+        self._has_spoken(handler)
+        super().connection_lost(handler, exc)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._has_spoken(request.protocol)
+        return await self._answer(request)
+
+    def _has_spoken(self, handler: web.RequestHandler) -> None:
+        timer = self._mute.pop(handler, None)
+        if timer is not None:
+            timer.cancel()
 
 
 class RelayServer:
@@ -78,12 +108,19 @@ class RelayServer:
         """Open subscriptions of all connections."""
         return len(self._core.hub)
 
+    @property
+    def count_seconds(self) -> Sequence[float]:
+        """How long each of the newest COUNTs took, from frame to answer."""
+        return tuple(self._core.context.count_seconds)
+
     def announce(self, events: Sequence[Event]) -> None:
         """Tell subscribers of events that got into the store by another way; after their commit."""
         self._core.announce(events)
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request: a WebSocket, the NIP-11 document, or a word to a person."""
+        if request.path != "/":
+            return web.Response(status=404, text="The relay is at /.\n")
         if request.method == "OPTIONS":
             return web.Response(status=204, headers=_CORS)
         token = bearer(request.headers.get("Authorization"), request.query.get("token"))
@@ -110,7 +147,7 @@ class RelayServer:
         return info.document(options, search=search, write_restricted=restricted)
 
     async def _websocket(
-        self, request: web.Request, host: str, read_only_reason: str
+        self, request: web.BaseRequest, host: str, read_only_reason: str
     ) -> web.StreamResponse:
         address = request.remote or ""
         refusal = self._addresses.refusal(address)
@@ -141,11 +178,11 @@ class RelayServer:
             challenge=secrets.token_hex(16),
             bucket=TokenBucket(limits.events_per_s, limits.burst_s, self._now()),
             address_bucket=shared,
-            urls=frozenset(_normal([f"{self._scheme}://{host}"])),
+            urls=frozenset(normal_urls([f"{self._scheme}://{host}"])),
             read_only_reason=reason,
         )
 
-    async def _serve(self, request: web.Request, peer: Peer) -> web.StreamResponse:
+    async def _serve(self, request: web.BaseRequest, peer: Peer) -> web.StreamResponse:
         options = self._core.options
         ws = web.WebSocketResponse(
             timeout=CLOSE_S,
@@ -161,7 +198,7 @@ class RelayServer:
             await self._close(request, ws, end)
         return ws
 
-    async def _close(self, request: web.Request, ws: web.WebSocketResponse, end: End) -> None:
+    async def _close(self, request: web.BaseRequest, ws: web.WebSocketResponse, end: End) -> None:
         """Say why and go; a client that does not even take the close frame is cut off."""
         try:
             async with asyncio.timeout(CLOSE_S):
@@ -208,11 +245,11 @@ async def serve(
     options = options or RelayOptions()
     has_policy = options.write_policy is not everything
     check_listen(host, options.access, has_policy=has_policy)
-    listener = _bind(host, port)
+    listener = bind(host, port)
     port = listener.getsockname()[1]
     context = Context(
         options=options,
-        urls=frozenset(_normal(_own_urls(options, host, port))),
+        urls=frozenset(normal_urls(own_urls(options, host, port))),
         search=getattr(store, "has_search", False),
         clock=clock or Clock(),
     )
@@ -223,27 +260,40 @@ async def serve(
 
 
 @asynccontextmanager
-async def _running(core: Core, server: RelayServer, listener: socket.socket) -> AsyncIterator[None]:
-    app = web.Application()
-    app.router.add_route("*", "/", server.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_S)
+async def _running(core: Core, server: RelayServer, listener: socket) -> AsyncIterator[None]:
+    http = HandshakeServer(server.handle, core.options.limits.handshake_s)
+    runner = web.ServerRunner(http, shutdown_timeout=CLOSE_S)
     await runner.setup()
-    site = web.SockSite(runner, listener, ssl_context=_tls(core.options), backlog=BACKLOG)
+    site = web.SockSite(
+        runner, listener, ssl_context=tls_context(core.options.access), backlog=BACKLOG
+    )
+    working = asyncio.create_task(_work(core, server))
     try:
-        async with asyncio.TaskGroup() as group:
-            working = [group.create_task(core.ingest.run()), group.create_task(server.tick())]
-            await site.start()
-            try:
-                yield
-            finally:
-                await site.stop()
-                await _drain(core)
-                await server.goodbye()
-                for task in working:
-                    task.cancel()
+        await site.start()
+        try:
+            yield
+        finally:
+            await site.stop()
+            await _drain(core)
+            await server.goodbye()
     finally:
+        await _end(working)
         await runner.cleanup()
         core.close()
+
+
+async def _work(core: Core, server: RelayServer) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(core.ingest.run())
+        group.create_task(server.tick())
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for it; a failure of its own is raised."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()
 
 
 async def _drain(core: Core) -> None:
@@ -258,46 +308,3 @@ async def _frames(ws: web.WebSocketResponse) -> AsyncIterator[str | bytes]:
     async for message in ws:
         if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
             yield message.data
-
-
-def relay_url(scheme: str, host: str, port: int) -> str:
-    """The URL of a relay at `host`, with brackets around an IPv6 address."""
-    name = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{name}:{port}"
-
-
-def _own_urls(options: RelayOptions, host: str, port: int) -> list[str]:
-    scheme = "wss" if options.access.tls_cert else "ws"
-    names = {host, "localhost", "127.0.0.1"}
-    return [*options.urls, *(relay_url(scheme, name, port) for name in sorted(names))]
-
-
-def _normal(urls: Sequence[str]) -> list[str]:
-    """The normal forms of those of `urls` that are any."""
-    found = []
-    for url in urls:
-        try:
-            found.append(normalize(url))
-        except InvalidRelayURL:
-            continue
-    return found
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise NetworkError(f"cannot listen on {host}:{port}: {error}") from error
-
-
-def _tls(options: RelayOptions) -> ssl.SSLContext | None:
-    access = options.access
-    if not access.tls_cert:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(access.tls_cert, access.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidInput(f"TLS files: {error}") from error
-    return context

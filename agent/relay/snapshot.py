@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from agent.relay.limits import check_filters
 from agent.relay.negotiation import FILTER_INVALID, FILTER_NOT_FOUND
@@ -57,9 +56,7 @@ async def step_session(job: NegStepJob, core: Core, session: Session) -> Sequenc
 
 
 def _begin(items: Items, message: bytes, frame_limit: int) -> tuple[Responder, bytes]:
-    stamps, ids = items
-    sealed = seal_columns(cast("Sequence[int]", stamps), np.ascontiguousarray(ids).data)
-    engine = Responder(sealed, frame_limit=frame_limit)
+    engine = Responder(seal_columns(*items), frame_limit=frame_limit)
     return engine, engine.reconcile(message)
 
 

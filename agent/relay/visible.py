@@ -14,9 +14,10 @@ import numpy as np
 
 from nostr_client import hll
 from nostr_client.errors import NostrTallyError
+from nostr_client.store.stream import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 QUERY_S = 30.0
 """Seconds that the store may take for one question: nobody waits longer for a relay."""
+
+AT_ONCE = 500
+"""Events that are read in one go; more are read while the first are being sent."""
+
+PAGE = 100
+"""Events that are made into frames at once: the loop is free between two pages."""
 
 T = TypeVar("T")
 
@@ -53,6 +60,21 @@ class Visible:
         for wanted in mixed:
             found.update((event.id, event) for event in await self._checked(wanted))
         return sorted(found.values(), key=lambda e: (-e.created_at, e.id))
+
+    async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
+        """As `events`, in parts: a large answer is never in memory whole."""
+        if sum(AT_ONCE if f.limit is None else f.limit for f in filters) <= AT_ONCE:
+            found = await self.events(filters)
+            for at in range(0, len(found), PAGE):
+                yield found[at : at + PAGE]
+            return
+        page: list[Event] = []
+        async for event in stream(self.events, filters):
+            page.append(event)
+            if len(page) == PAGE:
+                yield page
+                page = []
+        yield page
 
     async def count(self, filters: Sequence[Filter]) -> int:
         """The exact number of events of a union that the viewer may see."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from agent.relay.counting import CountFigures
 from agent.relay.outputs import CountJob, FetchJob, NegOpenJob, NegStepJob, SaveJob
 from agent.relay.snapshot import open_session, step_session
 from agent.relay.visible import Refused, Visible
-from nostr_client.errors import StoreError
+from nostr_client.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from agent.relay.connection import Connection
     from agent.relay.core import Core
     from agent.relay.outputs import Job, Output
-
-PAGE = 100
-"""Stored events that are made into frames at once: the loop is free between two pages."""
 
 
 async def perform(job: Job, core: Core, connection: Connection) -> None:
@@ -29,6 +27,8 @@ async def perform(job: Job, core: Core, connection: Connection) -> None:
         outputs = connection.session.failed(job, str(refusal))
     except TimeoutError:
         outputs = connection.session.failed(job, "error: the store took too long")
+    except InvalidInput as error:
+        outputs = connection.session.failed(job, f"invalid: {error}")
     except StoreError as error:
         outputs = connection.session.failed(job, f"error: {error}")
     connection.handle(outputs)
@@ -50,17 +50,19 @@ async def _do(job: Job, core: Core, connection: Connection) -> Sequence[Output]:
 
 async def _fetch(job: FetchJob, core: Core, connection: Connection) -> Sequence[Output]:
     core.context.counted["fetches"] += 1
-    events = await Visible(core.store, job.viewer).events(job.filters)
-    for at in range(0, len(events), PAGE):
-        await connection.put_slowly(connection.session.stored(job, events[at : at + PAGE]))
+    async with aclosing(Visible(core.store, job.viewer).pages(job.filters)) as pages:
+        async for events in pages:
+            await connection.put_slowly(connection.session.stored(job, events))
     return connection.session.end_stored(job)
 
 
 async def _count(job: CountJob, core: Core, connection: Connection) -> Sequence[Output]:
-    core.context.counted["counts"] += 1
+    start = core.context.clock.monotonic()
     visible = Visible(core.store, job.viewer)
     count = await visible.count(job.filters)
     registers = None
     if job.offset is not None:
         registers = await visible.registers(job.filters, job.offset)
+    core.context.counted["counts"] += 1
+    core.context.count_seconds.append(core.context.clock.monotonic() - start)
     return connection.session.counted(job, CountFigures(count, registers))

@@ -1,0 +1,43 @@
+"""`nostr-agent`: the service on the command line. stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from nostr_client._version import __version__
+from nostr_client.cli.entry import run_command
+from nostr_client.cli.lazy import Entry, LazyGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "relay": Entry("agent.relay.command:relay", "Serve a store as a relay, and nothing else."),
+}
+"""One line per subcommand; its module is imported when the subcommand is run."""
+
+
+@click.group(
+    cls=LazyGroup,
+    entries=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="nostr-agent")
+def cli() -> None:
+    """Run the parts of nostr-tally that stay up.
+
+    Exit codes: 0 ok, 1 failure, 2 wrong usage or input.
+    """
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the command line `args` (default: this process's) and return its exit code."""
+    return run_command(cli, "nostr-agent", args)
+
+
+def main() -> None:
+    """Run `nostr-agent` with the arguments of this process, and leave with its exit code."""
+    sys.exit(run())

@@ -1,0 +1,63 @@
+"""Where a relay listens and by which URLs it is known: sockets and TLS, without a framework."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import InvalidInput, InvalidRelayURL, NetworkError
+from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agent.relay.options import Access, RelayOptions
+
+BACKLOG = 4_096
+"""Connections that the kernel keeps until we accept them: a thousand tabs may wake at once."""
+
+
+def relay_url(scheme: str, host: str, port: int) -> str:
+    """The URL of a relay at `host`, with brackets around an IPv6 address."""
+    name = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{name}:{port}"
+
+
+def own_urls(options: RelayOptions, host: str, port: int) -> list[str]:
+    """Every URL by which clients may name a relay that listens here."""
+    scheme = "wss" if options.access.tls_cert else "ws"
+    names = {host, "localhost", "127.0.0.1"}
+    return [*options.urls, *(relay_url(scheme, name, port) for name in sorted(names))]
+
+
+def normal_urls(urls: Iterable[str]) -> list[str]:
+    """The normal forms of those of `urls` that are any."""
+    found = []
+    for url in urls:
+        try:
+            found.append(normalize(url))
+        except InvalidRelayURL:
+            continue
+    return found
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises NetworkError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise NetworkError(f"cannot listen on {host}:{port}: {error}") from error
+
+
+def tls_context(access: Access) -> ssl.SSLContext | None:
+    """The TLS side of `access`, or None without. Raises InvalidInput for files that are none."""
+    if not access.tls_cert:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(access.tls_cert, access.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(f"TLS files: {error}") from error
+    return context
