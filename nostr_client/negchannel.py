@@ -25,9 +25,10 @@ class NegChannel:
     """
 
     def __init__(
-        self, relay: str, send: Callable[[bytes], None], close: Callable[[], None]
+        self, relay: str, sub_id: str, send: Callable[[bytes], None], close: Callable[[], None]
     ) -> None:
         self.relay = relay
+        self.sub_id = sub_id
         self._send = send
         self._close = close
         self._queue: deque[NegMsg | NegErr | Closed | Notice] = deque()

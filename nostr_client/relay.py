@@ -11,15 +11,13 @@ import asyncio
 import itertools
 import random
 import time
-from collections import deque
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from nostr_client import hll
+from nostr_client.deadlines import Deadlines
 from nostr_client.errors import (
-    DeadlineExceeded,
+    InvalidFilter,
     NetworkError,
     ProtocolError,
     RelayError,
@@ -27,6 +25,8 @@ from nostr_client.errors import (
     Unsupported,
 )
 from nostr_client.filters import Filter
+from nostr_client.knowledge import Knowledge
+from nostr_client.messages import CountAnswer
 from nostr_client.nip11 import ACCEPT, RelayInfo, parse_relay_info
 from nostr_client.options import Options
 from nostr_client.page import Page, read_page
@@ -40,18 +40,17 @@ from nostr_client.transport import Transport
 from nostr_client.verifier import ThreadVerifier, Verifier
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
     from nostr_client.keys import Signer, VerifiedEvent
-    from nostr_client.messages import CountAnswer, Ok
+    from nostr_client.messages import Ok
     from nostr_client.negchannel import NegChannel
     from nostr_client.options import ReadBudget
     from nostr_client.subscription import Resubscribe
     from nostr_client.transport import WebSocket
 
 Owned = TypeVar("Owned", Transport, ThreadVerifier)
-_SMALLEST_MESSAGE: Final = 1024  # a document that claims less is wrong, not strict
 
 
 class Relay:
@@ -80,7 +79,6 @@ class Relay:
         self.given_url = url
         """As the user wrote it, for showing."""
         self.options = options or Options()
-        self.capabilities = capabilities or Capabilities()
         self._signer = signer
         self._now = now
         self._owned: list[Transport | ThreadVerifier] = []
@@ -89,8 +87,7 @@ class Relay:
             ThreadVerifier(chunk=self.options.limits.verify_chunk)
         )
         self._subscriptions: dict[Subscription, None] = {}
-        self._notices: deque[str] = deque(maxlen=self.options.limits.notices)
-        self._info: RelayInfo | None = None
+        self._knowledge = Knowledge(self.options.limits, capabilities)
         self._ids = itertools.count(1)
         self._pending = 0
         self._supervisor = Supervisor(
@@ -104,6 +101,7 @@ class Relay:
             rand=rand,
             now=now,
         )
+        self._deadlines = Deadlines(self._supervisor, self._knowledge, self.options.limits.waiting)
 
     def _own(self, part: Owned) -> Owned:
         self._owned.append(part)
@@ -117,7 +115,9 @@ class Relay:
         Raises NetworkError when the attempt fails; further ones go on in the background until
         `close`. Safe to cancel.
         """
-        async with self._within(timeout or self.options.timeouts.connect, "connect") as deadline:
+        async with self._deadlines.within(
+            timeout or self.options.timeouts.connect, "connect"
+        ) as deadline:
             await self._supervisor.ready(deadline)
 
     async def close(self) -> None:
@@ -157,7 +157,16 @@ class Relay:
     @property
     def notices(self) -> tuple[str, ...]:
         """The last NOTICEs, oldest first, clipped; `Limits.notices` of them."""
-        return tuple(self._notices)
+        return tuple(self._knowledge.notices)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the relay showed that it can do."""
+        return self._knowledge.capabilities
+
+    def learn(self, **changes: Any) -> None:
+        """Note what the relay showed that it can do: fields of `Capabilities`."""
+        self._knowledge.learn(**changes)
 
     # Requests.
 
@@ -170,13 +179,17 @@ class Relay:
         Unsupported, NetworkError, ProtocolError, DeadlineExceeded. Safe to cancel.
         """
         asked = as_filters(filters)
-        async with self._request(timeout or self.options.timeouts.count, "COUNT") as session:
+        if all(one.matches_nothing for one in asked):
+            return CountAnswer("", 0)
+        async with self._deadlines.request(
+            timeout or self.options.timeouts.count, "COUNT"
+        ) as session:
             try:
                 answer = await session.count(asked)
             except Unsupported:
-                self._learn(count=False)
+                self.learn(count=False)
                 raise
-        self._learn_from(asked, answer)
+        self._knowledge.counted(asked, answer)
         return answer
 
     async def publish(self, event: VerifiedEvent, timeout: float | None = None) -> Ok:
@@ -186,7 +199,9 @@ class Relay:
         NetworkError and DeadlineExceeded when it is not known whether it has it: publishing again
         is harmless.
         """
-        async with self._request(timeout or self.options.timeouts.publish, "EVENT") as session:
+        async with self._deadlines.request(
+            timeout or self.options.timeouts.publish, "EVENT"
+        ) as session:
             ok = await session.publish(event.event)
         if not ok.holds_event:
             raise RelayRefused(ok.message, prefix=ok.prefix, relay=self.url)
@@ -223,6 +238,9 @@ class Relay:
         """
         subscription.attach(self.url, Tally(), lambda: self._release(subscription))
         session = self._supervisor.session
+        if all(one.matches_nothing for one in subscription.filters):
+            subscription.mark_ended(self.url, None)
+            return
         if not subscription.live and self.status is RelayStatus.DISCONNECTED:
             subscription.mark_ended(self.url, self._supervisor.error)
             return
@@ -248,7 +266,7 @@ class Relay:
         """
         total = timeout or self.options.timeouts.page
         started = asyncio.get_running_loop().time()
-        async with self._within(total, "REQ") as deadline:
+        async with self._deadlines.within(total, "REQ") as deadline:
             await self._supervisor.ready(deadline)
         left = total - (asyncio.get_running_loop().time() - started)
         subscription = self.subscribe(filters, live=False)
@@ -265,7 +283,9 @@ class Relay:
 
         Raises NetworkError, and RelayRefused when the message is too long for the relay.
         """
-        async with self._within(timeout or self.options.timeouts.connect, "NEG-OPEN") as deadline:
+        async with self._deadlines.within(
+            timeout or self.options.timeouts.connect, "NEG-OPEN"
+        ) as deadline:
             session = await self._supervisor.ready(deadline)
         return session.negotiate(query, message)
 
@@ -275,7 +295,9 @@ class Relay:
         Default twice `Timeouts.auth`, in seconds. A relay that does not answer AUTH counts as
         accepting. Raises RelayRefused when there is no challenge, no signer or no acceptance.
         """
-        async with self._request(timeout or 2 * self.options.timeouts.auth, "AUTH") as session:
+        async with self._deadlines.request(
+            timeout or 2 * self.options.timeouts.auth, "AUTH"
+        ) as session:
             await session.authenticate()
 
     async def info(self, *, refresh: bool = False) -> RelayInfo:
@@ -283,44 +305,17 @@ class Relay:
 
         Raises NetworkError, or ProtocolError when what the relay serves is none.
         """
-        if self._info is None or refresh:
-            raw = await self._transport.get_document(self.url, accept=ACCEPT)
-            try:
-                self._info = parse_relay_info(raw)
-            except ProtocolError as error:
-                raise ProtocolError(str(error), relay=self.url) from error
-            self._learn(max_subscriptions=self._info.limitation.max_subscriptions or None)
-            if self._supervisor.session is not None:
-                self._apply_limits(self._supervisor.session.connection)
-        return self._info
-
-    # Deadlines.
-
-    @asynccontextmanager
-    async def _within(self, seconds: float, doing: str) -> AsyncIterator[float]:
+        if self._knowledge.info is not None and not refresh:
+            return self._knowledge.info
+        raw = await self._transport.get_document(self.url, accept=ACCEPT)
         try:
-            async with asyncio.timeout(seconds) as scope:
-                yield scope.when() or 0.0
-        except RelayError:
-            raise
-        except TimeoutError as error:
-            if self._supervisor.session is None:
-                text = f"{doing}: no connection within {seconds:g} s"
-                raise NetworkError(text, relay=self.url) from error
-            text = f"{doing}: no answer within {seconds:g} s"
-            raise DeadlineExceeded(text, relay=self.url) from error
-
-    @asynccontextmanager
-    async def _request(self, seconds: float, doing: str) -> AsyncIterator[Session]:
-        if self._pending >= self.options.limits.waiting:
-            text = f"rate-limited: {self._pending} requests wait for this relay"
-            raise RelayRefused(text, prefix="rate-limited", relay=self.url)
-        self._pending += 1
-        try:
-            async with self._within(seconds, doing) as deadline:
-                yield await self._supervisor.ready(deadline)
-        finally:
-            self._pending -= 1
+            info = parse_relay_info(raw)
+        except ProtocolError as error:
+            raise ProtocolError(str(error), relay=self.url) from error
+        self._knowledge.documented(info)
+        if self._supervisor.session is not None:
+            self._knowledge.apply_limits(self._supervisor.session.connection)
+        return info
 
     # What the connection tells.
 
@@ -331,7 +326,7 @@ class Relay:
             can_auth=self._signer is not None,
             ids=self._ids,
         )
-        self._apply_limits(connection)
+        self._knowledge.apply_limits(connection)
         return Session(
             socket,
             connection,
@@ -340,13 +335,6 @@ class Relay:
             now=self._now,
             tell=self._told,
         )
-
-    def _apply_limits(self, connection: Connection) -> None:
-        limits, most = self.options.limits, self.capabilities.max_subscriptions
-        connection.subscriptions.allow(min(limits.subscriptions, most or limits.subscriptions))
-        longest = self._info.limitation.max_message_length if self._info else None
-        if longest is not None and longest >= _SMALLEST_MESSAGE:
-            connection.max_message_bytes = min(limits.message_bytes_out, longest)
 
     def _resubscribe(self, session: Session) -> None:
         for subscription in list(self._subscriptions):
@@ -366,28 +354,24 @@ class Relay:
     def _told(self, what: object) -> None:
         match what:
             case NoticeReceived():
-                self._notices.append(what.message)
+                self._knowledge.noticed(what.message)
             case HelloReceived():
-                self._learn(count_hint=what.count)
+                self.learn(count_hint=what.count)
             case AuthNeeded():
-                self._learn(auth=True)
+                self.learn(auth=True)
             case RoundTrip():
                 self._supervisor.stats.round_trip(what.milliseconds)
             case Finished():
                 self._subscriptions.pop(what.subscription, None)
                 self._supervisor.stats.faults += what.fault
 
-    def _learn(self, **changes: Any) -> None:
-        self.capabilities = msgspec.structs.replace(self.capabilities, **changes)
-
-    def _learn_from(self, asked: Sequence[Filter], answer: CountAnswer) -> None:
-        self._learn(count=True)
-        if answer.hll is not None:
-            self._learn(hll=True)
-        elif self.capabilities.hll is None and hll.eligible(asked[0].to_dict()):
-            self._learn(hll=False)
-
 
 def as_filters(filters: Filter | Sequence[Filter]) -> tuple[Filter, ...]:
-    """One filter or several, as a tuple."""
-    return (filters,) if isinstance(filters, Filter) else tuple(filters)
+    """One filter or several, as a tuple. Raises InvalidFilter for none.
+
+    Those that match nothing are left out beside others: some relays take `[]` for "any".
+    """
+    given = (filters,) if isinstance(filters, Filter) else tuple(filters)
+    if not given:
+        raise InvalidFilter("a request needs at least one filter")
+    return tuple(one for one in given if not one.matches_nothing) or given

@@ -69,4 +69,4 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     auth: bool | None = None
     """Whether it asked for AUTH."""
     max_subscriptions: int | None = None
-    """How many open REQs it took before it said "too many", or what its document says."""
+    """How many open REQs its document allows."""

@@ -172,7 +172,7 @@ class Session:
             connection.neg_close(sub_id)
             self._flush()
 
-        channel = NegChannel(connection.relay, send, close)
+        channel = NegChannel(connection.relay, sub_id, send, close)
         self._negs[sub_id] = channel
         self._flush()
         return channel
@@ -270,10 +270,11 @@ class Session:
                 await self._gate.wait(lambda: auth.progress is not Progress.SENT)
             return
         except TimeoutError:
-            silent = auth.progress is Progress.SENT
-            ended = (
-                connection.auth_unanswered() if silent else connection.auth_failed("no challenge")
-            )
+            if auth.progress is Progress.SENT:
+                ended = connection.auth_unanswered()
+            else:
+                late = "the signer took too long" if auth.challenge else "no challenge came"
+                ended = connection.auth_failed(late)
         except NostrTallyError as error:
             ended = connection.auth_failed(str(error))
         for notification in ended:

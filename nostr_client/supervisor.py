@@ -42,7 +42,7 @@ class Supervisor:
         self.session: Session | None = None
         self.stats = RelayStats()
         self.error: RelayError = NetworkError("not connected yet", relay=url)
-        self._url = url
+        self.url = url
         self._transport = transport
         self._policy = policy
         self._open_session = open_session
@@ -61,7 +61,7 @@ class Supervisor:
         """Begin to connect, or begin again after giving up; nothing to do while it runs."""
         if not self._stopped and (self._task is None or self._task.done()):
             self.status = RelayStatus.CONNECTING
-            self._task = asyncio.get_running_loop().create_task(self._run(), name=self._url)
+            self._task = asyncio.get_running_loop().create_task(self._run(), name=self.url)
 
     async def stop(self) -> None:
         """Close the connection and never connect again. Returns when all is let go."""
@@ -81,7 +81,7 @@ class Supervisor:
         due before the deadline.
         """
         if self._stopped:
-            raise NetworkError("closed by us", relay=self._url)
+            raise NetworkError("closed by us", relay=self.url)
         self.start()
         failures = self._failures
         await self._gate.wait(
@@ -118,7 +118,7 @@ class Supervisor:
         self.status = RelayStatus.CONNECTING
         self.stats.attempts += 1
         try:
-            socket = await self._transport.connect(self._url)
+            socket = await self._transport.connect(self.url)
         except RelayError as error:
             self._failures += 1
             self._ended(error)

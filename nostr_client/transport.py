@@ -15,12 +15,14 @@ import aiohttp
 
 from nostr_client.errors import NetworkError, ProtocolError, clip
 from nostr_client.options import Options
+from nostr_client.rate import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
+_CONTROLS_PER_MINUTE: Final = 600  # libraries in use send up to one a second
 _TOO_BIG: Final = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
 _BAD_TEXT: Final = aiohttp.WSCloseCode.INVALID_TEXT
 
@@ -52,6 +54,7 @@ class WebSocket:
         self._url = url
         self._options = options
         self._pongs: dict[bytes, asyncio.Future[None]] = {}
+        self._controls = Window(_CONTROLS_PER_MINUTE, 60.0)
         self.bytes_sent = 0
         self.bytes_received = 0
 
@@ -71,6 +74,9 @@ class WebSocket:
             await self._control(message)
 
     async def _control(self, message: aiohttp.WSMessage) -> None:
+        if self._controls.exceeded(asyncio.get_running_loop().time()):
+            text = f"more than {_CONTROLS_PER_MINUTE} pings and pongs in a minute"
+            raise ProtocolError(text, relay=self._url)
         if message.type is aiohttp.WSMsgType.PING:
             with _wrapped(self._url, "answering a ping"):
                 async with asyncio.timeout(self._options.timeouts.send):
@@ -139,6 +145,7 @@ class Transport:
                 connector=aiohttp.TCPConnector(limit=0, ssl=tls),  # the pool counts connections
                 headers={"User-Agent": self.options.connection.user_agent},
                 timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=False,  # a small document needs none, and none can be a bomb
                 cookie_jar=aiohttp.DummyCookieJar(),  # a relay must not recognise us by a cookie
             )
         return self._session
@@ -169,7 +176,7 @@ class Transport:
                 asyncio.timeout(self.options.timeouts.http),
                 self._open_session().get(
                     _http(url),
-                    headers={"Accept": accept},
+                    headers={"Accept": accept, "Accept-Encoding": "identity"},
                     proxy=self.options.connection.proxy,
                     allow_redirects=False,
                 ) as response,

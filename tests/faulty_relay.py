@@ -19,6 +19,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from nostr_client.filters import Filter
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterable
     from types import TracebackType
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 class Peer:
     """One client as the relay sees it."""
 
-    def __init__(self, ws: web.WebSocketResponse, request: web.Request, relay: FaultyRelay) -> None:
+    def __init__(
+        self, ws: web.WebSocketResponse, request: web.BaseRequest, relay: FaultyRelay
+    ) -> None:
         self.ws = ws
         self.request = request
         self.relay = relay
@@ -129,6 +132,7 @@ class FaultyRelay:
         compress: bool = False,
         pongs: bool = True,
         refuse: int = 0,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.behaviour = behaviour or Behaviour()
         self.events = list(events)
@@ -143,8 +147,9 @@ class FaultyRelay:
         self.refuse = refuse
         """HTTP status that every handshake gets instead of a WebSocket; 0 for none."""
         self._compress = compress
+        self._tls = tls
         self._port = 0
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
         self._heard = asyncio.Condition()
 
     def query(self, filters: list[Filter]) -> list[Event]:
@@ -158,14 +163,13 @@ class FaultyRelay:
 
     async def start(self) -> None:
         """Listen; after a `stop` on the same port again."""
-        app = web.Application()
-        app.router.add_get("/", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        server = web.Server(self._serve, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.5)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls)
         await site.start()
         self._port = self._runner.addresses[0][1]
-        self.url = f"ws://127.0.0.1:{self._port}"
+        self.url = f"ws{'s' if self._tls else ''}://127.0.0.1:{self._port}"
 
     async def stop(self) -> None:
         """Cut every connection and stop listening."""
@@ -215,7 +219,7 @@ class FaultyRelay:
         async with asyncio.timeout(within), self._heard:
             await self._heard.wait_for(lambda: self.connections >= times)
 
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return self._document(request)
         if self.refuse:
@@ -257,7 +261,7 @@ class FaultyRelay:
             self.connections += connection
             self._heard.notify_all()
 
-    def _document(self, request: web.Request) -> web.Response:
+    def _document(self, request: web.BaseRequest) -> web.Response:
         self.accepts.append(request.headers.get("Accept", ""))
         if self.info is None or self.accepts[-1] != "application/nostr+json":
             return web.Response(text="use a Nostr client")

@@ -67,7 +67,9 @@ class Connection:
         self.count_answered = False
         self.count_unsupported = False
         self.auth = AuthState(can_auth)
-        self.subscriptions = Subscriptions(relay, self._send, most=self.limits.subscriptions)
+        self.subscriptions = Subscriptions(
+            relay, self._send, most=self.limits.subscriptions, most_tags=self.limits.event_tags
+        )
         self._counts: dict[str, Request] = {}
         self._publishes: dict[str, Request] = {}
         self._negs: set[str] = set()

@@ -25,7 +25,7 @@ class Tally(msgspec.Struct):
     """EVENT frames of any quality: the fullness of a page is counted in these."""
     bytes: int = 0
     malformed: int = 0
-    """EVENT frames whose event is no NIP-01 event."""
+    """EVENT frames whose event is no NIP-01 event, or has more tags than `Limits` allows."""
     mismatched: int = 0
     """Events that no filter of the subscription matches."""
     excess: int = 0

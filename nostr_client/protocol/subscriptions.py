@@ -27,12 +27,15 @@ class Subscriptions:
     lowers it to what is open, and a run of answers raises it again by one.
     """
 
-    def __init__(self, relay: str, send: Callable[[str], None], *, most: int) -> None:
+    def __init__(
+        self, relay: str, send: Callable[[str], None], *, most: int, most_tags: int
+    ) -> None:
         self.most = self._allowed = most
         self._calm = 0
         self._ticks = 0
         self._closed: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # when sent, when closed
         self._relay = relay
+        self._most_tags = most_tags
         self._send = send
         self._states: dict[str, SubscriptionState] = {}
         self._waiting: deque[str] = deque()
@@ -127,6 +130,8 @@ class Subscriptions:
         state = self._states.get(message.sub_id)
         if state is None:
             return None
+        if len(message.event.tags) > self._most_tags:
+            return self.malformed(message.sub_id, size)
         state.received(size)
         if state.accepts(message.event):
             return [note.EventMatched(message.sub_id, message.event, size)]

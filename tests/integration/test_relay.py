@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from nostr_client.errors import (
+    DeadlineExceeded,
+    InvalidFilter,
+    NetworkError,
     RelayRefused,
 )
 from nostr_client.event import Event, EventTemplate
+from nostr_client.filters import Filter
+from nostr_client.messages import NegErr, NegMsg
 from nostr_client.options import ConnectionOptions, Limits, Options, ReadBudget
 from nostr_client.relay import Relay
 from nostr_client.relay_stats import RelayStatus
 from tests.faults import (
     FewSubscriptions,
+    RefusesCount,
 )
-from tests.faulty_relay import FaultyRelay
-from tests.talking import NOTES, SIGNER, note, talking
+from tests.faulty_relay import Behaviour, FaultyRelay, Peer
+from tests.talking import NOTES, QUICK, SIGNER, note, talking
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +109,60 @@ async def test_compression_is_used_where_the_relay_offers_it(notes: list[Event])
             options = Options(connection=ConnectionOptions(compress=compress))
             async with Relay(server.url, options=options) as relay:
                 assert len((await relay.fetch(NOTES)).events) == 40
+
+
+async def test_filters_that_match_nothing_are_not_sent(notes: list[Event]) -> None:
+    nothing = Filter(ids=[])
+    async with talking(events=notes) as (server, relay):
+        assert (await relay.count(nothing)).count == 0
+        assert (await relay.fetch(nothing)).complete
+        assert [one async for one in relay.subscribe(nothing)] == []
+        assert len((await relay.fetch([nothing, NOTES])).events) == 40
+        asked = [message[2:] for message in server.received if message[0] != "CLOSE"]
+        assert asked == [[{"kinds": [1]}]]
+        with pytest.raises(InvalidFilter):
+            await relay.count([])
+
+
+async def test_a_deadline_tells_what_the_relay_said_meanwhile() -> None:
+    refusal = RefusesCount([["NOTICE", "restricted: permission denied"]])
+    async with talking(refusal, options=QUICK) as (_, relay):
+        with pytest.raises(DeadlineExceeded, match="permission denied"):
+            await relay.count(NOTES)
+
+
+class Negotiates(Behaviour):
+    """Answers NEG-OPEN and NEG-MSG with what was sent, and the third message with NEG-ERR."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    async def on_other(self, peer: Peer, message: list[Any]) -> None:
+        self.turns += 1
+        if message[0] == "NEG-CLOSE":
+            return
+        if self.turns == 3:
+            await peer.send("NEG-ERR", message[1], "closed: enough")
+        else:
+            await peer.send("NEG-MSG", message[1], message[-1])
+
+
+async def test_a_negentropy_session_is_a_channel() -> None:
+    async with talking(Negotiates()) as (server, relay):
+        with await relay.negotiate(NOTES, b"\x61") as channel:
+            assert await channel.receive() == NegMsg(channel.sub_id, b"\x61")
+            channel.send(b"\x61\x00")
+            assert await channel.receive() == NegMsg(channel.sub_id, b"\x61\x00")
+            channel.send(b"\x61\x01")
+            error = await channel.receive()
+            assert isinstance(error, NegErr)
+            assert error.prefix == "closed"
+        with await relay.negotiate(NOTES, b"\x61") as channel:
+            await channel.receive()
+            server.peers[0].abort()
+            with pytest.raises(NetworkError):
+                await channel.receive()
+        assert server.verbs()["NEG-CLOSE"] == 0
 
 
 async def test_a_message_beyond_what_the_relay_takes_is_not_sent() -> None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nostr_client.errors import (
+    InvalidEvent,
     RelayRefused,
 )
 from nostr_client.event import Event, EventTemplate
 from nostr_client.options import Options, Timeouts
 from tests.faults import (
     OnlyChallenges,
+    RefusesCount,
     WantsAuth,
 )
 from tests.talking import NOTES, SIGNER, note, talking
+
+if TYPE_CHECKING:
+    from nostr_client.keys import VerifiedEvent
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,50 @@ async def test_no_auth_unless_a_request_needs_it(notes: list[Event]) -> None:
         await relay.fetch(NOTES)
         await relay.count(NOTES)
         assert server.verbs()["AUTH"] == 0
+
+
+class SlowSigner:
+    """A signer somewhere else: `sign` waits, then fails with `error` or not at all."""
+
+    pubkey = SIGNER.pubkey
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    async def sign(self, template: EventTemplate) -> VerifiedEvent:
+        if self.error is None:
+            await asyncio.Event().wait()
+        raise self.error or AssertionError
+
+
+@pytest.mark.parametrize("signer", [SlowSigner(), SlowSigner(InvalidEvent("the owner said no"))])
+async def test_a_signer_that_cannot_is_a_refusal_and_the_connection_lives(
+    notes: list[Event], signer: SlowSigner
+) -> None:
+    options = Options(timeouts=Timeouts(auth=0.2))
+    async with talking(WantsAuth(), signer=signer, options=options) as (server, relay):
+        with pytest.raises(RelayRefused, match=r"signer|owner"):
+            await relay.count(NOTES)
+        with pytest.raises(RelayRefused):
+            await relay.authenticate()
+        assert server.connections == 1
+
+
+async def test_no_challenge_is_a_refusal() -> None:
+    options = Options(timeouts=Timeouts(auth=0.2))
+    refusal = RefusesCount([["CLOSED", "{id}", "auth-required: who?"]])
+    async with talking(refusal, signer=SIGNER, options=options) as (_, relay):
+        with pytest.raises(RelayRefused, match="no challenge"):
+            await relay.count(NOTES)
+
+
+async def test_auth_on_the_callers_own_initiative() -> None:
+    async with talking(WantsAuth(), signer=SIGNER) as (server, relay):
+        await relay.authenticate()
+        await relay.authenticate()
+        assert server.verbs()["AUTH"] == 1
+        assert (await relay.count(NOTES)).count == 0
+        assert server.verbs()["COUNT"] == 1
 
 
 async def test_auth_without_a_signer_is_a_refusal() -> None:

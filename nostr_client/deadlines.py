@@ -1,0 +1,63 @@
+"""Deadlines and places for the requests of one relay: every wait ends, and few wait at once."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from nostr_client.knowledge import Knowledge
+    from nostr_client.session import Session
+    from nostr_client.supervisor import Supervisor
+
+
+class Deadlines:
+    """Tells apart who does not connect (NetworkError) from who does not answer."""
+
+    def __init__(self, supervisor: Supervisor, knowledge: Knowledge, waiting: int) -> None:
+        self._supervisor = supervisor
+        self._knowledge = knowledge
+        self._waiting = waiting
+        self._pending = 0
+
+    @asynccontextmanager
+    async def within(self, seconds: float, doing: str) -> AsyncIterator[float]:
+        """A block that may take so long; gives its deadline in loop time.
+
+        Raises NetworkError where there is no connection at the deadline, else DeadlineExceeded,
+        with the NOTICE that the relay sent meanwhile.
+        """
+        heard = self._knowledge.heard
+        try:
+            async with asyncio.timeout(seconds) as scope:
+                yield scope.when() or 0.0
+        except RelayError:
+            raise
+        except TimeoutError as error:
+            raise self._late(f"within {seconds:g} s", doing, heard) from error
+
+    def _late(self, limit: str, doing: str, heard: int) -> RelayError:
+        relay = self._supervisor.url
+        if self._supervisor.session is None:
+            return NetworkError(f"{doing}: no connection {limit}", relay=relay)
+        told = self._knowledge.heard > heard and self._knowledge.notices
+        said = f"; NOTICE: {self._knowledge.notices[-1]}" if told else ""
+        return DeadlineExceeded(f"{doing}: no answer {limit}{said}", relay=relay)
+
+    @asynccontextmanager
+    async def request(self, seconds: float, doing: str) -> AsyncIterator[Session]:
+        """As `within`, with the session once it is there. Raises RelayRefused in a crowd."""
+        if self._pending >= self._waiting:
+            text = f"rate-limited: {self._pending} requests wait for this relay"
+            raise RelayRefused(text, prefix="rate-limited", relay=self._supervisor.url)
+        self._pending += 1
+        try:
+            async with self.within(seconds, doing) as deadline:
+                yield await self._supervisor.ready(deadline)
+        finally:
+            self._pending -= 1
