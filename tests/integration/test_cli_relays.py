@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from typing import Any, NamedTuple
 
@@ -267,3 +268,36 @@ async def test_relay_info() -> None:
     gone = await cli("relay", "info", await dead_url(), "--timeout", "3")
     assert gone.code == 3
     assert gone.err.count("\n") == 1
+
+
+async def test_req_into_a_pipe_that_closes_early_ends_quietly() -> None:
+    command = f"{sys.executable} -m nostr_client req --kind 3 -r {{}} | head -1"
+    async with followers(800) as relay:
+        process = await asyncio.create_subprocess_shell(
+            command.format(relay.url),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(40):
+            out, err = await process.communicate()
+    assert out.count(b"\n") == 1
+    assert err == b""
+
+
+async def test_interrupting_a_live_req_is_exit_code_130() -> None:
+    async with followers(1) as relay:
+        process = await asyncio.create_subprocess_exec(
+            *[sys.executable, "-m", "nostr_client", "req", "--kind", "3", "--live"],
+            *["-r", relay.url],
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(40):
+            assert parse_event(await process.stdout.readline()).id == follow(0).id
+            await relay.broadcast(follow(1))
+            assert parse_event(await process.stdout.readline()).id == follow(1).id
+            process.send_signal(signal.SIGINT)
+            _, err = await process.communicate()
+    assert process.returncode == 130
+    assert err.strip() == b"nostr-client: interrupted"
