@@ -19,7 +19,11 @@ _GENERATOR: Final = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
 
 def encode(prefix: str, payload: bytes) -> str:
     """Text of `payload` under a lower-case `prefix`. Raises InvalidIdentifier when too long."""
-    data = _regroup(payload, 8, 5, pad=True)
+    return encode_groups(prefix, list(_regroup(payload, 8, 5, pad=True)))
+
+
+def encode_groups(prefix: str, data: Sequence[int]) -> str:
+    """Text of groups of five bits. Raises InvalidIdentifier when too long."""
     text = f"{prefix}1" + "".join(_ALPHABET[v] for v in (*data, *_checksum(prefix, data)))
     if len(text) > MAX_LENGTH:
         raise InvalidIdentifier(f"longer than {MAX_LENGTH} characters")
@@ -28,6 +32,15 @@ def encode(prefix: str, payload: bytes) -> str:
 
 def decode(text: str) -> tuple[str, bytes]:
     """The lower-case prefix and the payload of bech32 text. Raises InvalidIdentifier."""
+    prefix, data = decode_groups(text)
+    return prefix, bytes(_regroup(data, 5, 8, pad=False))
+
+
+def decode_groups(text: str) -> tuple[str, list[int]]:
+    """The lower-case prefix and the groups of five bits, for payloads that are no whole bytes.
+
+    Raises InvalidIdentifier.
+    """
     if len(text) > MAX_LENGTH:
         raise InvalidIdentifier(f"longer than {MAX_LENGTH} characters")
     if not text.isascii() or (text != text.lower() and text != text.upper()):
@@ -38,7 +51,7 @@ def decode(text: str) -> tuple[str, bytes]:
     data = _read(rest)
     if _polymod((*_expand(prefix), *data)) != 1:
         raise InvalidIdentifier("not bech32: the checksum does not hold, a character is wrong")
-    return prefix, bytes(_regroup(data[:-6], 5, 8, pad=False))
+    return prefix, data[:-6]
 
 
 def _read(text: str) -> list[int]:

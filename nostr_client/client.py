@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
+from nostr_client.claims import ClaimBook
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
 from nostr_client.count.queries import Query
@@ -18,6 +20,7 @@ from nostr_client.pool import PublishResult, RelayPool
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from nostr_client.count.result import CountResult
@@ -37,7 +40,8 @@ class NostrClient:
     none. `signer` answers AUTH when a request needs it. `timeout` is the time in seconds for all
     relays of one question. `read`: whether relays that give no registers are read by events,
     within `budget` each. `trust` says what happens to claims that cannot be true; `trusted`
-    relays are believed in any case. `now` gives Unix seconds.
+    relays are believed in any case. `store`: a path or an open ClaimBook, where claims are kept so
+    that later counts read only what is new. `now` gives Unix seconds.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class NostrClient:
         budget: ReadBudget | None = None,
         trust: TrustPolicy = TrustPolicy.EXCLUDE,
         trusted: Collection[str] = (),
+        store: ClaimBook | str | Path | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._options = _with_timeout(options or Options(), timeout)
@@ -59,6 +64,9 @@ class NostrClient:
             timeouts=self._options.timeouts, budget=budget or ReadBudget(), read=read
         )
         self._counter = Counter(policy=trust, trusted=_named(trusted).keys(), now=now)
+        self._store = None if isinstance(store, ClaimBook) else store
+        self._counter.book = store if isinstance(store, ClaimBook) else None
+        self._opening = asyncio.Lock()
         self.pool = RelayPool(options=self._options, signer=signer, now=now)
         """The relays, for whatever this facade does not offer."""
 
@@ -73,10 +81,11 @@ class NostrClient:
         """Count over relays: one number, and what each relay said (NIP-45).
 
         Returns at the deadline at the latest (`timeout`, in seconds); what a relay did is a
-        status in the result, never an exception. Raises InvalidInput for no relay or a bad query.
-        Safe to cancel.
+        status in the result, never an exception. Raises InvalidInput for no relay or a bad query,
+        StoreError and its kinds where claims are kept. Safe to cancel.
         """
         asked = query if isinstance(query, Query) else make_query(query)
+        await self._open_store()
         options = self._counting
         if timeout is not None or read is not None:
             options = dataclasses.replace(
@@ -85,6 +94,29 @@ class NostrClient:
                 read=options.read if read is None else read,
             )
         return await self._counter.count(asked, self._chosen(relays), options)
+
+    async def explain(
+        self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None
+    ) -> CountResult:
+        """What a number is made of: `merged.parts` say which claims were used, and why others not.
+
+        With a store nobody is asked: the claims kept for `relays` are merged as they stand now, by
+        default those of all relays that were ever asked. Without one, or where nothing is kept yet,
+        this counts. Raises as `count` does.
+        """
+        asked = query if isinstance(query, Query) else make_query(query)
+        await self._open_store()
+        if self._counter.book is not None:
+            names = None if relays is None else _named(relays)
+            result = await self._counter.explain(asked, names)
+            if result.relays:
+                return result
+        return await self.count(asked, relays=relays)
+
+    async def _open_store(self) -> None:
+        async with self._opening:
+            if self._store is not None and self._counter.book is None:
+                self._counter.book = await ClaimBook.open(self._store)
 
     def subscribe(
         self,
@@ -129,8 +161,12 @@ class NostrClient:
         return [(name, self.pool.relay(url)) for url, name in self._urls(relays)]
 
     async def close(self) -> None:
-        """Close every connection; returns when nothing is left running."""
-        await self.pool.close()
+        """Close every connection, and the store if it was opened here; nothing is left running."""
+        try:
+            await self.pool.close()
+        finally:
+            if self._store is not None and self._counter.book is not None:
+                await self._counter.book.close()
 
     async def __aenter__(self) -> Self:
         return self

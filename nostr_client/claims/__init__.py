@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nostr_client.claims.book import ClaimBook
 from nostr_client.claims.mark import (
     OVERLAP,
     Changes,
@@ -12,16 +13,26 @@ from nostr_client.claims.mark import (
     Update,
 )
 from nostr_client.claims.memory import ListMemory, Memory, reading_of
+from nostr_client.claims.places import Place, PlaceInMemory
+from nostr_client.claims.rows import Asked, Remembered, is_answer
+from nostr_client.claims.schema import CLAIMS
 
 __all__ = [
+    "CLAIMS",
     "OVERLAP",
+    "Asked",
     "Changes",
+    "ClaimBook",
     "Drift",
     "Held",
     "ListMemory",
     "Mark",
     "Memory",
+    "Place",
+    "PlaceInMemory",
+    "Remembered",
     "Reread",
     "Update",
+    "is_answer",
     "reading_of",
 ]

@@ -14,7 +14,7 @@ from nostr_client.claims.mark import Changes, Held, Mark
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.claims.mark import Update
 
@@ -42,6 +42,11 @@ class HeldRows:
             row = self._one("SELECT mark FROM claim_mark WHERE q = ? AND r = ?", *self._key)
             self._mark = Mark() if row is None else _decode(row[0])
         return self._mark
+
+    def registers(self) -> bytes | None:
+        """The registers of what is held; None where the query has no offset."""
+        row = self._one("SELECT registers FROM claim_mark WHERE q = ? AND r = ?", *self._key)
+        return None if row is None else row[0]
 
     def count(self, start: int, end: int | None) -> int:
         sql = f"SELECT count(*) FROM claim_event WHERE {_WINDOW}"
@@ -78,12 +83,12 @@ class HeldRows:
     def differ(self, by: int) -> None:
         self._save(msgspec.structs.replace(self.mark, differs=by))
 
-    def add(self, event: Held, at: int) -> bool:
-        fresh = self._put([event], at)
+    def add(self, events: Iterable[Held], at: int) -> int:
+        fresh = self._put(list(events), at)
         if fresh:
             self._save(self.mark)
             self._update_registers(fresh, anew=False)
-        return bool(fresh)
+        return len(fresh)
 
     def events(self) -> Iterable[Held]:
         sql = "SELECT created_at, id, author, amount FROM claim_event WHERE q = ? AND r = ?"
@@ -95,7 +100,7 @@ class HeldRows:
         row = self._one(sql, now, confirmed, *self._key)
         return float(row[0]) if row else 0.0
 
-    def _put(self, events: Iterable[Held], at: int) -> list[Held]:
+    def _put(self, events: Sequence[Held], at: int) -> list[Held]:
         """Write events; those that were not held before."""
         held = self._ids({event.created_at for event in events})
         rows = {e.id: (*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events}
@@ -130,14 +135,14 @@ class HeldRows:
         """Registers only grow by adding; after a removal they are made from all authors."""
         if self._offset is None:
             return
-        row = self._one("SELECT registers FROM claim_mark WHERE q = ? AND r = ?", *self._key)
-        if anew or row is None or row[0] is None:
+        before = self.registers()
+        if anew or before is None:
             sql = "SELECT DISTINCT author FROM claim_event WHERE q = ? AND r = ?"
             authors = [author for (author,) in self._conn.execute(sql, self._key)]
             registers = hll.from_pubkeys(authors, self._offset)
         else:
             added = hll.from_pubkeys([event.author for event in fresh], self._offset)
-            registers = hll.merge(row[0], added)
+            registers = hll.merge(before, added)
         sql = "UPDATE claim_mark SET registers = ? WHERE q = ? AND r = ?"
         self._conn.execute(sql, (registers, *self._key))
 

@@ -121,9 +121,13 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
         Before the newest event that is held rather than before the clock: a quiet query costs one
         event more, and no clock that runs ahead can make it skip anything.
         """
+        return max(0, self.news_from() - self.overlap)
+
+    def news_from(self) -> int:
+        """As `read_from` without the overlap."""
         if not self.covered or self.newest is None:
             return 0
-        return max(0, min(self.covered[-1][1], self.newest) - self.overlap)
+        return min(self.covered[-1][1], self.newest)
 
     def moved(self, update: Update, changes: Changes, newest: int | None) -> Mark:
         """The mark after an update; `newest` is that of all that is held now, up to the clock."""

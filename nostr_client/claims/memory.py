@@ -52,8 +52,8 @@ class Memory(Protocol):
         """Event-seconds since each held event was last seen or confirmed."""
         ...
 
-    def add(self, event: Held, at: int) -> bool:
-        """Take in one event that came by itself; False if it was held. The mark does not move."""
+    def add(self, events: Iterable[Held], at: int) -> int:
+        """Take in events that came by themselves; how many were not held. The mark stays."""
         ...
 
 
@@ -89,7 +89,7 @@ class ListMemory:
         exposure = sum(update.at - self._seen[id] for _, id in before)
         for id in gone:
             self._remove(id)
-        fresh = [event.created_at for event in update.found if self.add(event, update.at)]
+        fresh = [event.created_at for event in update.found if self._add(event, update.at)]
         changes = Changes(
             added=len(fresh), gone=len(gone), exposure=float(exposure), fresh=tuple(fresh)
         )
@@ -102,7 +102,10 @@ class ListMemory:
     def differ(self, by: int) -> None:
         self.mark = msgspec.structs.replace(self.mark, differs=by)
 
-    def add(self, event: Held, at: int) -> bool:
+    def add(self, events: Iterable[Held], at: int) -> int:
+        return sum(self._add(event, at) for event in events)
+
+    def _add(self, event: Held, at: int) -> bool:
         fresh = event.id not in self._events
         self._seen[event.id] = at
         if fresh:

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from nostr_client.count import Query
     from nostr_client.count.result import CountResult
 
-NAMES = ("followers", "reactions", "reposts", "quotes", "replies", "comments")
+NAMES = (
+    "followers",
+    "reactions",
+    "reposts",
+    "quotes",
+    "replies",
+    "comments",
+    "replies+comments",
+    "zaps",
+)
 
 
 @click.command()
@@ -70,7 +79,8 @@ def count(
 ) -> None:
     """Count WHAT about TARGET over all relays, or whatever --filter matches.
 
-    WHAT is followers, reactions, reposts, quotes, replies or comments; TARGET is an npub,
+    WHAT is followers, reactions, reposts, quotes, replies, comments, replies+comments or zaps;
+    TARGET is an npub,
     nprofile, note, nevent, naddr or hex.
 
     Each relay is asked by COUNT (NIP-45). Relays that give no HLL registers are read by events,

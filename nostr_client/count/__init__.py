@@ -11,7 +11,9 @@ from nostr_client.count.queries import (
     quotes,
     reactions,
     replies,
+    replies_and_comments,
     reposts,
+    zaps,
 )
 from nostr_client.count.result import CountResult
 
@@ -25,5 +27,7 @@ __all__ = [
     "quotes",
     "reactions",
     "replies",
+    "replies_and_comments",
     "reposts",
+    "zaps",
 ]

@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nostr_client.count.claiming import Found, Outcome, claim_of
+from nostr_client.claims import PlaceInMemory, Reread
+from nostr_client.count.claiming import Outcome, claim_of
 from nostr_client.count.reading import Reader
 from nostr_client.errors import DeadlineExceeded, RelayError
 from nostr_client.options import ReadBudget, Timeouts
@@ -14,6 +15,7 @@ from nostr_client.options import ReadBudget, Timeouts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nostr_client.claims import Place
     from nostr_client.count.queries import Query
     from nostr_client.merge import Claim
     from nostr_client.messages import CountAnswer
@@ -28,11 +30,15 @@ PATIENCE_MOST = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountOptions:
-    """How a count is done. `read`: whether relays without registers are read by events."""
+    """How a count is done. `read`: whether relays without registers are read by events.
+
+    `reread`: how often what was read before is read again, where claims are kept.
+    """
 
     timeouts: Timeouts = field(default_factory=Timeouts)
     budget: ReadBudget = field(default_factory=ReadBudget)
     read: bool = True
+    reread: Reread = field(default_factory=Reread)
 
     @property
     def patience(self) -> float:
@@ -50,16 +56,28 @@ class Asking:
         options: CountOptions,
         *,
         now: Callable[[], float],
+        place: Place | None = None,
         silent: bool = False,
     ) -> None:
-        """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT."""
+        """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
+
+        `place`: where what is read is kept; by default it is forgotten.
+        """
         self._relay = relay
         self._query = query
         self._options = options
         self._patience = 0.0 if silent else options.patience
         self._outcome = Outcome(asked_at=now())
         self._started = asyncio.get_running_loop().time()
-        self._reader = Reader(relay, query.filters, options.budget, options.timeouts.eose)
+        self._reader = Reader(
+            relay,
+            query,
+            place or PlaceInMemory(),
+            budget=options.budget,
+            silence=options.timeouts.eose,
+            clock=int(self._outcome.asked_at),
+            reread=options.reread,
+        )
         self._read_error: RelayError | None = None
         self._reading = False
 
@@ -72,9 +90,9 @@ class Asking:
             async with asyncio.timeout(self._options.timeouts.group):
                 await self._ask()
         except TimeoutError:
-            self._take_stock(late=True)
+            await self._take_stock(late=True)
         else:
-            self._take_stock(late=False)
+            await self._take_stock(late=False)
         return claim_of(name, self._query, self._outcome)
 
     @property
@@ -99,7 +117,7 @@ class Asking:
                 reading.cancel()
                 return
             await reading
-            if self._reader.complete:
+            if self._read_error is None:
                 counting.cancel()
 
     async def _count(self) -> None:
@@ -124,29 +142,22 @@ class Asking:
     async def _read(self) -> None:
         self._reading = True
         try:
-            await self._reader.read()
+            await self._reader.read(self._outcome.exact_count)
         except RelayError as error:
             self._read_error = error
         except TimeoutError:
             self._read_error = DeadlineExceeded("no EOSE", relay=self._relay.url)
 
-    def _take_stock(self, *, late: bool) -> None:
+    async def _take_stock(self, *, late: bool) -> None:
         """Put what the reader has into the outcome."""
         outcome, reader = self._outcome, self._reader
         outcome.events_read, outcome.bytes_read = reader.events_read, reader.bytes_read
         if not self._reading:
             return
         error = self._read_error
-        if late and error is None and not reader.complete:
+        if late and error is None:
             error = DeadlineExceeded("not read to the end in time", relay=self._relay.url)
-        warnings = tuple(reader.warnings)
-        outcome.found = Found(
-            reading=reader.reading(),
-            elapsed=self._elapsed(),
-            last_read=int(outcome.asked_at),
-            error=error,
-            warnings=warnings,
-        )
+        outcome.found = await reader.take_stock(self._elapsed(), error)
 
     def _elapsed(self) -> float:
         return asyncio.get_running_loop().time() - self._started

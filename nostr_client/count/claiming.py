@@ -56,9 +56,17 @@ class Outcome:
     events_read: int = 0
     bytes_read: int = 0
 
+    @property
+    def exact_count(self) -> int | None:
+        """The relay's word on how many events it has, if it gave one for all filters at once."""
+        if len(self.answers) != 1:
+            return None
+        (answer,) = self.answers
+        return None if answer.approximate or answer.limited else answer.count
+
     def settled(self, query: Query) -> bool:
         """True when reading events would add nothing, or cannot work."""
-        if self.answers:
+        if self.answers and not query.is_zaps:
             return query.offset is None or all(a.hll is not None for a in self.answers)
         return isinstance(self.count_error, (NetworkError, ProtocolError))
 
@@ -88,7 +96,7 @@ def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
         asked_at=round(outcome.asked_at, 3),
         warnings=counted.warnings,
     )
-    if outcome.found is None or counted.registers is not None:
+    if outcome.found is None or (counted.registers is not None and not query.is_zaps):
         return _from_count(base, outcome, counted)
     return _from_events(base, query, outcome, counted, outcome.found)
 

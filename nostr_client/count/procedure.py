@@ -6,14 +6,18 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from nostr_client.count.asking import Asking, CountOptions
+from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
 from nostr_client.merge import TrustPolicy, merge_claims
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from nostr_client.claims import ClaimBook
     from nostr_client.count.queries import Query
     from nostr_client.merge import Claim
     from nostr_client.relay import Relay
@@ -28,12 +32,17 @@ class Counter:
         *,
         policy: TrustPolicy = TrustPolicy.EXCLUDE,
         trusted: Collection[str] = (),
+        book: ClaimBook | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`trusted` relays are believed whatever the tests say. Raises InvalidRelayURL."""
+        """`trusted` relays are believed whatever the tests say. Raises InvalidRelayURL.
+
+        `book`: where claims are kept, so that later counts read only what is new.
+        """
         self._options = options or CountOptions()
         self._policy = policy
         self._trusted = frozenset(map(normalize, trusted))
+        self.book = book
         self._now = now
         self._silent: set[str] = set()
 
@@ -46,31 +55,65 @@ class Counter:
         """Ask every relay, given as (the user's spelling, relay), and merge their claims.
 
         Returns at the deadline of the group at the latest, with a status for each relay; raises
-        nothing that a relay did. Cancelling gives up the requests.
+        nothing that a relay did. Raises StoreError where claims are kept. Cancelling gives up the
+        requests.
         """
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._ask(name, relay, query, options or self._options))
                 for name, relay in relays
             ]
-        return self.result(query, [task.result() for task in tasks])
+        claims = [
+            (relay.url, task.result()) for (_, relay), task in zip(relays, tasks, strict=True)
+        ]
+        earlier: dict[str, Claim] = {}
+        if self.book is not None:
+            earlier = await remembered(self.book, query, dict(claims), self._now())
+        return self.result(query, *merge_input(claims, earlier))
 
-    def result(self, query: Query, claims: Sequence[Claim]) -> CountResult:
-        """Merge claims into a result that lists them in the order given."""
+    async def explain(self, query: Query, names: Mapping[str, str] | None = None) -> CountResult:
+        """The result from what relays said before, asking nobody; needs a book.
+
+        `names`: normalised URL to the user's spelling; by default all that were ever asked. Raises
+        StoreError.
+        """
+        assert self.book is not None
+        now = self._now()
+        found = await self.book.recall(asked_of(query), now, names)
+        claims, earlier = [], {}
+        for one in found:
+            answer = one.usable(now, KEEP)
+            newest = one.failure or answer
+            if newest is None:
+                continue
+            name = names[one.url] if names else newest.relay
+            claims.append((one.url, msgspec.structs.replace(newest, relay=name)))
+            if answer is not None and one.failure is not None:
+                earlier[one.url] = answer
+        return self.result(query, *merge_input(claims, earlier))
+
+    def result(
+        self, query: Query, claims: Sequence[Claim], used: Sequence[Claim] | None = None
+    ) -> CountResult:
+        """Merge claims into a result that lists them in the order given.
+
+        `used`: the claims to count with, where they are not those that are shown.
+        """
         merged = merge_claims(
-            claims,
+            claims if used is None else used,
             one_per_author=query.one_per_author,
+            unit=query.unit,
             policy=self._policy,
             trusted=[c.relay for c in claims if normalize(c.relay) in self._trusted],
         )
-        warned = {claim.relay: claim for claim in merged.claims}
-        return CountResult(
-            query=query, merged=merged, relays=tuple(warned[claim.relay] for claim in claims)
-        )
+        warned = {claim.relay: claim.warnings for claim in merged.claims}
+        shown = tuple(claim.warned(*warned[claim.relay]) for claim in claims)
+        return CountResult(query=query, merged=merged, relays=shown)
 
     async def _ask(self, name: str, relay: Relay, query: Query, options: CountOptions) -> Claim:
         silent = relay.url in self._silent
-        asking = Asking(relay, query, options, now=self._now, silent=silent)
+        place = await self.book.place(asked_of(query), relay.url) if self.book else None
+        asking = Asking(relay, query, options, now=self._now, place=place, silent=silent)
         claim = await asking.run(name)
         if asking.silent:
             self._silent.add(relay.url)

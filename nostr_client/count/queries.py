@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from nostr_client import hll, kinds, nip19
+from nostr_client.claims import Held
 from nostr_client.count.folding import fold
 from nostr_client.errors import InvalidFilter, InvalidIdentifier
 from nostr_client.filters import Filter
+from nostr_client.merge import Unit
+from nostr_client.zaps import RECEIPT, read_zap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from nostr_client.event import Event
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -30,8 +35,33 @@ class Query(msgspec.Struct, frozen=True):
     target: str | None = None
 
     @property
+    def is_zaps(self) -> bool:
+        """True when events are looked into, so that no relay's own number can be used."""
+        return self.name == "zaps"
+
+    @property
+    def unit(self) -> Unit | None:
+        """What is meant to be counted; None: distinct authors where anything tells them."""
+        return Unit.EVENTS if self.is_zaps else None
+
+    def hold(self, event: Event) -> Held | None:
+        """What is kept of a matching event; None where it does not count after all.
+
+        The author of a zap is who paid, and its amount is in millisats.
+        """
+        if not self.is_zaps:
+            return Held(event.created_at, bytes.fromhex(event.id), bytes.fromhex(event.pubkey))
+        zap = read_zap(event, self.target)
+        if zap is None:
+            return None
+        sender = bytes.fromhex(zap.sender)
+        return Held(event.created_at, bytes.fromhex(event.id), sender, zap.amount)
+
+    @property
     def offset(self) -> int | None:
         """The HLL offset where registers of all filters may be merged (8..23), else None."""
+        if self.is_zaps:
+            return None  # receipts are signed by wallet services, not by who paid
         wire = [f.to_dict() for f in self.filters]
         offsets = {hll.offset(f) if hll.eligible(f) else None for f in wire}
         return offsets.pop() if len(offsets) == 1 else None
@@ -98,6 +128,18 @@ def comments(target: str) -> Query:
     return _canonical("comments", found, name, [kinds.COMMENT])
 
 
+def replies_and_comments(target: str) -> Query:
+    """Replies (kind 1) and comments (NIP-22, kind 1111) to an event or address, together."""
+    one, other = replies(target), comments(target)
+    return Query((*one.filters, *other.filters), "replies+comments", one.target)
+
+
+def zaps(target: str) -> Query:
+    """Zaps (NIP-57) of an event, an address or a person; each receipt is read and checked."""
+    name, found = _anything(target)
+    return _canonical("zaps", found, name, [RECEIPT])
+
+
 CANONICAL = {
     "followers": followers,
     "reactions": reactions,
@@ -105,6 +147,8 @@ CANONICAL = {
     "quotes": quotes,
     "replies": replies,
     "comments": comments,
+    "replies+comments": replies_and_comments,
+    "zaps": zaps,
 }
 """The canonical queries by name."""
 
@@ -116,6 +160,15 @@ def _about(name: str, target: str, asked: list[int]) -> Query:
 
 def _canonical(name: str, target: str, tag: str, asked: list[int]) -> Query:
     return Query((Filter(kinds=asked, tags={tag: [target]}),), name, target)
+
+
+def _anything(text: str) -> tuple[str, str]:
+    """The tag that names a target, and its value; a person is named by npub or nprofile alone."""
+    bare = text.strip().removeprefix("nostr:")
+    if bare.lower().startswith(("npub1", "nprofile1")):
+        return "#p", nip19.decode_pubkey(bare)
+    found = event_or_address(text)
+    return ("#a" if ":" in found else "#e"), found
 
 
 def event_or_address(text: str) -> str:

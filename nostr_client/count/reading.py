@@ -1,6 +1,7 @@
 """Reading the events behind a query from one relay, within a budget of bytes and events.
 
-Nothing of an event is kept but its id and its author, 32 bytes each.
+`Round` decides what to ask, this asks it. Nothing of an event is kept but its id, its author and
+its time; what is read is taken in page chain by page chain.
 """
 
 from __future__ import annotations
@@ -8,14 +9,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from nostr_client.count.paging import Pager
+from nostr_client.claims import Held, reading_of
+from nostr_client.count.claiming import Found
+from nostr_client.count.rounds import ReadPage, Round
+from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.merge import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.event import Event
+    from nostr_client.claims import Mark, Memory, Place, Reread
+    from nostr_client.count.queries import Query
     from nostr_client.filters import Filter
     from nostr_client.options import ReadBudget
     from nostr_client.relay import Relay
@@ -23,25 +28,38 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """Reads all filters of a query from one relay; what it found so far can be taken any time."""
+    """One round of reading one relay for a query, into `place`; `take_stock` after it ended."""
 
     def __init__(
-        self, relay: Relay, filters: Sequence[Filter], budget: ReadBudget, silence: float
+        self,
+        relay: Relay,
+        query: Query,
+        place: Place,
+        *,
+        budget: ReadBudget,
+        silence: float,
+        clock: int,
+        reread: Reread,
     ) -> None:
-        """`silence`: seconds without an event after which a page counts as given up."""
+        """`silence`: seconds without an event after which a page counts as given up.
+
+        `clock`: Unix seconds now, or the relay's where that is earlier.
+        """
         self._relay = relay
-        self._filters = filters
+        self._query = query
+        self._place = place
         self._budget = budget
         self._silence = silence
-        self._authors: set[bytes] = set()
-        self._events: set[bytes] = set()
+        self._clock = clock
+        self._reread = reread
+        self._round: Round | None = None
+        self._came: dict[bytes, Held] = {}
         self._bytes_before = 0
         self._frames_before = 0
         self._open: Subscription | None = None
         self._invalid = 0
+        self._cut = ""
         self.complete = False
-        self.cut = False
-        self.warnings: list[str] = []
 
     @property
     def events_read(self) -> int:
@@ -53,83 +71,139 @@ class Reader:
         """Size of those frames."""
         return self._bytes_before + (self._open.statistics().bytes if self._open else 0)
 
+    async def read(self, told: int | None = None) -> None:
+        """Read what is due, to the end or to the budget. Raises RelayError; safe to cancel.
+
+        `told` is the exact number of events that the relay has just counted.
+        """
+        self._round = Round(
+            self._query.filters,
+            clock=self._clock,
+            told=None if self._query.is_zaps else told,
+            reread=self._reread,
+        )
+        while await self._place.use(self._round.advance):
+            while (question := self._round.question) is not None:
+                if isinstance(question, ReadPage):
+                    await self._page(question.filter, self._round)
+                else:
+                    await self._count(question.filter, self._round)
+
+    async def take_stock(self, elapsed: float, error: RelayError | None) -> Found:
+        """Take in what came before the end, and say what is held. Raises StoreError.
+
+        Where nothing new could be read, only what came now counts: the rest is no answer of today.
+        """
+        reading, mark = await self._place.use(self._state)
+        current = self._round is not None and self._round.current
+        if not current:
+            reading = Reading(
+                authors=frozenset(event.author for event in self._came.values()),
+                events=frozenset(self._came),
+                complete=False,
+                amounts={e.id: e.amount for e in self._came.values()} if self._sums else None,
+            )
+        self.complete = reading.complete
+        return Found(
+            reading=reading,
+            elapsed=elapsed,
+            last_read=mark.last_read if current else None,
+            confirmed=self._round is not None and self._round.confirmed,
+            error=error,
+            warnings=tuple(self._warnings(mark if current else None)),
+        )
+
     @property
-    def found(self) -> int:
-        """Distinct events that match and hold."""
-        return len(self._events)
+    def _sums(self) -> bool:
+        return self._query.is_zaps
 
-    def reading(self) -> Reading:
-        """What was found so far, as a value."""
-        authors, events = frozenset(self._authors), frozenset(self._events)
-        return Reading(authors=authors, events=events, complete=self.complete)
+    def _state(self, memory: Memory) -> tuple[Reading, Mark]:
+        if self._round is not None:
+            self._round.stop()
+            self._round.advance(memory)
+        return reading_of(memory, self._clock, sums=self._sums), memory.mark
 
-    async def read(self) -> None:
-        """Read to the end or to the budget. Raises RelayError; safe to cancel."""
-        done = [await self._walk(f) for f in self._filters]
-        self.complete = all(done) and not self.cut
+    def _warnings(self, mark: Mark | None) -> list[str]:
+        warnings = [self._cut] if self._cut else []
         if self._invalid:
-            self.warnings.append(f"read: {self._invalid} events that do not hold were left out")
+            warnings.append(f"read: {self._invalid} events that do not hold were left out")
+        if mark is not None and mark.holes:
+            count = len(mark.holes)
+            warnings.append(f"read: {count} seconds hold more events than a page, incomplete")
+        if self._round is not None and self._round.stalled:
+            warnings.append("read: the relay does not page by until, incomplete")
+        return warnings
 
-    async def _walk(self, filter: Filter) -> bool:
-        pager = Pager(filter)
-        while not self.cut and (asked := pager.next_filter()):
-            await self._page(asked, pager)
-        if pager.dense:
-            count = len(pager.dense)
-            self.warnings.append(f"read: {count} seconds hold more events than a page, incomplete")
-        if pager.stalled:
-            self.warnings.append("read: the relay does not page by until, incomplete")
-        return pager.complete
+    async def _count(self, asked: Filter, round_: Round) -> None:
+        try:
+            answer = await self._relay.count([asked])
+        except RelayError:
+            round_.count(None)
+            return
+        round_.count(None if answer.approximate or answer.limited else answer.count)
 
-    async def _page(self, asked: Filter, pager: Pager) -> None:
+    async def _page(self, asked: Filter, round_: Round) -> None:
         """One REQ until its EOSE, or until the budget is spent."""
-        left = self._budget.events - self.events_read
-        limited = asked.replace(limit=min(asked.limit or left, max(left, 1)))
-        before = len(self._events)
-        times: list[int] = []
-        with self._relay.subscribe([limited], live=False) as page:
+        left = max(self._budget.events - self.events_read, 1)
+        limit = min(asked.limit or left, left)
+        found: list[Held] = []
+        with self._relay.subscribe([asked.replace(limit=limit)], live=False) as page:
             self._open = page
             try:
-                while not self.cut and (batch := await self._batch(page)):
-                    times = _ends(times + [self._take(item.event) for item in batch])
-                    self._check_budget()
-                if self.cut:
-                    await self._drain(page)
-                stats = page.statistics()
+                ended = await self._read_page(page, found)
+                frames = page.statistics().frames
+            except (TimeoutError, asyncio.CancelledError):
+                round_.part(found)
+                raise
             finally:
                 self._close(page)
-        if not self.cut:
-            if page.error is not None:
+                self._came.update((event.id, event) for event in found)
+        lowered = limit != asked.limit and frames >= limit
+        if page.error is not None and ended:
+            round_.part(found)
+            if not (isinstance(page.error, RelayRefused) and round_.refuse()):
                 raise page.error
-            oldest, newest = (times[0], times[-1]) if times else (None, None)
-            pager.turn(stats.frames, len(self._events) - before, oldest, newest)
+        elif (ended or frames >= limit) and not (lowered and round_.narrowed):
+            round_.page(found, frames)
+        else:
+            round_.part(found)
+        if self._cut:
+            round_.stop()
+
+    async def _read_page(self, page: Subscription, found: list[Held]) -> bool:
+        """Fill `found`; False where the budget ended it."""
+        while not self._spent():
+            batch = await self._batch(page)
+            if not batch:
+                return True
+            found += self._held(batch)
+        found += self._held(await self._drain(page))
+        return False
 
     async def _batch(self, page: Subscription) -> Sequence[VerifiedEvent]:
         async with asyncio.timeout(self._silence):
             return await page.batch()
 
-    async def _drain(self, page: Subscription) -> None:
+    async def _drain(self, page: Subscription) -> list[VerifiedEvent]:
         """Take what had come when the budget was spent: it was paid for."""
-        queued = page.statistics().queued
-        room = min(queued, self._budget.events - len(self._events))
-        if room > 0:
-            taken = await page.received(room)
-            results = await asyncio.to_thread(verify_many, [item.event for item in taken])
-            for result in results:
-                if isinstance(result, VerifiedEvent):
-                    self._take(result.event)
+        room = min(page.statistics().queued, self._budget.events)
+        if room <= 0:
+            return []
+        taken = await page.received(room)
+        results = await asyncio.to_thread(verify_many, [item.event for item in taken])
+        return [result for result in results if isinstance(result, VerifiedEvent)]
 
-    def _take(self, event: Event) -> int:
-        self._authors.add(bytes.fromhex(event.pubkey))
-        self._events.add(bytes.fromhex(event.id))
-        return event.created_at
+    def _held(self, events: Sequence[VerifiedEvent]) -> list[Held]:
+        return [held for item in events if (held := self._query.hold(item.event)) is not None]
 
-    def _check_budget(self) -> None:
+    def _spent(self) -> bool:
+        """Whether the budget is used up; says so once."""
         over_bytes = self.bytes_read >= self._budget.bytes
-        if over_bytes or self.events_read >= self._budget.events:
-            self.cut = True
-            kind = f"{self._budget.bytes} bytes" if over_bytes else f"{self._budget.events} events"
-            self.warnings.append(f"read: stopped at the budget of {kind}: a lower bound")
+        if not (over_bytes or self.events_read >= self._budget.events):
+            return False
+        kind = f"{self._budget.bytes} bytes" if over_bytes else f"{self._budget.events} events"
+        self._cut = f"read: stopped at the budget of {kind}: a lower bound"
+        return True
 
     def _close(self, page: Subscription) -> None:
         stats = page.statistics()
@@ -137,8 +211,3 @@ class Reader:
         self._frames_before += stats.frames
         self._bytes_before += stats.bytes
         self._invalid += stats.invalid
-
-
-def _ends(times: list[int]) -> list[int]:
-    """The oldest and the newest of these times."""
-    return [min(times), max(times)]

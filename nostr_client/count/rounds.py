@@ -96,10 +96,20 @@ class Round:
         asked = None if self._walk is None else self._walk.ask()
         return None if asked is None else ReadPage(asked)
 
+    @property
+    def narrowed(self) -> bool:
+        """Whether the question is about one second, where a smaller limit would hide something."""
+        return self._walk is not None and self._walk.narrowed
+
     def page(self, events: Sequence[Held], frames: int) -> None:
         """The answer to a REQ: the matching events that hold, and how many frames came."""
         assert self._walk is not None
         self._walk.take(events, frames)
+
+    def part(self, events: Sequence[Held]) -> None:
+        """Events of a page that did not come to its end: they are kept, and prove nothing."""
+        if self._walk is not None:
+            self._walk.found.update((event.id, event) for event in events)
 
     def count(self, count: int | None) -> None:
         """The answer to a COUNT; None: refused, cut or estimated."""
@@ -137,6 +147,7 @@ class Round:
         self.stalled = self.stalled or walk.stalled
         reached = walk.reached
         if reached is None:
+            memory.add(walk.found.values(), self._clock)
             return
         whole = reached == window.start
         self.current = self.current or window.end is None
@@ -156,12 +167,16 @@ class Round:
     def _plan(self, memory: Memory) -> None:
         self._planned = True
         mark = memory.mark
-        top = mark.read_from()
-        self._windows.append(_Window(top, None))
-        self._windows.extend(_Window(a, b) for a, b in gaps(mark.covered, 0, top - 1))
+        news, overlap = mark.news_from(), mark.read_from()
+        unread = gaps(mark.covered, 0, news - 1)
+        if unread:  # an overlap of more than the budget must not keep the first reading from ending
+            self._windows += [_Window(news, None), *(_Window(a, b) for a, b in unread)]
+            self._windows.append(_Window(overlap, news - 1))
+            return
+        self._windows.append(_Window(overlap, None))
         due = self._reread.due(mark, memory.count(0, None), self._clock)
-        if due and top:
-            self._windows.append(_sweep(memory, due, top - 1))
+        if due and overlap:
+            self._windows.append(_sweep(memory, due, overlap - 1))
 
     def _begin(self, memory: Memory, window: _Window) -> None:
         self._window = window

@@ -89,6 +89,11 @@ class Walk:
         return True
 
     @property
+    def narrowed(self) -> bool:
+        """Whether the question is about a part of one second."""
+        return bool(self._parts)
+
+    @property
     def reached(self) -> int | None:
         """From here to the end everything was read, but for the holes; None: nothing yet."""
         if self._parts:

@@ -10,6 +10,7 @@ from nostr_client.merge.values import (
     Figure,
     Merged,
     Method,
+    Part,
     Reading,
     Unit,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "Figure",
     "Merged",
     "Method",
+    "Part",
     "Reading",
     "TrustPolicy",
     "Unit",

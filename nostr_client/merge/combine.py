@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nostr_client.merge.parts import parts_of
 from nostr_client.merge.rules import (
     amount_figure,
     authors_figure,
@@ -27,11 +28,14 @@ def merge_claims(
     one_per_author: bool,
     policy: TrustPolicy = TrustPolicy.EXCLUDE,
     trusted: Collection[str] = (),
+    unit: Unit | None = None,
 ) -> Merged:
     """Merge claims about one query; of several claims of one relay the newest counts.
 
     `one_per_author`: an author has at most one matching event, as with replaceable kinds; counts
     of events are then counts of authors. `trusted` relays are believed whatever the tests say.
+    `unit`: what is meant to be counted, by default authors where anything tells them.
+
     The same claims in any order, and repeated, give the same result. With no usable claim both
     figures are None: an error is never a zero. Where every claim failed the tests their counts,
     not their registers, are shown for want of better ones.
@@ -45,9 +49,10 @@ def merge_claims(
     return Merged(
         authors=authors,
         events=events,
-        unit=Unit.AUTHORS if usable else Unit.EVENTS,
+        unit=unit or (Unit.AUTHORS if usable else Unit.EVENTS),
         claims=tuple(w.claim.warned(LEFT_OUT) if w.left_out else w.claim for w in weighed),
         excluded=tuple(w.claim.relay for w in weighed if w.left_out),
+        parts=parts_of(weighed),
         corroborated=corroborated_figure(weighed),
         amount=amount_figure(weighed),
     )

@@ -155,6 +155,27 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.asdict(self)
 
 
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one relay's claim in a merged number.
+
+    `used`: which parts of it went in: "registers", "count", "events". `share`: the distinct authors
+    that it tells of, as a part of all; None without registers or events. `reasons`: why something
+    was left out or is in doubt; texts for people.
+    """
+
+    relay: str
+    used: tuple[str, ...]
+    share: float | None
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The part as JSON values."""
+        return msgspec.structs.asdict(self) | {
+            "used": list(self.used),
+            "reasons": list(self.reasons),
+        }
+
+
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
     """What all claims say together. `unit` tells which of the two figures `value` was taken from.
 
@@ -169,6 +190,7 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     unit: Unit
     claims: tuple[Claim, ...]
     excluded: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
     corroborated: Figure | None = None
     amount: Figure | None = None
 

@@ -70,7 +70,7 @@ def test_the_memory_in_sqlite_does_what_the_one_in_memory_does(
         if isinstance(step, Update):
             assert rows.apply(step) == plain.apply(step)
         else:
-            assert rows.add(step, NOW) == plain.add(step, NOW)
+            assert rows.add([step], NOW) == plain.add([step], NOW)
     assert rows.mark == plain.mark
     assert HeldRows(conn, 1, 2, OFFSET).mark == plain.mark
     for start, end in [(0, None), (0, 500), (300, 700), (NOW, None)]:

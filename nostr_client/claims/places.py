@@ -1,0 +1,59 @@
+"""Where what is held of one relay for one query is kept: in memory, or in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from nostr_client.claims.held import HeldRows
+from nostr_client.claims.memory import ListMemory
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from nostr_client.claims.memory import Memory
+    from nostr_client.store.database import Database
+
+T = TypeVar("T")
+
+
+class Place(Protocol):
+    """Gives access to one memory, in one piece."""
+
+    async def use(self, work: Callable[[Memory], T]) -> T:
+        """Run `work`; what it changed is kept whole when this returns, or not at all.
+
+        Cancelling waits for a work that has begun. Raises StoreError and its kinds.
+        """
+        ...
+
+
+class PlaceInMemory:
+    """A memory that lasts as long as this object."""
+
+    def __init__(self) -> None:
+        self.memory = ListMemory()
+
+    async def use(self, work: Callable[[Memory], T]) -> T:
+        return work(self.memory)
+
+
+class PlaceInStore:
+    """A memory in the store; each use is a transaction of its own."""
+
+    def __init__(self, database: Database, q: int, r: int, offset: int | None) -> None:
+        self._database = database
+        self._q, self._r, self._offset = q, r, offset
+
+    async def use(self, work: Callable[[Memory], T]) -> T:
+        def run(conn: sqlite3.Connection) -> T:
+            return work(HeldRows(conn, self._q, self._r, self._offset))
+
+        # The caller goes on with the objects that `work` touches in the writer's thread.
+        running = asyncio.ensure_future(self._database.write(run))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait([running])
+            raise

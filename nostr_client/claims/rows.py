@@ -1,0 +1,188 @@
+"""Claims as rows of the store: functions over a connection, inside the caller's transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from nostr_client.claims.held import HeldRows
+from nostr_client.claims.memory import reading_of
+from nostr_client.merge import Claim, ClaimStatus, Method
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator
+
+_COLUMNS: Final = (
+    "name",
+    "status",
+    "method",
+    "count",
+    "count_high",
+    "approximate",
+    "limited",
+    "registers",
+    "events_read",
+    "bytes_read",
+    "last_read",
+    "asked_at",
+    "answered_at",
+    "latency_ms",
+    "warnings",
+)
+_SELECT: Final = f"SELECT url, r, answered, {', '.join('c.' + name for name in _COLUMNS)}"
+_UPSERT: Final = (
+    f"INSERT OR REPLACE INTO claim (q, r, answered, {', '.join(_COLUMNS)})"
+    f" VALUES (?, ?, ?{', ?' * len(_COLUMNS)})"
+)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A query as the store knows it: one `key` for all spellings of the same question.
+
+    `offset` is its HLL offset, or None. `sums`: its events are worth something.
+    """
+
+    key: str
+    name: str
+    target: str | None
+    filters: str
+    offset: int | None = None
+    sums: bool = False
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What one relay is known to have said: the newest answer, and a failure if that is newer.
+
+    A bare zero is kept as a failure: one relay family answers so when it refuses.
+    """
+
+    url: str
+    answer: Claim | None = None
+    failure: Claim | None = None
+
+    def usable(self, now: float, keep: float) -> Claim | None:
+        """The answer to count with, unless it is older than `keep` seconds."""
+        if self.answer is None or now - (self.answer.asked_at or 0.0) > keep:
+            return None
+        return self.answer
+
+
+def is_answer(claim: Claim) -> bool:
+    """Whether a claim may take the place of an earlier answer."""
+    return claim.answered and not claim.weak_zero
+
+
+def query_number(conn: sqlite3.Connection, asked: Asked) -> int:
+    """The row of a query, made if it is new."""
+    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    sql = "INSERT INTO claim_query (key, name, target, filters) VALUES (?, ?, ?, ?) RETURNING q"
+    (q,) = conn.execute(sql, (asked.key, asked.name, asked.target, asked.filters)).fetchone()
+    return int(q)
+
+
+def relay_number(conn: sqlite3.Connection, url: str) -> int:
+    """The row of a relay, made if it is new."""
+    row = conn.execute("SELECT r FROM claim_relay WHERE url = ?", (url,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    (r,) = conn.execute("INSERT INTO claim_relay (url) VALUES (?) RETURNING r", (url,)).fetchone()
+    return int(r)
+
+
+def remember(conn: sqlite3.Connection, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
+    """Keep claims, given with the relays' normalised URLs; an answer ends an earlier failure."""
+    q = query_number(conn, asked)
+    for url, claim in claims:
+        r = relay_number(conn, url)
+        if is_answer(claim):
+            conn.execute("DELETE FROM claim WHERE q = ? AND r = ? AND answered = 0", (q, r))
+        conn.execute(_UPSERT, (q, r, is_answer(claim), *_row(claim)))
+
+
+def recall(
+    conn: sqlite3.Connection, asked: Asked, urls: Iterable[str] | None, now: int
+) -> list[Remembered]:
+    """What relays said about a query, by URL; all of them where `urls` is None.
+
+    Answers by events come with what is held, as it stands at `now`.
+    """
+    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
+    if row is None:
+        return []
+    wanted = None if urls is None else set(urls)
+    found: dict[str, Remembered] = {}
+    for url, answered, claim in _claims(conn, int(row[0]), asked, wanted, now):
+        before = found.get(url, Remembered(url=url))
+        changes = {"answer": claim} if answered else {"failure": claim}
+        found[url] = msgspec.structs.replace(before, **changes)
+    return [found[url] for url in sorted(found)]
+
+
+def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
+    """Remove a query with everything known about it; False if it was not there."""
+    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
+    if row is None:
+        return False
+    for table in ("claim", "claim_mark", "claim_event", "claim_query"):
+        conn.execute(f"DELETE FROM {table} WHERE q = ?", row)
+    return True
+
+
+def _claims(
+    conn: sqlite3.Connection, q: int, asked: Asked, wanted: set[str] | None, now: int
+) -> Iterator[tuple[str, bool, Claim]]:
+    sql = f"{_SELECT} FROM claim c JOIN claim_relay USING (r) WHERE q = ?"
+    for url, r, answered, *columns in conn.execute(sql, (q,)).fetchall():
+        if wanted is not None and url not in wanted:
+            continue
+        claim = _claim(columns)
+        if claim.answered and claim.method is Method.EVENTS:
+            claim = _with_held(conn, q, r, asked, claim, now)
+        yield url, bool(answered), claim
+
+
+def _with_held(
+    conn: sqlite3.Connection, q: int, r: int, asked: Asked, claim: Claim, now: int
+) -> Claim:
+    """A claim by events with what is held; registers and mark are the newest after a crash too."""
+    held = HeldRows(conn, q, r, asked.offset)
+    reading = reading_of(held, now, sums=asked.sums)
+    return msgspec.structs.replace(
+        claim,
+        registers=held.registers(),
+        last_read=held.mark.last_read if reading.complete else claim.last_read,
+        reading=reading,
+    )
+
+
+def _row(claim: Claim) -> list[Any]:
+    values = {name: getattr(claim, name) for name in _COLUMNS if name != "name"}
+    values |= {
+        "name": claim.relay,
+        "status": str(claim.status),
+        "method": None if claim.method is None else str(claim.method),
+        "warnings": msgspec.json.encode(claim.warnings).decode(),
+        "registers": None if claim.method is Method.EVENTS else claim.registers,
+    }
+    return [values[name] for name in _COLUMNS]
+
+
+def _claim(columns: list[Any]) -> Claim:
+    values = dict(zip(_COLUMNS, columns, strict=True))
+    values |= {
+        "relay": values.pop("name"),
+        "status": ClaimStatus(values["status"]),
+        "method": None if values["method"] is None else Method(values["method"]),
+        "warnings": tuple(msgspec.json.decode(values["warnings"])),
+        "approximate": _flag(values["approximate"]),
+        "limited": _flag(values["limited"]),
+    }
+    return Claim(**values)
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)

@@ -1,0 +1,74 @@
+"""Counting with what was said before: which earlier answers stand in for relays that fail now."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client.claims import Asked, is_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nostr_client.claims import ClaimBook
+    from nostr_client.count.queries import Query
+    from nostr_client.merge import Claim
+
+KEEP: Final = 14 * 86_400.0
+"""Seconds that an answer stands in for a relay that fails: relays come back after days."""
+
+
+def asked_of(query: Query) -> Asked:
+    """The query as the claims know it: the same for every spelling that may share its claims."""
+    offset = query.offset
+    filters = sorted(filter.cache_key() for filter in query.filters)
+    key = json.dumps([filters, offset, query.is_zaps], separators=(",", ":"))
+    wire = [filter.to_dict() for filter in query.filters]
+    return Asked(
+        key=key,
+        name=query.name,
+        target=query.target,
+        filters=json.dumps(wire, separators=(",", ":"), ensure_ascii=False),
+        offset=offset,
+        sums=query.is_zaps,
+    )
+
+
+async def remembered(
+    book: ClaimBook, query: Query, claims: Mapping[str, Claim], now: float, keep: float = KEEP
+) -> dict[str, Claim]:
+    """Keep new claims, by normalised URL; gives the earlier answers for those that are none.
+
+    Raises StoreError.
+    """
+    asked = asked_of(query)
+    await book.remember(asked, claims.items())
+    failed = [url for url, claim in claims.items() if not is_answer(claim)]
+    if not failed:
+        return {}
+    found = await book.recall(asked, now, failed)
+    usable = {one.url: one.usable(now, keep) for one in found}
+    return {url: claim for url, claim in usable.items() if claim is not None}
+
+
+def stand_in(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
+    """A failure to be shown, and the earlier answer to count with, under the name used now."""
+    said = datetime.fromtimestamp(earlier.asked_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    shown = claim.warned(f"counted with what it said {said}")
+    return shown, msgspec.structs.replace(earlier, relay=claim.relay)
+
+
+def merge_input(
+    claims: Sequence[tuple[str, Claim]], earlier: Mapping[str, Claim]
+) -> tuple[list[Claim], list[Claim]]:
+    """The claims to show, and those to count with, in the same order."""
+    shown: list[Claim] = []
+    used: list[Claim] = []
+    for url, claim in claims:
+        pair = stand_in(claim, earlier[url]) if url in earlier else (claim, claim)
+        shown.append(pair[0])
+        used.append(pair[1])
+    return shown, used

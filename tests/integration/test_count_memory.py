@@ -1,0 +1,162 @@
+"""Counting with a store: later counts read what is new, and earlier answers stand in."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from nostr_client import count
+from nostr_client.client import NostrClient
+from nostr_client.options import ReadBudget
+from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount
+from tests.faulty_relay import Behaviour, FaultyRelay
+from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.count.result import CountResult
+
+FOLLOWERS = count.followers(TARGET)
+REACTIONS = count.reactions(NOTE)
+NOW = START + 1_000_000.0
+
+
+def plain() -> Behaviour:
+    """A relay that knows no COUNT."""
+    return RefusesCount(COUNT_REFUSALS["notice, rnostr"])
+
+
+async def counted(
+    path: Path, *relays: FaultyRelay, now: float = NOW, query: count.Query = FOLLOWERS, **rest: int
+) -> CountResult:
+    """One count by a client of its own, as two runs of a program are."""
+    budget = ReadBudget(**rest) if rest else None
+    async with NostrClient(timeout=5, store=path, budget=budget, now=lambda: now) as client:
+        return await client.count(query, relays=[relay.url for relay in relays])
+
+
+async def test_the_second_count_reads_what_is_new(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with FaultyRelay(plain(), events=[follow(i) for i in range(800)]) as relay:
+        first = await counted(path, relay)
+        relay.events += [follow(i, START + 900_000) for i in range(900, 905)]
+        second = await counted(path, relay, now=NOW + 60)
+    assert (first.value, first.exact) == (800, True)
+    assert second.value == 805
+    assert first.relays[0].events_read >= 800
+    assert second.relays[0].last_read == NOW + 60
+    # The overlap of an hour holds the events of the first count's last seconds.
+    assert second.relays[0].events_read < 850
+
+
+async def test_events_read_is_what_was_new(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    old = [reaction(i) for i in range(2000)]  # one each ten seconds
+    async with FaultyRelay(plain(), events=old) as relay:
+        first = await counted(path, relay, query=REACTIONS)
+        relay.events += [reaction(10_000 + i) for i in range(7)]
+        second = await counted(path, relay, query=REACTIONS, now=NOW + 60)
+    assert first.relays[0].events_read >= 2000
+    overlap = 3600 // 10
+    assert 7 <= second.relays[0].events_read <= 7 + overlap + 3
+    assert second.value == 2007
+
+
+async def test_a_relay_that_counts_confirms_what_is_held(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    events = [reaction(i) for i in range(2000)]
+    async with FaultyRelay(events=list(events)) as relay:
+        await counted(path, relay, query=REACTIONS)
+        del relay.events[500]
+        second = await counted(path, relay, query=REACTIONS, now=NOW + 60)
+    assert second.exact
+    assert second.value == 1999
+    assert second.relays[0].events_read < 0.25 * 2000
+
+
+async def test_a_relay_that_does_not_count_is_not_called_exact_later(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with FaultyRelay(plain(), events=[reaction(i) for i in range(1000)]) as relay:
+        await counted(path, relay, query=REACTIONS)
+        second = await counted(path, relay, query=REACTIONS, now=NOW + 86_400)
+    assert second.value == 1000
+    assert not second.exact
+    assert second.low is not None
+    assert second.high is not None
+    assert 950 < second.low < 1000 < second.high < 1050
+
+
+async def test_an_earlier_answer_stands_in_for_a_relay_that_is_away(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with AsyncExitStack() as stack:
+        events = [follow(i) for i in range(500)]
+        sketches = await stack.enter_async_context(FaultyRelay(Sketches(), events=events[:300]))
+        other = await stack.enter_async_context(FaultyRelay(Sketches(), events=events[200:]))
+        await counted(path, sketches, other)
+        await other.stop()
+        later = await counted(path, sketches, other, now=NOW + 3600)
+        much_later = await counted(path, sketches, other, now=NOW + 30 * 86_400)
+    assert [c.status for c in later.relays] == ["ok", "unreachable"]
+    assert any("counted with" in w for w in later.relays[1].warnings)
+    assert later.value is not None
+    assert later.value > 400
+    assert much_later.value is not None
+    assert much_later.value < 340
+
+
+async def test_a_bare_zero_replaces_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with FaultyRelay(Sketches(), events=[follow(i) for i in range(300)]) as relay:
+        await counted(path, relay)
+        relay.behaviour = AnswersCount({"count": 0})
+        relay.events.clear()
+        async with NostrClient(timeout=5, store=path, read=False, now=lambda: NOW + 9) as client:
+            later = await client.count(FOLLOWERS, relays=relay.url)
+    assert later.value == 300
+
+
+async def test_a_first_reading_within_a_budget_is_continued(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with FaultyRelay(plain(), events=[follow(i) for i in range(1500)]) as relay:
+        values = []
+        for round_ in range(6):
+            result = await counted(path, relay, now=NOW + round_, events=600)
+            values.append((result.value, result.lower_bound))
+    assert values[0] == (599, True)  # the oldest second of a page comes twice
+    assert values[-1] == (1500, False)
+    assert values == sorted(values, key=lambda pair: pair[0] or 0)
+
+
+async def test_explaining_asks_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with AsyncExitStack() as stack:
+        events = [follow(i) for i in range(400)]
+        relays = [
+            await stack.enter_async_context(FaultyRelay(Sketches(), events=events)),
+            await stack.enter_async_context(FaultyRelay(plain(), events=events[:100])),
+            await stack.enter_async_context(FaultyRelay(AnswersCount({"count": -1}))),
+        ]
+        await counted(path, *relays)
+        for relay in relays:
+            await relay.stop()
+        before = [len(relay.received) for relay in relays]
+        async with NostrClient(store=path, now=lambda: NOW) as client:
+            result = await client.explain(FOLLOWERS)
+        assert [len(relay.received) for relay in relays] == before
+    parts = {part.relay: part for part in result.merged.parts}
+    assert parts[relays[0].url].used == ("registers", "count")
+    assert parts[relays[1].url].used == ("events",)
+    assert parts[relays[2].url].used == ()
+    assert parts[relays[2].url].reasons
+    share = parts[relays[1].url].share
+    assert share is not None
+    assert 0.15 < share < 0.35
+
+
+async def test_explaining_without_a_store_counts() -> None:
+    async with FaultyRelay(Sketches(), events=[follow(i) for i in range(40)]) as relay:
+        client = NostrClient(relay.url)
+        result = await client.explain(FOLLOWERS)
+        await client.close()
+    assert result.value == 40
