@@ -54,7 +54,8 @@ class Supervisor:
         self._gate = Gate()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
-        self._failures = 0
+        self._failures = 0  # of attempts, so that whoever waits can tell that one failed
+        self._in_a_row = 0
         self._next_attempt = 0.0
 
     def start(self) -> None:
@@ -97,12 +98,13 @@ class Supervisor:
         return self.status is RelayStatus.TERMINATED
 
     async def _run(self) -> None:
-        pauses = delays(self._policy, self._rand)
+        pauses, self._in_a_row = delays(self._policy, self._rand), 0
         try:
             while True:
                 lived = await self._attempt()
+                self._in_a_row += 1
                 if lived >= self._policy.stable_after:
-                    pauses = delays(self._policy, self._rand)
+                    pauses, self._in_a_row = delays(self._policy, self._rand), 0
                 pause = self._pause(pauses)
                 if pause is None:
                     return
@@ -163,7 +165,9 @@ class Supervisor:
         """Seconds until the next attempt, None to give up."""
         step = judge(self.error)
         pause = next(pauses, None)
-        given_up = pause is None or step is Step.FATAL
+        most = self._policy.attempts
+        spent = pause is None or (most is not None and self._in_a_row >= most)
+        given_up = spent or step is Step.FATAL
         self._down(self.error, given_up)
         if given_up:
             return None
