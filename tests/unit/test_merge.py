@@ -257,6 +257,31 @@ def test_estimates_of_other_programs_are_known_as_estimates() -> None:
     assert seen > 5
 
 
+def test_the_stated_interval_covers_the_truth() -> None:
+    """300 worlds of 1 to 3,000 people on relays that count, estimate or were read."""
+    rng = random.Random(11)
+    missed = 0
+    for _ in range(300):
+        n = round(10 ** rng.uniform(0, 3.5))
+        first = rng.randrange(10**6)
+        claims, seen = [], set()
+        for i in range(rng.randint(1, 4)):
+            people = [p for p in range(first, first + n) if rng.random() < 0.6]
+            seen.update(people)
+            estimate = round(hll.estimate(sketch(people)))
+            made = [
+                read_claim(f"r{i}", people),
+                hll_claim(f"r{i}", people),
+                hll_claim(f"r{i}", people, count=estimate, approximate=True),
+            ]
+            claims.append(rng.choice(made))
+        figure = authors(*claims)
+        inside = figure.low <= len(seen) and (figure.high is None or len(seen) <= figure.high)
+        assert not figure.exact or figure.value == len(seen)
+        missed += not inside
+    assert missed <= 15
+
+
 # -- relays that lie -----------------------------------------------------------------------------
 
 
