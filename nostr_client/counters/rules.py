@@ -147,27 +147,46 @@ def increment(headers: Headers, body: bytes, *, counter: bool) -> str | None:
     return text
 
 
-def check_client_headers(headers: Headers) -> None:
-    """Refuse what no client may send to a stream without TTLs and schedules.
+def check_stream(headers: Headers, stream: str) -> None:
+    """Refuse a message that was meant for another stream (10060)."""
+    expected = header(headers, "Nats-Expected-Stream")
+    if expected and expected != stream:
+        raise CounterError("expected stream does not match", code=10060)
 
-    Raises CounterError: 10166 or 10165 (a TTL), 10188 (a schedule), 10227 (what only sourcing
-    writes: where a message came from, and the source map of a counter).
-    """
+
+def check_ttl_disabled(headers: Headers) -> None:
+    """Refuse a time to live, where it is one (10166)."""
     ttl = header(headers, TTL)
-    if ttl:
-        raise _ttl_error(ttl)
+    if ttl and (ttl == "never" or _ttl_seconds(ttl) >= 1):
+        raise CounterError("per-message TTL is disabled", code=10166)
+
+
+def check_ttl_valid(headers: Headers) -> None:
+    """Refuse a time to live that is none (10165); the server looks at this last of all."""
+    if header(headers, TTL):
+        raise CounterError("invalid per-message TTL", code=10165)
+
+
+def check_schedule(headers: Headers) -> None:
     if header(headers, SCHEDULE):
         raise CounterError("message schedules is disabled", code=10188)
+
+
+def check_source_headers(headers: Headers) -> None:
+    """Refuse what only sourcing writes: where a message came from, a counter's source map."""
     if header(headers, STREAM_SOURCE):
         raise CounterError("message stream source header is not allowed", code=10227)
     if header(headers, SOURCES) is not None:
         raise CounterError("message counter sources header is not allowed", code=10227)
 
 
-def _ttl_error(ttl: str) -> CounterError:
-    if ttl == "never" or _ttl_seconds(ttl) >= 1:
-        return CounterError("per-message TTL is disabled", code=10166)
-    return CounterError("invalid per-message TTL", code=10165)
+def check_rollup(headers: Headers) -> None:
+    if header(headers, "Nats-Rollup"):
+        raise CounterError("rollup not permitted", code=10111, status=500)
+
+
+def wrong_last(seq: int) -> CounterError:
+    return CounterError(f"wrong last sequence: {seq}", code=10071)
 
 
 def _ttl_seconds(ttl: str) -> float:

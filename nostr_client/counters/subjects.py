@@ -119,10 +119,11 @@ def _token_char(char: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """A subject transform `src` -> `dest` (ADR-30): `{{wildcard(n)}}`, `$n`, and `>` at the end.
+    """A subject transform `src` -> `dest` (ADR-30): tokens `{{wildcard(n)}}` or `$n` stand for the
+    n-th `*`, and `>` at the end of both for the rest.
 
     Raises InvalidInput when made of anything else: partition(), split() and their kind are the
-    server's alone.
+    server's alone, and so is taking `{{wildcard(1)}}x` for ordinary text.
     """
 
     src: str
@@ -132,19 +133,24 @@ class Transform:
         if not is_pattern(self.src):
             raise InvalidInput(f"not a subject to transform from: {self.src!r}")
         stars = self.src.split(".").count("*")
-        for used in self._used():
-            if not 1 <= used <= stars:
+        tokens = self.dest.split(".")
+        for token in tokens:
+            used = self._index(token)
+            if used is not None and not 1 <= used <= stars:
                 raise InvalidInput(f"{self.dest!r} uses wildcard {used} of {self.src!r}")
-        plain = _FUNCTION.sub("x", self.dest)
-        if not is_pattern(plain) or "*" in plain.split("."):
+        plain = ".".join("x" if self._index(token) else token for token in tokens)
+        if not is_pattern(plain) or "*" in tokens:
             raise InvalidInput(f"not a subject to transform to: {self.dest!r}")
-        if (plain.split(".")[-1] == ">") != (self.src.split(".")[-1] == ">"):
+        if (tokens[-1] == ">") != (self.src.split(".")[-1] == ">"):
             raise InvalidInput(f"only one of {self.src!r} and {self.dest!r} has a tail")
 
-    def _used(self) -> list[int]:
-        return [self._index(match) for match in _FUNCTION.finditer(self.dest)]
-
-    def _index(self, match: re.Match[str]) -> int:
+    def _index(self, token: str) -> int | None:
+        """Which wildcard a token stands for, or None where it is text."""
+        match = _FUNCTION.fullmatch(token)
+        if match is None and "{{" in token:
+            raise InvalidInput(f"a function is a whole token: {self.dest!r}")
+        if match is None:
+            return None
         name, argument, short = match.groups()
         number = short or argument.strip()
         if (name and name.lower() != "wildcard") or not number.isdecimal() or len(number) > 4:
@@ -157,7 +163,11 @@ class Transform:
             return None
         tokens, wanted = subject.split("."), self.src.split(".")
         caught = [token for token, want in zip(tokens, wanted, strict=False) if want == "*"]
-        text = _FUNCTION.sub(lambda match: caught[self._index(match) - 1], self.dest)
-        if self.dest == ">" or self.dest.endswith(".>"):
-            text = text[:-1] + ".".join(tokens[len(wanted) - 1 :])
-        return text
+        found: list[str] = []
+        for token in self.dest.split("."):
+            index = self._index(token)
+            if token == ">":
+                found += tokens[len(wanted) - 1 :]
+            else:
+                found.append(token if index is None else caught[index - 1])
+        return ".".join(found)

@@ -29,19 +29,35 @@ def publish_batch(session: Session, messages: Sequence[Outgoing], batch_id: str)
     counted before, and what a single publish raises; InvalidInput (none, or several streams).
     """
     stream = _one_stream(session, messages)
+    marked = [
+        (*message.headers, *_marks(batch_id, number, len(messages)))
+        for number, message in enumerate(messages, 1)
+    ]
+    _check_arrival(stream, messages, marked)
+    last = [_publish_one(session, m, headers) for m, headers in zip(messages, marked, strict=True)]
+    return BatchAck(stream.name, last[-1], batch_id, len(messages))
+
+
+def _check_arrival(
+    stream: Stream, messages: Sequence[Outgoing], marked: Sequence[rules.Headers]
+) -> None:
+    """What a server refuses while the batch still comes in."""
+    limit = stream.config.max_msg_size
+    rules.check_size(marked[0], len(messages[0].body), limit)
     if not stream.config.allow_atomic:
         raise CounterError("atomic publish is disabled", code=10174)
     if len(messages) > MAX_BATCH:
-        raise CounterError("atomic publish batch is too large: 1000", code=10199)
-    seq = 0
-    for number, message in enumerate(messages, 1):
-        headers = (*message.headers, *_marks(batch_id, number, len(messages)))
-        stored = publish(session, message.subject, headers, message.body)
-        if stored.duplicate:
-            text = "atomic publish batch contains duplicate message id"
-            raise CounterError(text, code=10201)
-        seq = stored.seq
-    return BatchAck(stream.name, seq, batch_id, len(messages))
+        raise CounterError(f"atomic publish batch is too large: {MAX_BATCH}", code=10199)
+    for message, headers in zip(messages, marked, strict=True):
+        rules.check_size(headers, len(message.body), limit)
+
+
+def _publish_one(session: Session, message: Outgoing, headers: rules.Headers) -> int:
+    stored = publish(session, message.subject, headers, message.body)
+    if stored.duplicate:
+        text = "atomic publish batch contains duplicate message id"
+        raise CounterError(text, code=10201)
+    return stored.seq
 
 
 def _one_stream(session: Session, messages: Sequence[Outgoing]) -> Stream:

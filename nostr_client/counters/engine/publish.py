@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nostr_client.counters import rules
 from nostr_client.counters.base import Message, NoStream
 from nostr_client.counters.engine import sourcemap
+from nostr_client.counters.engine.admit import admit
 from nostr_client.counters.engine.rows import (
     COLUMNS,
     FROM,
@@ -56,31 +57,20 @@ def publish(session: Session, subject: str, headers: Headers, body: bytes) -> St
     if stream is None:
         raise NoStream(subject)
     target = _transformed(stream, subject)
-    text = _admit(stream, headers, body)
-    msg_id = rules.header(headers, rules.MSG_ID)
-    again = known_id(session, stream, msg_id)
-    if again is not None:
-        return Stored(stream.name, again, None, duplicate=True)
-    if stream.config.allow_msg_counter:
-        if text is None:
-            raise rules.missing()
-        return count(session, stream, target, headers, text)
-    rules.check_size(headers, len(body), stream.config.max_msg_size)
+    if len(body) > rules.MAX_BODY_BYTES:
+        raise CounterError("message size exceeds maximum allowed", code=10054)
+    admitted = admit(session, stream, target, headers, body)
+    if admitted.duplicate_of is not None:
+        return Stored(stream.name, admitted.duplicate_of, None, duplicate=True)
+    if admitted.text is not None:
+        return count(session, stream, target, headers, admitted.text)
+    rules.check_ttl_valid(headers)
     return Stored(stream.name, verbatim(session, stream, target, headers, body), None)
 
 
 def _transformed(stream: Stream, subject: str) -> str:
     transform = stream.config.subject_transform
     return (transform.apply(subject) if transform else None) or subject
-
-
-def _admit(stream: Stream, headers: Headers, body: bytes) -> str | None:
-    text = rules.increment(headers, body, counter=stream.config.allow_msg_counter)
-    rules.check_client_headers(headers)
-    rules.check_size(headers, 0)
-    if len(body) > rules.MAX_BODY_BYTES:
-        raise CounterError("message size exceeds maximum allowed", code=10054)
-    return text
 
 
 def count(
@@ -95,8 +85,9 @@ def count(
     latest = session.latest(stream, subject)
     before = _value(session, stream, latest) if latest else "0"
     value = rules.added(before, text)
-    if origin is None and stream.config.max_msg_size >= 0:
+    if origin is None:
         _check_rendered(session, stream, subject, headers, value)
+        rules.check_ttl_valid(headers)
     incr, others = pack_headers(headers)
     seq = session.live(stream).next_seq()
     _insert(session, stream, (seq, subject, 1, incr, value, others, None), origin)
@@ -145,6 +136,8 @@ def _value(session: Session, stream: Stream, latest: Latest) -> str:
 def _check_rendered(
     session: Session, stream: Stream, subject: str, headers: Headers, value: str
 ) -> None:
+    if stream.config.max_msg_size < 0:
+        return
     found = sourcemap.current(session.conn, stream.id, subject)
     if found:
         headers = (*headers, (rules.SOURCES, rules.render_sources(found)))
@@ -190,18 +183,6 @@ def _stored(
     trim(session, stream, subject, latest)
     if stream.config.republish is not None:
         _republish(session, stream, subject, seq, latest)
-
-
-def known_id(session: Session, stream: Stream, msg_id: str | None) -> int | None:
-    """The sequence that a message id was stored as within the window, or None."""
-    window = stream.config.window
-    if not msg_id or not window:
-        return None
-    row = session.conn.execute(
-        "SELECT seq FROM counter_msgid WHERE stream = ? AND id = ? AND ts >= ?",
-        (stream.id, msg_id, session.now - window),
-    ).fetchone()
-    return row[0] if row else None
 
 
 def remember_id(session: Session, stream: Stream, msg_id: str | None, seq: int) -> None:

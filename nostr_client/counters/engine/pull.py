@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.counters import rules
 from nostr_client.counters.engine import sourcemap
-from nostr_client.counters.engine.publish import Origin, count, known_id, verbatim
+from nostr_client.counters.engine.admit import known_id
+from nostr_client.counters.engine.publish import Origin, count, verbatim
 from nostr_client.counters.engine.read import message_at
 from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
 from nostr_client.counters.numbers import is_integer

@@ -36,6 +36,12 @@ class Live:
         self.messages += 1
         self.changed = True
 
+    def jump_past(self, seq: int) -> None:
+        """Never give `seq` or a lower sequence again: a purge named it before it was reached."""
+        if seq > self.last_seq:
+            self.last_seq = seq
+            self.changed = True
+
     def forget(self, messages: int, subjects: int = 0) -> None:
         self.messages -= messages
         self.subjects -= subjects

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.counters import rules
 from nostr_client.counters.engine import sourcemap
 from nostr_client.counters.engine.lookup import under
 from nostr_client.errors import CounterError
@@ -104,6 +103,8 @@ def purge(session: Session, stream: Stream, pattern: str = "", seq: int = 0, kee
         raise CounterError("stream purge not permitted", code=10110, status=500)
     if seq and keep:
         raise CounterError("bad request", code=10003)
+    if seq and pattern in ("", ">"):
+        session.live(stream).jump_past(seq - 1)
     below = _boundary(session, stream, pattern, keep) if keep else seq
     if keep and not below:
         return 0
@@ -148,15 +149,17 @@ def _purge_subject(session: Session, stream: Stream, subject: str, below: int) -
 def delete_message(session: Session, stream: Stream, seq: int) -> None:
     """Remove one message. Of a counter's newest the value goes back to the message before it.
 
-    Raises CounterError 10037 where there is none, and where the stream denies it.
+    Raises CounterError 10043 or 10057 where there is none, and where the stream denies it.
     """
     if stream.config.deny_delete:
         raise CounterError("message delete not permitted", code=10057, status=500)
     row = session.conn.execute(
         "SELECT subject FROM counter_message WHERE stream = ? AND seq = ?", (stream.id, seq)
     ).fetchone()
+    if row is None and seq > session.live(stream).last_seq:
+        raise CounterError("stream store EOF", code=10057, status=500)
     if row is None:
-        raise rules.no_message()
+        raise CounterError(f"sequence {seq} not found", code=10043)
     latest = session.latest(stream, row[0])
     if latest is not None and latest.seq == seq:
         _delete_newest(session, stream, row[0], seq)

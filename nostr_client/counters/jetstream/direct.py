@@ -49,7 +49,7 @@ async def multi_last(
     """
     request: dict[str, Any] = {"multi_last": list(subjects), "batch": CHUNK}
     if up_to_seq is not None:
-        request["up_to_seq"] = up_to_seq
+        request["up_to_seq"] = min(up_to_seq, await _last_seq(connection, stream))
     messages: list[Message] = []
     while True:
         page, end = await batch(connection, stream, request)
@@ -59,6 +59,12 @@ async def multi_last(
             return messages
         request |= {"seq": page[-1].seq + 1}
         request.setdefault("up_to_seq", _number(end, "Nats-UpTo-Sequence"))
+
+
+async def _last_seq(connection: Connection, stream: str) -> int:
+    """A server answers 404 to a read as of a sequence that it has not reached."""
+    info = await connection.api(f"STREAM.INFO.{stream}")
+    return wire.stream_info(info).state.last_seq
 
 
 async def following(
@@ -130,8 +136,7 @@ async def newest(
         except Cut:
             pass
     if up_to_seq is None:
-        info = await connection.api(f"STREAM.INFO.{stream}")
-        up_to_seq = wire.stream_info(info).state.last_seq
+        up_to_seq = await _last_seq(connection, stream)
     subjects = await _subjects(connection, stream, wanted)
     for start in range(0, len(subjects), CHUNK):
         chunk = subjects[start : start + CHUNK]
