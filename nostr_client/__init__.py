@@ -110,6 +110,9 @@ if TYPE_CHECKING:
         Subscription,
         SubscriptionStats,
     )
+    from nostr_client.sync.options import Direction, SyncOptions
+    from nostr_client.sync.procedure import Syncer
+    from nostr_client.sync.report import RelayReport, SyncReport, SyncStatus
     from nostr_client.transport import (
         Transport,
     )
@@ -129,6 +132,7 @@ _EXPORTS: dict[str, str] = {
     "CountResult": "nostr_client.count.result",
     "CounterError": "nostr_client.errors",
     "DeadlineExceeded": "nostr_client.errors",
+    "Direction": "nostr_client.sync.options",
     "Duplicate": "nostr_client.errors",
     "Event": "nostr_client.event",
     "EventStore": "nostr_client.store.base",
@@ -166,6 +170,7 @@ _EXPORTS: dict[str, str] = {
     "RelayInfo": "nostr_client.nip11",
     "RelayPool": "nostr_client.pool",
     "RelayRefused": "nostr_client.errors",
+    "RelayReport": "nostr_client.sync.report",
     "RelayStats": "nostr_client.relay_stats",
     "RelayStatus": "nostr_client.relay_stats",
     "SchemaTooNew": "nostr_client.errors",
@@ -182,6 +187,10 @@ _EXPORTS: dict[str, str] = {
     "StreamConfig": "nostr_client.counters.config",
     "Subscription": "nostr_client.subscription",
     "SubscriptionStats": "nostr_client.subscription",
+    "SyncOptions": "nostr_client.sync.options",
+    "SyncReport": "nostr_client.sync.report",
+    "SyncStatus": "nostr_client.sync.report",
+    "Syncer": "nostr_client.sync.procedure",
     "ThreadVerifier": "nostr_client.verifier",
     "Timeouts": "nostr_client.options",
     "TransformConfig": "nostr_client.counters.config",
@@ -204,6 +213,7 @@ __all__ = [
     "CountResult",
     "CounterError",
     "DeadlineExceeded",
+    "Direction",
     "Duplicate",
     "Event",
     "EventStore",
@@ -241,6 +251,7 @@ __all__ = [
     "RelayInfo",
     "RelayPool",
     "RelayRefused",
+    "RelayReport",
     "RelayStats",
     "RelayStatus",
     "SchemaTooNew",
@@ -257,6 +268,10 @@ __all__ = [
     "StreamConfig",
     "Subscription",
     "SubscriptionStats",
+    "SyncOptions",
+    "SyncReport",
+    "SyncStatus",
+    "Syncer",
     "ThreadVerifier",
     "Timeouts",
     "TransformConfig",

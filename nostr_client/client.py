@@ -6,9 +6,10 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from nostr_client.claims import ClaimBook
+from nostr_client.claims import CLAIMS, ClaimBook
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
 from nostr_client.count.queries import Query
@@ -18,9 +19,10 @@ from nostr_client.merge import TrustPolicy
 from nostr_client.options import Options, ReadBudget
 from nostr_client.pool import PublishResult, RelayPool
 from nostr_client.relayurl import normalize
+from nostr_client.sync.mode import Mode
+from nostr_client.sync.options import Direction, SyncOptions
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
 
     from nostr_client.count.result import CountResult
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
     from nostr_client.keys import Signer, VerifiedEvent
     from nostr_client.nip11 import RelayInfo
     from nostr_client.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.store.sqlite import SqliteStore
     from nostr_client.subscription import Subscription
+    from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.procedure import OnProgress, Question
+    from nostr_client.sync.report import SyncReport
 
 RelayNames = str | Iterable[str]
 
@@ -40,8 +47,9 @@ class NostrClient:
     none. `signer` answers AUTH when a request needs it. `timeout` is the time in seconds for all
     relays of one question. `read`: whether relays that give no registers are read by events,
     within `budget` each. `trust` says what happens to claims that cannot be true; `trusted`
-    relays are believed in any case. `store`: a path or an open ClaimBook, where claims are kept so
-    that later counts read only what is new. `now` gives Unix seconds.
+    relays are believed in any case. `store`: a path, where claims are kept, so that later counts
+    read only what is new, and events, for `sync`; or an open ClaimBook or EventStore for one of the
+    two, which the caller closes. `now` gives Unix seconds.
     """
 
     def __init__(
@@ -55,7 +63,7 @@ class NostrClient:
         budget: ReadBudget | None = None,
         trust: TrustPolicy = TrustPolicy.EXCLUDE,
         trusted: Collection[str] = (),
-        store: ClaimBook | str | Path | None = None,
+        store: EventStore | ClaimBook | str | Path | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._options = _with_timeout(options or Options(), timeout)
@@ -64,8 +72,12 @@ class NostrClient:
             timeouts=self._options.timeouts, budget=budget or ReadBudget(), read=read
         )
         self._counter = Counter(policy=trust, trusted=_named(trusted).keys(), now=now)
-        self._store = None if isinstance(store, ClaimBook) else store
         self._counter.book = store if isinstance(store, ClaimBook) else None
+        self._path = store if isinstance(store, (str, Path)) else None
+        self._events = None if isinstance(store, (str, Path, ClaimBook)) else store
+        self._owned: SqliteStore | None = None
+        self._memory: SyncMemory | None = None
+        self._now = now
         self._opening = asyncio.Lock()
         self.pool = RelayPool(options=self._options, signer=signer, now=now)
         """The relays, for whatever this facade does not offer."""
@@ -115,8 +127,12 @@ class NostrClient:
 
     async def _open_store(self) -> None:
         async with self._opening:
-            if self._store is not None and self._counter.book is None:
-                self._counter.book = await ClaimBook.open(self._store)
+            if self._path is not None and self._owned is None:
+                from nostr_client.store.sqlite import SqliteStore
+
+                self._owned = await SqliteStore.open(self._path, migrations=[CLAIMS])
+                self._events = self._owned
+                self._counter.book = ClaimBook(self._owned.database)
 
     def subscribe(
         self,
@@ -147,6 +163,40 @@ class NostrClient:
         told = await self.pool.publish(event, [url for url, _ in urls], timeout)
         return {name: told[url] for url, name in urls}
 
+    async def sync(
+        self,
+        question: Question,
+        relays: RelayNames | None = None,
+        *,
+        direction: Direction | str = Direction.BOTH,
+        options: SyncOptions | None = None,
+        dry_run: bool = False,
+        ids_only: bool = False,
+        keep_ids: bool = False,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> SyncReport:
+        """Bring the store and the relays to the same events (NIP-77), each direction as told.
+
+        `question`: filters, or the id of an event whose content holds them. `dry_run` only
+        compares. `ids_only` compares too, settled ids included and also without a store: then
+        `events` is the exact number of distinct events over all relays. `keep_ids` lists what
+        differs. `timeout`, in seconds, bounds the whole; by default every step has its deadline.
+
+        What a relay does is a status in the report, never an exception. Raises InvalidInput,
+        StoreError. Safe to cancel: what was stored stays, and the next sync goes on from there.
+        """
+        from nostr_client.sync.memory import memory_of
+        from nostr_client.sync.procedure import Syncer
+
+        await self._open_store()
+        self._memory = self._memory or memory_of(self._events, self._now)
+        syncer = Syncer(self._events, options=options, memory=self._memory, now=self._now)
+        mode = Mode(Direction(direction), dry_run, ids_only, keep_ids)
+        return await syncer.sync(
+            question, self._chosen(relays), mode, timeout=timeout, on_progress=on_progress
+        )
+
     async def relay_info(self, url: str) -> RelayInfo:
         """A relay's own description (NIP-11). Raises NetworkError, ProtocolError."""
         return await self.pool.relay(url).info()
@@ -165,8 +215,8 @@ class NostrClient:
         try:
             await self.pool.close()
         finally:
-            if self._store is not None and self._counter.book is not None:
-                await self._counter.book.close()
+            if self._owned is not None:
+                await self._owned.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -317,6 +317,13 @@ class Relay:
             self._knowledge.apply_limits(self._supervisor.session.connection)
         return info
 
+    @property
+    def max_message_bytes(self) -> int:
+        """The longest message that may be sent, in bytes."""
+        session = self._supervisor.session
+        most = self.options.limits.message_bytes_out
+        return most if session is None else session.connection.max_message_bytes
+
     # What the connection tells.
 
     def _open_session(self, socket: WebSocket) -> Session:

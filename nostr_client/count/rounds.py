@@ -16,8 +16,8 @@ from nostr_client.claims import Reread, Update
 from nostr_client.claims.mark import DAY
 from nostr_client.claims.spans import gaps
 from nostr_client.count.checking import Check
-from nostr_client.count.paging import PAGE
-from nostr_client.count.walk import Walk
+from nostr_client.paging import PAGE
+from nostr_client.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

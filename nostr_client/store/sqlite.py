@@ -16,6 +16,7 @@ from nostr_client.store.save import Saver
 from nostr_client.store.schema import HASH_KEY, STORE
 from nostr_client.store.stream import ascending, stream
 from nostr_client.store.taghash import TagHasher
+from nostr_client.store.tried import SYNC
 from nostr_client.store.verify import Verifier
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class SqliteStore:
         seconds, for expirations. Raises as Database.open does.
         """
         database = await Database.open(
-            path, read_only=read_only, migrations=[STORE, *migrations], options=options
+            path, read_only=read_only, migrations=[STORE, SYNC, *migrations], options=options
         )
         try:
             key = await database.read(_hash_key)

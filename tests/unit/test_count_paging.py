@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nostr_client.count.paging import Pager
 from nostr_client.filters import Filter
+from nostr_client.paging import Pager
 from tests.conftest import load_cases
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from nostr_client.count.paging import Pager
 from nostr_client.errors import ProtocolError
 from nostr_client.filters import Filter
+from nostr_client.paging import Pager
 from nostr_client.relay_stats import RelayStatus
 from tests.faults import (
     FewSubscriptions,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from nostr_client.claims import Held, ListMemory, Reread
 from nostr_client.claims.mark import DAY, HOUR
 from nostr_client.count.rounds import ReadPage, Round
-from nostr_client.count.walk import Walk
 from nostr_client.filters import Filter
+from nostr_client.walk import Walk
 from tests.simulation import SimRelay, drive, event
 
 NOW = 1_700_000_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.count.paging import PAGE, ROUND, Pager
+from nostr_client.paging import PAGE, ROUND, Pager
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

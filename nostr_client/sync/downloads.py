@@ -1,0 +1,112 @@
+"""Downloads from one relay: REQs for ids, and each event verified and stored as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused
+from nostr_client.filters import Filter
+from nostr_client.reasons import Reason, classify
+from nostr_client.store.base import Status
+from nostr_client.sync.tally import RelayOut
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.keys import VerifiedEvent
+    from nostr_client.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.subscription import Subscription
+    from nostr_client.sync.desk import Desk
+    from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.tally import Tally
+
+_HELD = (Status.STORED, Status.DUPLICATE)
+_FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
+"""What the store keeps no note of."""
+
+
+class Downloads:
+    """See the module. `filters`: an event that matches none of them is not kept."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        desk: Desk,
+        store: EventStore,
+        filters: Sequence[Filter],
+        options: SyncOptions,
+        tally: Tally,
+    ) -> None:
+        self._relay = relay
+        self._desk = desk
+        self._store = store
+        self._filters = filters
+        self._options = options
+        self._tally = tally
+        self._failed = 0
+
+    async def run(self) -> None:
+        """Download what the desk hands out, until cancelled. Raises RelayOut."""
+        while True:
+            ids = await self._desk.take(self._relay.url, self._options.batch)
+            try:
+                await self._fetch(ids)
+            finally:
+                self._desk.give_back(self._relay.url, ids)
+
+    async def _fetch(self, ids: Sequence[bytes]) -> None:
+        """One REQ. What it did not bring although it ended well is hidden."""
+        left = dict.fromkeys(ids)
+        error: RelayError | None = None
+        with self._relay.subscribe(Filter(ids=[key.hex() for key in ids]), live=False) as page:
+            try:
+                while batch := await self._batch(page):
+                    await self._store_batch(batch, left)
+                error = page.error
+            except TimeoutError:
+                text = f"no answer to REQ within {self._options.progress:g} s"
+                error = DeadlineExceeded(text, relay=self._relay.url)
+        if error is not None:
+            await self._trouble(error)
+            return
+        self._failed = 0
+        await self._hidden(list(left))
+
+    async def _batch(self, page: Subscription) -> list[VerifiedEvent]:
+        async with asyncio.timeout(self._options.progress):
+            return await page.batch()
+
+    async def _store_batch(self, batch: list[VerifiedEvent], left: dict[bytes, None]) -> None:
+        fitting = [one for one in batch if any(f.matches(one.event) for f in self._filters)]
+        outcomes = await self._store.save(fitting)
+        known = {one.id for one in outcomes if one.status not in _FORGOTTEN}
+        keys = {one.event.id: bytes.fromhex(one.event.id) for one in batch}
+        for key in keys.values():
+            left.pop(key, None)
+        self._tally.downloaded += sum(one.stored for one in outcomes)
+        held = sum(one.status in _HELD for one in outcomes)
+        self._tally.declined += len(batch) - held
+        self._tally.moves += len(batch)
+        self._desk.came([keys[id_] for id_ in known])
+        await self._desk.declined([key for id_, key in keys.items() if id_ not in known])
+
+    async def _hidden(self, ids: list[bytes]) -> None:
+        if not ids:
+            return
+        await self._desk.hidden(self._relay.url, ids)
+        tally = self._tally
+        tally.hidden += len(ids)
+        if tally.hidden > self._options.unsent + 4 * tally.downloaded:
+            raise RelayOut(f"it named {tally.hidden} ids and sent none of their events")
+
+    async def _trouble(self, error: RelayError) -> None:
+        """A REQ failed: wait as the error wants it, and give up after some in a row."""
+        self._failed += 1
+        if self._failed >= self._options.tries:
+            raise RelayOut(f"downloads: {error}") from error
+        if isinstance(error, RelayRefused) and classify(error.reason) is Reason.RATE_LIMITED:
+            await asyncio.sleep(self._options.pause * 2 ** (self._failed - 1))
+        elif isinstance(error, NetworkError):
+            await asyncio.sleep(0)  # the next REQ waits for the connection

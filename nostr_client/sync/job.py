@@ -1,0 +1,80 @@
+"""What is to be synced, and the windows of it: filters, or an event that holds filters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from nostr_client.errors import InvalidFilter
+from nostr_client.filters import Filter
+from nostr_client.keys import VerifiedEvent
+from nostr_client.sync.windows import LocalItems, Window, no_items, plan, united
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.store.base import EventStore
+
+MAX_FILTERS = 50
+"""Filters in one sync: relays refuse more, and each is a sync of its own."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """`windows` are asked, oldest first; `fallback` where a relay takes no event as filter."""
+
+    filters: tuple[Filter, ...]
+    windows: tuple[Window, ...]
+    fallback: tuple[Window, ...] = ()
+    event: VerifiedEvent | None = None
+    local: int = 0
+    """Distinct events that are held."""
+
+
+def checked(filters: Sequence[Filter]) -> tuple[Filter, ...]:
+    """The filters without limits. Raises InvalidFilter for none, too many, or a search."""
+    asked = tuple(one.replace(limit=None) for one in filters if not one.matches_nothing)
+    if not asked or len(asked) > MAX_FILTERS:
+        raise InvalidFilter(f"a sync takes 1 to {MAX_FILTERS} filters that can match")
+    if any(one.search is not None for one in asked):
+        raise InvalidFilter("a search cannot be synced: relays rank, and leave out")
+    return asked
+
+
+def filters_of(event: Event) -> tuple[Filter, ...]:
+    """The filter, or the filters, that an event's content holds (NIP-77, first text).
+
+    Raises InvalidFilter.
+    """
+    try:
+        content: Any = msgspec.json.decode(event.content)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidFilter(f"the content of event {event.id} is no JSON") from error
+    listed = content if isinstance(content, list) else [content]
+    if not all(isinstance(one, dict) for one in listed):
+        raise InvalidFilter(f"the content of event {event.id} is no filter")
+    return checked([Filter.from_json(one) for one in listed])
+
+
+async def make_job(
+    store: EventStore | None,
+    filters: Sequence[Filter],
+    event: VerifiedEvent | None,
+    size: int,
+) -> Job:
+    """Read what is held and cut it into windows of about `size` items. Raises StoreError."""
+    parts = [(one, await items_of(store, one)) for one in filters]
+    windows = tuple(window for one, items in parts for window in plan(one, items, size))
+    whole = united([items for _, items in parts])
+    if event is None:
+        return Job(tuple(filters), windows, local=len(whole))
+    first = Window(filters[0], whole, event_id=event.event.id)
+    return Job(tuple(filters), (first,), windows, event, len(whole))
+
+
+async def items_of(store: EventStore | None, filter: Filter) -> LocalItems:
+    """What is held that matches. Raises StoreError."""
+    if store is None:
+        return no_items()
+    return LocalItems(*await store.negentropy_items(filter))

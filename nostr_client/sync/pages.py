@@ -1,0 +1,84 @@
+"""A window read by REQ, page by page: for relays, and windows, that negentropy cannot read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.claims import Held
+from nostr_client.errors import RelayRefused
+from nostr_client.store.base import Status
+from nostr_client.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from nostr_client.keys import VerifiedEvent
+    from nostr_client.page import Page
+    from nostr_client.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.desk import Desk
+    from nostr_client.sync.tally import Tally
+    from nostr_client.sync.windows import Window
+
+_HELD = (Status.STORED, Status.DUPLICATE)
+_FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
+"""What the store keeps no note of."""
+
+
+def _held(one: VerifiedEvent) -> Held:
+    event = one.event
+    return Held(event.created_at, bytes.fromhex(event.id), bytes.fromhex(event.pubkey))
+
+
+class Pages:
+    """See the module. `keep`: whether new events are stored."""
+
+    def __init__(
+        self, relay: Relay, desk: Desk, store: EventStore, tally: Tally, *, keep: bool
+    ) -> None:
+        self._relay = relay
+        self._desk = desk
+        self._store = store
+        self._tally = tally
+        self._keep = keep
+
+    async def read(self, window: Window) -> list[bytes] | None:
+        """Read the window to its end; the local ids that the relay did not send.
+
+        None when it could not be read whole; then the tally says why. Raises RelayError.
+        """
+        walk = Walk([window.filter], window.filter.since or 0, window.filter.until)
+        while (asked := walk.ask()) is not None:
+            page = await self._relay.fetch(asked, partial=True)
+            await self._take(page, walk.found.keys())
+            if page.error is None:
+                walk.take([_held(one) for one in page.events], page.frames)
+            elif not (isinstance(page.error, RelayRefused) and walk.refuse()):
+                raise page.error
+        if walk.holes:
+            self._tally.lacks(f"{len(walk.holes)} seconds hold more events than the relay sends")
+        if walk.stalled:
+            self._tally.lacks("the relay does not page by until")
+        if not walk.complete:
+            return None
+        local = window.items.packed
+        ids = (local[at : at + 32] for at in range(0, len(local), 32))
+        return [key for key in ids if key not in walk.found]
+
+    async def _take(self, page: Page, seen: Container[bytes]) -> None:
+        """Store what is new."""
+        keys = {one.event.id: bytes.fromhex(one.event.id) for one in page.events}
+        fresh = [key for key in keys.values() if key not in seen]
+        lacking = set(await self._desk.met(self._relay.url, fresh))
+        self._tally.needs(list(lacking))
+        if self._keep:
+            await self._save([one for one in page.events if keys[one.event.id] in lacking])
+
+    async def _save(self, events: Sequence[VerifiedEvent]) -> None:
+        outcomes = await self._store.save(events)
+        self._tally.downloaded += sum(one.stored for one in outcomes)
+        self._tally.declined += sum(one.status not in _HELD for one in outcomes)
+        known = [bytes.fromhex(one.id) for one in outcomes if one.status not in _FORGOTTEN]
+        forgotten = [bytes.fromhex(one.id) for one in outcomes if one.status in _FORGOTTEN]
+        self._desk.came(known)
+        await self._desk.declined(forgotten)

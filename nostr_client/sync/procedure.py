@@ -1,0 +1,175 @@
+"""A sync of one question with many relays: what is asked, by whom, and the report of all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nostr_client.errors import InvalidInput, NostrTallyError, RelayError
+from nostr_client.filters import Filter
+from nostr_client.keys import verify
+from nostr_client.sync.desk import Desk
+from nostr_client.sync.job import checked, filters_of, make_job
+from nostr_client.sync.memory import memory_of
+from nostr_client.sync.mode import Mode
+from nostr_client.sync.options import SyncOptions
+from nostr_client.sync.relayrun import RelayRun
+from nostr_client.sync.report import RelayReport, SyncReport
+from nostr_client.sync.tally import Tally
+
+if TYPE_CHECKING:
+    from nostr_client.event import Event
+    from nostr_client.keys import VerifiedEvent
+    from nostr_client.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.job import Job
+    from nostr_client.sync.memory import SyncMemory
+
+OnProgress = Callable[[Sequence[RelayReport]], None]
+
+Question = Filter | Sequence[Filter] | str
+"""Filters that are OR'd, or the id (hex) of an event whose content holds them."""
+
+_TICK = 0.25
+"""Seconds between two calls of `on_progress`."""
+
+
+class Syncer:
+    """Brings a store and relays together; `store` None can only count. Keep one for many syncs.
+
+    `memory`: what to remember between syncs; by default in the store's file. `now` gives Unix
+    seconds.
+    """
+
+    def __init__(
+        self,
+        store: EventStore | None,
+        *,
+        options: SyncOptions | None = None,
+        memory: SyncMemory | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._options = options or SyncOptions()
+        self._memory = memory or memory_of(store, now)
+        self._now = now
+
+    async def sync(
+        self,
+        question: Question,
+        relays: Sequence[tuple[str, Relay]],
+        mode: Mode | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> SyncReport:
+        """Sync with every relay, given as (the user's spelling, relay), all at once.
+
+        Deadlines are for each step (`SyncOptions`); `timeout` bounds the whole, in seconds. What a
+        relay does is a status in the report. Raises InvalidInput for a bad question, StoreError.
+        Safe to cancel at any point: what was stored stays, and the next sync goes on from there.
+        """
+        mode = mode or Mode()
+        if self._store is None and mode.moves:
+            raise InvalidInput("a sync needs a store; without one, only ids can be compared")
+        filters, event = await self._resolve(question, [relay for _, relay in relays])
+        job = await make_job(self._store, filters, event, self._options.window)
+        local = job.local if mode.every else None
+        tallies = [Tally(name, relay, mode.keep_ids, local) for name, relay in relays]
+        desk = self._desk(mode)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._run_all(job, tallies, desk, mode, on_progress)
+        except TimeoutError:
+            for tally in tallies:
+                if not tally.ended:
+                    tally.lacks(f"stopped after {timeout:g} s")
+        return _report(job, tallies, desk)
+
+    def _desk(self, mode: Mode) -> Desk:
+        options = self._options
+        return Desk(
+            self._store,
+            self._memory,
+            room=options.pending_ids,
+            ttl=options.settled_ttl,
+            fetch=mode.downloads,
+            every=mode.every,
+        )
+
+    async def _run_all(
+        self,
+        job: Job,
+        tallies: Sequence[Tally],
+        desk: Desk,
+        mode: Mode,
+        on_progress: OnProgress | None,
+    ) -> None:
+        now = int(self._now())
+        runs = [
+            RelayRun(one.relay, job, self._store, desk, self._memory, self._options, mode, one, now)
+            for one in tallies
+        ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                ticker = group.create_task(_tell(tallies, on_progress)) if on_progress else None
+                async with asyncio.TaskGroup() as working:
+                    for run in runs:
+                        working.create_task(run.run())
+                if ticker is not None:
+                    ticker.cancel()
+        except ExceptionGroup as errors:
+            raise _first(errors) from errors
+        finally:
+            if on_progress is not None:
+                on_progress([one.report() for one in tallies])
+
+    async def _resolve(
+        self, question: Question, relays: Sequence[Relay]
+    ) -> tuple[tuple[Filter, ...], VerifiedEvent | None]:
+        if isinstance(question, Filter):
+            return checked([question]), None
+        if not isinstance(question, str):
+            return checked(question), None
+        event = await self._filter_event(question, relays)
+        return filters_of(event), verify(event)
+
+    async def _filter_event(self, id_: str, relays: Sequence[Relay]) -> Event:
+        """The event that holds the filter, from the store or else from any relay."""
+        asked = Filter(ids=[id_])
+        if self._store is not None and (found := await self._store.query([asked])):
+            return found[0]
+        for relay in relays:
+            try:
+                page = await relay.fetch(asked)
+            except RelayError:
+                continue
+            if page.events:
+                return page.events[0].event
+        raise InvalidInput(f"neither the store nor a relay has the filter event {id_}")
+
+
+async def _tell(tallies: Sequence[Tally], on_progress: OnProgress) -> None:
+    while True:
+        on_progress([one.report() for one in tallies])
+        await asyncio.sleep(_TICK)
+
+
+def _report(job: Job, tallies: Sequence[Tally], desk: Desk) -> SyncReport:
+    relays = tuple(one.report() for one in tallies)
+    whole = all(one.held is not None for one in relays)
+    return SyncReport(
+        relays=relays,
+        need=desk.distinct,
+        have=len(set().union(*(one.lacking for one in tallies))),
+        events=job.local + desk.distinct if whole else None,
+    )
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> NostrTallyError:
+    found: BaseException = errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found if isinstance(found, NostrTallyError) else NostrTallyError(str(found))

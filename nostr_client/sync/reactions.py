@@ -1,0 +1,238 @@
+"""What becomes of one window on one relay: a session, and a reaction to each way it can fail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nostr_client.errors import (
+    DeadlineExceeded,
+    NetworkError,
+    ProtocolError,
+    RelayError,
+    RelayRefused,
+)
+from nostr_client.sync.job import items_of
+from nostr_client.sync.options import LEAST_FRAME
+from nostr_client.sync.pages import Pages
+from nostr_client.sync.talk import Kind, Refusal
+from nostr_client.sync.tally import RelayOut
+from nostr_client.sync.windowrun import Bargain
+from nostr_client.sync.windows import Window, halve, split_values
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from nostr_client.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.desk import Desk
+    from nostr_client.sync.job import Job
+    from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.mode import Mode
+    from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.schedule import Schedule
+    from nostr_client.sync.talk import Learned
+    from nostr_client.sync.tally import Tally
+
+
+class Reactions:
+    """See the module. `recall` first, then `handle` each window; it may put others in its place.
+
+    Raises RelayOut where nothing more can be done with the relay.
+    """
+
+    def __init__(
+        self,
+        relay: Relay,
+        job: Job,
+        store: EventStore | None,
+        desk: Desk,
+        memory: SyncMemory,
+        options: SyncOptions,
+        mode: Mode,
+        tally: Tally,
+        schedule: Schedule,
+        now: int,
+        *,
+        learn: Callable[[Learned], Awaitable[int]],
+        lacking_there: Callable[[Iterable[bytes]], Awaitable[int]],
+        wake: Callable[[], None],
+    ) -> None:
+        self._relay = relay
+        self._job = job
+        self._store = store
+        self._memory = memory
+        self._options = options
+        self._tally = tally
+        self._schedule = schedule
+        self._now = now
+        self._learn = learn
+        self._lacking_there = lacking_there
+        self._wake = wake
+        self._frame_bytes = options.frame_bytes
+        self._speaks = False
+        self._pauses = 0
+        self._authenticated = False
+        self._published = False
+        self._pages = None
+        if store is not None and options.pages and mode.moves:
+            self._pages = Pages(relay, desk, store, tally, keep=mode.downloads)
+
+    async def recall(self) -> None:
+        """Whether this relay refused NIP-77 a short while ago."""
+        reason = await self._memory.refusal(self._relay.url)
+        if reason is not None:
+            self._read_by_req(reason)
+
+    def _read_by_req(self, reason: str) -> None:
+        self._tally.unsupported = reason
+        if self._job.event is not None:
+            self._schedule.clear()
+            self._schedule.put(self._job.fallback)
+
+    async def handle(self, window: Window) -> None:
+        """Reconcile a window, or read it by REQ."""
+        if self._tally.unsupported:
+            await self._page(window, self._tally.unsupported)
+            return
+        bargain = Bargain(
+            self._relay, window, self._options,
+            frame_bytes=self._frame_bytes, learn=self._learn, begun=self._begun,
+        )  # fmt: skip
+        try:
+            refusal = await bargain.run()
+        except (NetworkError, DeadlineExceeded, ProtocolError, RelayRefused) as error:
+            refusal = self._failed(bargain, error)
+        finally:
+            self._tally.rounds += bargain.rounds
+        if bargain.learned:
+            window = window.fresh()
+        if refusal is None:
+            self._tally.window_done()
+            self._schedule.succeeded()
+        else:
+            await self._REACTIONS[refusal.kind](self, window, refusal)
+
+    def _begun(self) -> None:
+        """The relay answered with negentropy."""
+        self._relay.learn(negentropy=True)
+        self._speaks = True
+        self._schedule.speaks()
+        self._wake()
+
+    def _failed(self, bargain: Bargain, error: RelayError) -> Refusal:
+        """A broken session as a refusal; a connection that broke may have choked on our frame."""
+        if isinstance(error, NetworkError) and bargain.largest > LEAST_FRAME:
+            self._frame_bytes = max(LEAST_FRAME, min(self._frame_bytes, bargain.largest) // 2)
+        if isinstance(error, NetworkError):
+            return Refusal(Kind.LOST, str(error))
+        silent = isinstance(error, DeadlineExceeded) and not self._speaks
+        return Refusal(Kind.UNSUPPORTED if silent else Kind.FAULT, str(error))
+
+    # Reactions, by kind.
+
+    async def _overflow(self, window: Window, refusal: Refusal) -> None:
+        """Smaller windows, up to the cap; a second that cannot be cut is read by REQ."""
+        if window.event_id is not None:
+            self._one_by_one()
+        elif smaller := await self._smaller(window, refusal.most):
+            if self._schedule.may_halve():
+                self._schedule.put(smaller)
+            else:
+                await self._page_refused(window, refusal)
+        else:
+            await self._page(window, refusal.reason)
+
+    async def _smaller(self, window: Window, most: int | None) -> list[Window]:
+        if by_time := halve(window, self._now, most):
+            return by_time
+        filters = split_values(window.filter)
+        return [Window(one, await items_of(self._store, one)) for one in filters]
+
+    async def _page_refused(self, window: Window, refusal: Refusal) -> None:
+        """What is refused however small it is: too old for the relay, as a rule."""
+        self._tally.lacks(f"windows were refused however small, and read by REQ: {refusal.reason}")
+        await self._page(window, refusal.reason)
+
+    async def _again(self, window: Window, refusal: Refusal) -> None:
+        """The same window once more, and by REQ after some attempts."""
+        if window.event_id is not None and window.tries:
+            self._one_by_one()
+        elif window.tries + 1 < self._options.tries:
+            self._schedule.put([window.again()])
+        elif self._speaks or refusal.kind is Kind.LOST:
+            await self._page(window, refusal.reason)
+        else:
+            await self._refuses(window, refusal)
+
+    async def _busy(self, window: Window, refusal: Refusal) -> None:
+        """Fewer sessions at once; when this is the only one, a pause."""
+        if not self._schedule.crowd():
+            if self._pauses > self._options.tries:
+                await self._page(window, refusal.reason)
+                return
+            await asyncio.sleep(self._options.pause * 2**self._pauses)
+            self._pauses += 1
+        self._schedule.put([window])
+
+    async def _not_found(self, window: Window, refusal: Refusal) -> None:
+        """The relay does not have the filter event: hand it over, once."""
+        if window.event_id is None or self._job.event is None or self._published:
+            await self._refuses(window, refusal)
+            return
+        self._published = True
+        try:
+            await self._relay.publish(self._job.event)
+        except RelayError:
+            self._one_by_one()
+        else:
+            self._schedule.put([window])
+
+    async def _auth(self, window: Window, refusal: Refusal) -> None:
+        if self._authenticated:
+            await self._refuses(window, refusal)
+            return
+        self._authenticated = True
+        try:
+            await self._relay.authenticate()
+        except RelayError:
+            await self._refuses(window, refusal)
+        else:
+            self._schedule.put([window])
+
+    async def _refuses(self, window: Window, refusal: Refusal) -> None:
+        """No negentropy for this window; none at all where there never was any."""
+        if window.event_id is not None:
+            self._one_by_one()
+            return
+        if not self._speaks:
+            self._read_by_req(refusal.reason)
+            self._relay.learn(negentropy=False)
+            ttl = self._options.refusal_ttl
+            await self._memory.refuse(self._relay.url, refusal.reason, ttl)
+        await self._page(window, refusal.reason)
+
+    def _one_by_one(self) -> None:
+        """The event id as a filter does not work here: one session for each filter."""
+        self._schedule.put(self._job.fallback)
+
+    async def _page(self, window: Window, reason: str) -> None:
+        """Read a window by REQ. Raises RelayOut, RelayError."""
+        if self._pages is None:
+            raise RelayOut(f"not comparable by negentropy: {reason}")
+        lacking_there = await self._pages.read(window)
+        if lacking_there is not None:
+            await self._lacking_there(lacking_there)
+            self._tally.window_done(paged=True)
+
+    _REACTIONS: ClassVar[dict[Kind, Callable[[Reactions, Any, Any], Awaitable[None]]]] = {
+        Kind.OVERFLOW: _overflow,
+        Kind.TOO_OLD: _page_refused,
+        Kind.RESTART: _again,
+        Kind.BUSY: _busy,
+        Kind.NOT_FOUND: _not_found,
+        Kind.AUTH: _auth,
+        Kind.UNSUPPORTED: _refuses,
+        Kind.FAULT: _again,
+        Kind.LOST: _again,
+    }

@@ -1,0 +1,138 @@
+"""One relay's part in a sync: its windows, its downloads and its uploads, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import RelayError
+from nostr_client.gate import Gate
+from nostr_client.sync.downloads import Downloads
+from nostr_client.sync.memory import Side
+from nostr_client.sync.reactions import Reactions
+from nostr_client.sync.schedule import Schedule
+from nostr_client.sync.tally import RelayOut
+from nostr_client.sync.uploads import Uploads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nostr_client.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.desk import Desk
+    from nostr_client.sync.job import Job
+    from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.mode import Mode
+    from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.talk import Learned
+    from nostr_client.sync.tally import Tally
+    from nostr_client.sync.windows import Window
+
+
+class RelayRun:
+    """See the module; what happens stands in the tally."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        job: Job,
+        store: EventStore | None,
+        desk: Desk,
+        memory: SyncMemory,
+        options: SyncOptions,
+        mode: Mode,
+        tally: Tally,
+        now: int,
+    ) -> None:
+        self._relay = relay
+        self._desk = desk
+        self._memory = memory
+        self._mode = mode
+        self._tally = tally
+        self._sent: set[bytes] = set()
+        self._gate = Gate()
+        self._schedule = Schedule(job.windows, options)
+        self._options = options
+        self._uploads = self._downloads = None
+        if store is not None and mode.uploads:
+            self._uploads = Uploads(relay, store, memory, options, tally)
+        if store is not None and mode.downloads:
+            self._downloads = Downloads(relay, desk, store, job.filters, options, tally)
+        self._reactions = Reactions(
+            relay, job, store, desk, memory, options, mode, tally, self._schedule, now,
+            learn=self._learn, lacking_there=self._lacking_there, wake=self._gate.wake,
+        )  # fmt: skip
+
+    async def run(self) -> None:
+        """Sync to the end, or to what the relay allows. Raises StoreError; safe to cancel."""
+        self._desk.enter(self._relay.url)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._work(group)
+        except* RelayOut as errors:
+            self._tally.lacks(str(_first(errors)))
+        except* RelayError as errors:
+            self._tally.lacks(str(_first(errors)))
+        finally:
+            owed = self._desk.leave(self._relay.url)
+        if owed:
+            self._tally.lacks(f"{owed} events were not downloaded")
+        self._tally.ended = True
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        downloads = [
+            group.create_task(self._downloads.run())
+            for _ in range(self._options.requests if self._downloads else 0)
+            if self._downloads
+        ]
+        uploads = group.create_task(self._uploads.run()) if self._uploads else None
+        await self._windows()
+        await self._desk.served(self._relay.url)
+        for task in downloads:
+            task.cancel()
+        if uploads is not None and self._uploads is not None:
+            self._uploads.finish()
+            await uploads
+
+    async def _windows(self) -> None:
+        """Run every window, those included that come of halving."""
+        await self._reactions.recall()
+        schedule = self._schedule
+        async with asyncio.TaskGroup() as group:
+            while not schedule.over:
+                await self._gate.wait(lambda: schedule.ready or schedule.over)
+                if schedule.ready:
+                    group.create_task(self._window(schedule.start()))
+
+    async def _window(self, window: Window) -> None:
+        try:
+            await self._reactions.handle(window)
+        finally:
+            self._schedule.end()
+            self._gate.wake()
+
+    async def _learn(self, heard: Learned) -> int:
+        """Take what one round told: haves to the uploads, needs to the desk; how many were new."""
+        fresh = await self._lacking_there(heard.have)
+        needed = await self._desk.need(self._relay.url, list(heard.need))
+        self._tally.needs(needed)
+        return fresh + len(needed)
+
+    async def _lacking_there(self, ids: Iterable[bytes]) -> int:
+        """The relay lacks these of ours; how many were new."""
+        new = [key for key in dict.fromkeys(ids) if key not in self._sent]
+        self._sent.update(new)
+        if not self._mode.every and new:
+            settled = await self._memory.settled(self._relay.url, Side.UP, new)
+            new = [key for key in new if key not in settled]
+        self._tally.haves(new)
+        if self._uploads is not None:
+            self._uploads.put(new)
+        return len(new)
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    found: BaseException = errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

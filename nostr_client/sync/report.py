@@ -1,0 +1,110 @@
+"""What a sync did: totals, and a status for each relay."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class SyncStatus(StrEnum):
+    """How far the sync with one relay got."""
+
+    COMPLETE = "complete"  # all that differed is settled
+    PARTIAL = "partial"  # something is left; the reason says what
+    UNSUPPORTED = "unsupported"  # the relay does not speak NIP-77, and nothing else was allowed
+    FAILED = "failed"  # nothing could be compared
+
+
+class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One relay: numbers of events, of bytes on its connection, and how it ended.
+
+    `need` are events that the relay has and the store lacked, `have` the other way round; what is
+    settled (deleted, expired, superseded, hidden or refused before) is in neither.
+    """
+
+    relay: str
+    status: SyncStatus
+    reason: str = ""
+    need: int = 0
+    have: int = 0
+    downloaded: int = 0
+    uploaded: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    rounds: int = 0
+    """Negentropy messages of the relay that were worked through."""
+    windows: int = 0
+    """Sessions that ended well, and windows read by REQ to their end."""
+    paged: int = 0
+    """Those of `windows` that were read by REQ."""
+    declined: int = 0
+    """Events that came and that the store does not keep: expired, superseded, deleted."""
+    hidden: int = 0
+    """Ids that the relay named and did not send."""
+    refused: int = 0
+    """Events that the relay refused for good."""
+    held: int | None = None
+    """How many matching events the relay has; None where that is not known."""
+    missing_here: tuple[str, ...] = ()
+    """Ids of `need`, where they were asked for."""
+    missing_there: tuple[str, ...] = ()
+    """Ids of `have`, where they were asked for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The relay as JSON values, as `nostr-client sync --json` gives it."""
+        return {
+            "relay": self.relay,
+            "status": str(self.status),
+            "reason": self.reason,
+            **{name: getattr(self, name) for name in _TOTALS},
+            "rounds": self.rounds,
+            "windows": self.windows,
+        }
+
+
+class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All relays of one sync, in the order they were named.
+
+    `need` and `have` are distinct events over all relays. `events`: how many distinct events
+    store and relays hold together; None unless every relay could be compared to its end.
+    """
+
+    relays: tuple[RelayReport, ...]
+    need: int
+    have: int
+    events: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        """True when every relay is."""
+        return all(one.status is SyncStatus.COMPLETE for one in self.relays)
+
+    @property
+    def downloaded(self) -> int:
+        """Events that were stored."""
+        return sum(one.downloaded for one in self.relays)
+
+    @property
+    def uploaded(self) -> int:
+        """Events that relays took, over all relays."""
+        return sum(one.uploaded for one in self.relays)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Characters sent over all connections."""
+        return sum(one.bytes_sent for one in self.relays)
+
+    @property
+    def bytes_received(self) -> int:
+        """Characters received over all connections."""
+        return sum(one.bytes_received for one in self.relays)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON values, as `nostr-client sync --json` gives it."""
+        totals = {name: getattr(self, name) for name in _TOTALS}
+        return {**totals, "relays": [one.to_dict() for one in self.relays]}
+
+
+_TOTALS = ("downloaded", "uploaded", "need", "have", "bytes_sent", "bytes_received")

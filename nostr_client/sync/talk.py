@@ -1,0 +1,143 @@
+"""One NIP-77 session on our side, without I/O: the relay's frames in, what they mean out."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client import reasons
+from nostr_client.errors import NegentropyError, clip
+from nostr_client.messages import Closed, NegErr, NegMsg, Notice
+from nostr_client.negentropy.matching import Ids
+from nostr_client.negentropy.reconcile import Initiator
+from nostr_client.reasons import Reason
+
+if TYPE_CHECKING:
+    from nostr_client.negentropy.storage import Storage
+
+_SPEAKS_OF_NEG: Final = re.compile(r"\bneg(?:entropy\b|[ -](?:open|msg|err|requests?)\b)", re.I)
+_NEG_CROWD: Final = re.compile(
+    r"\btoo many\b.{0,30}\b(?:neg|session|subscription)|sessions? are", re.I
+)
+_TOO_OLD: Final = re.compile(r"\btoo old\b", re.I)
+_ROUND_WORTH: Final = 2
+"""New ids that earn a session one more round: an honest one brings more, but for the descent."""
+
+
+class Kind(Enum):
+    """What a refusal asks of us."""
+
+    OVERFLOW = auto()  # more records than the relay works through: a smaller window
+    TOO_OLD = auto()  # read these by REQ
+    RESTART = auto()  # the relay forgot the session
+    BUSY = auto()  # slow down, or fewer at once
+    NOT_FOUND = auto()  # it has no such filter event
+    AUTH = auto()
+    UNSUPPORTED = auto()  # no NIP-77, or not for us
+    FAULT = auto()  # its trouble, ours, or that of the message
+    LOST = auto()  # the connection broke
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The session is over without a result. `most`: the records that the relay works through."""
+
+    kind: Kind
+    reason: str
+    most: int | None = None
+
+
+class Suspicion(msgspec.Struct, frozen=True):
+    """A NOTICE about negentropy that names no session: this one may be over."""
+
+    reason: str
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """What one round told; `message` is sent next, None: the session is complete."""
+
+    have: Ids
+    need: Ids
+    message: bytes | None
+
+
+Heard = Learned | Refusal | Suspicion | None
+
+
+class Talk:
+    """See the module; `first()` gives the first message, `hear` takes each frame.
+
+    `patience`: rounds without anything new; tell `credit` how many ids were new.
+    """
+
+    def __init__(self, storage: Storage, *, frame_bytes: int, patience: int) -> None:
+        self._engine = Initiator(storage, frame_limit=frame_bytes)
+        self._patience = patience
+        self._credit = 0
+        self.begun = False
+        """Whether the relay has answered with negentropy."""
+
+    @property
+    def rounds(self) -> int:
+        return self._engine.rounds
+
+    def first(self) -> bytes:
+        """The message of NEG-OPEN."""
+        return self._engine.initiate()
+
+    def credit(self, fresh: int) -> None:
+        """The last round brought so many ids that were new."""
+        self._credit += fresh // _ROUND_WORTH
+
+    def hear(self, frame: NegMsg | NegErr | Closed | Notice) -> Heard:
+        """What a frame means; None when it is not about this session."""
+        if isinstance(frame, NegMsg):
+            return self._message(frame.message)
+        if isinstance(frame, Notice):
+            return self._notice(frame.message)
+        if isinstance(frame, NegErr):
+            return refusal(frame.reason, most=frame.max_records, overflow=frame.overflow)
+        return refusal(frame.message or "closed: without a reason")
+
+    def _message(self, message: bytes) -> Learned | Refusal:
+        self.begun = True
+        if self.rounds >= self._patience + self._credit:
+            return Refusal(Kind.FAULT, f"does not converge within {self.rounds} rounds")
+        try:
+            round_ = self._engine.reconcile(message)
+        except NegentropyError as error:
+            kind = Kind.UNSUPPORTED if error.kind == "unsupported-version" else Kind.FAULT
+            return Refusal(kind, clip(str(error)))
+        return Learned(round_.have, round_.need, round_.message)
+
+    def _notice(self, text: str) -> Refusal | Suspicion | None:
+        if self.begun or not reasons.means_neg_unsupported(text):
+            crowded = reasons.classify(text) is Reason.TOO_MANY
+            if crowded and not self.begun:
+                return Refusal(Kind.BUSY, clip(text))
+            return Suspicion(clip(text)) if crowded or _SPEAKS_OF_NEG.search(text) else None
+        return Refusal(Kind.UNSUPPORTED, clip(text))
+
+
+_KINDS: Final = {
+    Reason.CLOSED: Kind.RESTART,
+    Reason.RATE_LIMITED: Kind.BUSY,
+    Reason.TOO_MANY: Kind.BUSY,
+    Reason.FILTER_NOT_FOUND: Kind.NOT_FOUND,
+    Reason.AUTH_REQUIRED: Kind.AUTH,
+    Reason.UNSUPPORTED: Kind.UNSUPPORTED,
+    Reason.RESTRICTED: Kind.UNSUPPORTED,
+    Reason.BLOCKED: Kind.UNSUPPORTED,
+}
+
+
+def refusal(reason: str, *, most: int | None = None, overflow: bool | None = None) -> Refusal:
+    """What the reason of NEG-ERR or CLOSED asks of us."""
+    if overflow if overflow is not None else reasons.is_overflow(reason):
+        kind = Kind.TOO_OLD if _TOO_OLD.search(reason) else Kind.OVERFLOW
+        return Refusal(kind, clip(reason), most or reasons.max_records(reason))
+    if _NEG_CROWD.search(reason):
+        return Refusal(Kind.BUSY, clip(reason))
+    return Refusal(_KINDS.get(reasons.classify(reason), Kind.FAULT), clip(reason))

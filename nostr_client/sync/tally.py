@@ -1,0 +1,130 @@
+"""The numbers of one relay while a sync runs, and how they end as its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nostr_client.errors import NostrTallyError
+from nostr_client.sync.report import RelayReport, SyncStatus
+
+if TYPE_CHECKING:
+    from nostr_client.relay import Relay
+
+_REASONS = 4
+"""Reasons kept for one relay: enough to see what went wrong."""
+
+
+class RelayOut(NostrTallyError):
+    """Nothing more can be done with this relay; inside this package alone."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """See the module; `name` is the relay as the user wrote it."""
+
+    name: str
+    relay: Relay
+    keep_ids: bool = False
+    local: int | None = None
+    """Local items in all, where `held` is wanted."""
+    need: int = 0
+    have: int = 0
+    downloaded: int = 0
+    uploaded: int = 0
+    rounds: int = 0
+    windows: int = 0
+    paged: int = 0
+    declined: int = 0
+    hidden: int = 0
+    refused: int = 0
+    ended: bool = False
+    """Whether the run came to its end, good or bad."""
+    lacking: set[bytes] = field(default_factory=set)
+    """The ids of `have`."""
+    unsupported: str = ""
+    """Why the relay was not, or not any more, asked by negentropy."""
+    moves: int = 0
+    """Grows with everything that got further."""
+    missing_here: list[str] = field(default_factory=list)
+    missing_there: list[str] = field(default_factory=list)
+    _left: dict[str, None] = field(default_factory=dict)
+    _sent_before: int = 0
+    _received_before: int = 0
+
+    def __post_init__(self) -> None:
+        stats = self.relay.stats
+        self._sent_before, self._received_before = stats.bytes_sent, stats.bytes_received
+
+    def lacks(self, why: str) -> None:
+        """Something is left undone with this relay."""
+        if len(self._left) < _REASONS:
+            self._left[why] = None
+
+    def needs(self, ids: list[bytes]) -> None:
+        """The relay has these and we do not."""
+        self.need += len(ids)
+        self.moves += len(ids)
+        if self.keep_ids:
+            self.missing_here += [key.hex() for key in ids]
+
+    def haves(self, ids: list[bytes]) -> None:
+        """We have these and the relay does not."""
+        self.lacking.update(ids)
+        self.have += len(ids)
+        self.moves += len(ids)
+        if self.keep_ids:
+            self.missing_there += [key.hex() for key in ids]
+
+    def window_done(self, *, paged: bool = False) -> None:
+        """One window was compared to its end."""
+        self.windows += 1
+        self.paged += paged
+        self.moves += 1
+
+    @property
+    def status(self) -> SyncStatus:
+        """What the numbers so far amount to, if nothing more comes."""
+        if not self._left:
+            return SyncStatus.COMPLETE
+        if self.windows or self.downloaded or self.uploaded or self.rounds:
+            return SyncStatus.PARTIAL
+        return SyncStatus.UNSUPPORTED if self.unsupported else SyncStatus.FAILED
+
+    def report(self) -> RelayReport:
+        """The numbers so far as a value."""
+        stats = self.relay.stats
+        held = None
+        if self.local is not None and self.ended and not self._left:
+            held = self.local - self.have + self.need
+        return RelayReport(
+            relay=self.name,
+            status=self.status,
+            reason=self._reason(),
+            need=self.need,
+            have=self.have,
+            downloaded=self.downloaded,
+            uploaded=self.uploaded,
+            bytes_sent=stats.bytes_sent - self._sent_before,
+            bytes_received=stats.bytes_received - self._received_before,
+            rounds=self.rounds,
+            windows=self.windows,
+            paged=self.paged,
+            declined=self.declined,
+            hidden=self.hidden,
+            refused=self.refused,
+            held=held,
+            missing_here=tuple(self.missing_here),
+            missing_there=tuple(self.missing_there),
+        )
+
+    def _reason(self) -> str:
+        """Why something is left, else what was out of the ordinary."""
+        told = list(self._left)
+        if self.paged and self.unsupported:
+            told.append(f"read by REQ, not by negentropy ({self.unsupported})")
+        if self.hidden:
+            told.append(f"{self.hidden} ids were named and not sent")
+        if self.refused:
+            told.append(f"{self.refused} events were refused for good")
+        return "; ".join(told)

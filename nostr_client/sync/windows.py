@@ -1,0 +1,169 @@
+"""Which stretches of time are reconciled in one session each, and how they are cut smaller. Pure.
+
+A window is a filter, with `since` and `until`, and the local items that match it. Windows of one
+filter do not overlap and leave nothing out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from nostr_client.filters import Filter
+from nostr_client.negentropy.storage import seal_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from nostr_client.negentropy.storage import Storage
+
+
+class LocalItems:
+    """What we hold: `stamps` (n,) uint64 and `ids` (n, 32) uint8, ascending by both."""
+
+    __slots__ = ("ids", "stamps")
+
+    def __init__(self, stamps: NDArray[np.uint64], ids: NDArray[np.uint8]) -> None:
+        self.stamps = stamps
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.stamps)
+
+    def between(self, since: int | None, until: int | None) -> LocalItems:
+        """Those of a stretch of time, both ends included; shares the memory."""
+        low = 0 if since is None else int(np.searchsorted(self.stamps, np.uint64(since)))
+        high = (
+            len(self)
+            if until is None
+            else int(np.searchsorted(self.stamps, np.uint64(until), side="right"))
+        )
+        return LocalItems(self.stamps[low:high], self.ids[low:high])
+
+    def seal(self) -> Storage:
+        """The engine's storage over these items."""
+        columns: tuple[Any, Any] = (self.stamps, self.ids)
+        return seal_columns(*columns)
+
+    @property
+    def packed(self) -> bytes:
+        """The ids, one after the other."""
+        return self.ids.tobytes()
+
+
+def no_items() -> LocalItems:
+    """An empty set."""
+    return LocalItems(np.empty(0, np.uint64), np.empty((0, 32), np.uint8))
+
+
+def united(parts: Sequence[LocalItems]) -> LocalItems:
+    """All items of several sets, each once, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = {
+        (stamp, bytes(key))
+        for part in parts
+        for stamp, key in zip(part.stamps.tolist(), part.ids, strict=True)
+    }
+    ordered = sorted(rows)
+    stamps = np.fromiter((stamp for stamp, _ in ordered), np.uint64, len(ordered))
+    ids = np.frombuffer(b"".join(key for _, key in ordered), np.uint8)
+    return LocalItems(stamps, ids.reshape(len(ordered), 32))
+
+
+class Window(msgspec.Struct, frozen=True):
+    """What one session reconciles. `query` is sent: the filter, or the id of a filter event."""
+
+    filter: Filter
+    items: LocalItems
+    halved: int = 0
+    """How often it was halved to get here."""
+    tries: int = 0
+    """Attempts that failed by the connection or by the relay."""
+    event_id: str | None = None
+
+    @property
+    def query(self) -> Filter | str:
+        return self.event_id or self.filter
+
+    @property
+    def one_second(self) -> bool:
+        """True when time cannot cut it any smaller."""
+        return self.filter.since is not None and self.filter.since == self.filter.until
+
+    def again(self) -> Window:
+        """The same window after a failed attempt."""
+        return msgspec.structs.replace(self, tries=self.tries + 1)
+
+    def fresh(self) -> Window:
+        """The same window after an attempt that got further."""
+        return msgspec.structs.replace(self, tries=0)
+
+
+def plan(filter: Filter, items: LocalItems, size: int) -> list[Window]:
+    """Windows of about `size` local items, oldest first; equal timestamps stay together."""
+    cuts: list[int] = []
+    for at in range(size, len(items) - size // 2, size):
+        stamp = int(items.stamps[at])
+        if stamp > (cuts[-1] if cuts else filter.since or int(items.stamps[0])):
+            cuts.append(stamp)
+    return _cut(filter, items, cuts, 0)
+
+
+def halve(window: Window, now: int, most: int | None = None) -> list[Window]:
+    """The window cut by time, oldest first; [] when it is one second long.
+
+    `most`: how many records the relay works through. `now` is the end of an open window, Unix
+    seconds. Local items show where events are; every second cut goes by time alone, as the relay's
+    may be elsewhere.
+    """
+    since, until = window.filter.since or 0, window.filter.until
+    newest = max(now, int(window.items.stamps[-1]) if len(window.items) else 0)
+    last = newest if until is None else until
+    if last <= since:
+        return []
+    cuts = _by_items(window, most) if window.halved % 2 == 0 else []
+    cuts = [cut for cut in cuts if since < cut <= last]
+    return _cut(window.filter, window.items, cuts or [(since + last + 1) // 2], window.halved + 1)
+
+
+def _by_items(window: Window, most: int | None) -> list[int]:
+    count = len(window.items)
+    if count < 2:
+        return []
+    parts = 2 if not most or count <= most else min(64, 1 + 2 * count // most)
+    return sorted({int(window.items.stamps[count * part // parts]) for part in range(1, parts)})
+
+
+def _cut(filter: Filter, items: LocalItems, cuts: Sequence[int], halved: int) -> list[Window]:
+    starts = [filter.since, *cuts]
+    ends = [*(cut - 1 for cut in cuts), filter.until]
+    windows = []
+    for since, until in zip(starts, ends, strict=True):
+        part = filter.replace(since=since, until=until)
+        windows.append(Window(part, items.between(since, until), halved))
+    return windows
+
+
+def split_values(filter: Filter) -> list[Filter]:
+    """Two filters that match the same together, by kinds, else authors, tags, ids; else []."""
+    for name in ("kinds", "authors"):
+        halves = _halves(getattr(filter, name))
+        if halves:
+            return [filter.replace(**{name: half}) for half in halves]
+    for name, values in sorted(filter.tags, key=lambda tag: -len(tag[1])):
+        halves = _halves(values)
+        if halves:
+            return [filter.replace(tags={**dict(filter.tags), name: half}) for half in halves]
+    return [filter.replace(ids=half) for half in _halves(filter.ids)]
+
+
+def _halves(values: Sequence[Any] | None) -> list[Sequence[Any]]:
+    if values is None or len(values) < 2:
+        return []
+    middle = len(values) // 2
+    return [values[:middle], values[middle:]]
