@@ -112,7 +112,7 @@ class Subscription:
         self.sources: dict[str, Source] = {}
         self.closed = False
         self._verifier = verifier
-        self._chunk = limits.verify_chunk
+        self._chunk = 2 * limits.verify_chunk  # two threads have work at once
         self._most = limits.queue
         self._most_bytes = max(limits.queue * _QUEUE_BYTES_PER_EVENT, limits.message_bytes_in)
         self._queue: deque[Received] = deque()
@@ -195,7 +195,7 @@ class Subscription:
         return taken
 
     async def batch(self) -> list[VerifiedEvent]:
-        """Take verified events, a chunk at most; waits for one; [] when it is over.
+        """Take verified events, two chunks at most; waits for one; [] when it is over.
 
         Safe to cancel: events taken from the queue and not yet verified go back.
         """
