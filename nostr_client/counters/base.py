@@ -6,7 +6,7 @@ A stream's name and a counter's subject are NATS names; every subject of a strea
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -188,7 +188,7 @@ class Counters(Protocol):
         """Remove a counter (or all that a pattern names); return how many messages went."""
         ...
 
-    def watch(self, *patterns: str, after_seq: int | None = None) -> AsyncIterator[Entry]:
+    def watch(self, *patterns: str, after_seq: int | None = None) -> AsyncGenerator[Entry, None]:
         """The current entry of each counter, then every change as it comes.
 
         With `after_seq`: every kept message after that one instead, which resumes a watch. Ends

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.errors import InvalidInput
 
@@ -41,6 +41,29 @@ def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
     return tuple(patterns) or (">",)
 
 
+class Wanted(NamedTuple):
+    """Patterns taken apart: literal subjects that no wildcard names, and the wildcards."""
+
+    literals: list[str]
+    wildcards: list[str]
+
+    @classmethod
+    def of(cls, patterns: Sequence[str]) -> Wanted:
+        """Each once; none given: all. Raises InvalidInput."""
+        every = dict.fromkeys(check_patterns(patterns))
+        wild = [pattern for pattern in every if has_wildcard(pattern)]
+        covered = (p for p in every if not has_wildcard(p) and not _any(wild, p))
+        return cls(list(covered), wild)
+
+    def given_before(self, wildcard: int, subject: str) -> bool:
+        """Whether a wildcard before this one (by its place) names a subject too."""
+        return _any(self.wildcards[:wildcard], subject)
+
+
+def _any(patterns: Sequence[str], subject: str) -> bool:
+    return any(matches(pattern, subject) for pattern in patterns)
+
+
 def has_wildcard(pattern: str) -> bool:
     """Whether a token of `pattern` is `*` or `>` (inside a longer token they are ordinary)."""
     tokens = pattern.split(".")
@@ -51,12 +74,15 @@ def matches(pattern: str, subject: str) -> bool:
     """Whether the literal `subject` is one that `pattern` names."""
     if pattern == subject:
         return True
-    return _compile(pattern).fullmatch(subject) is not None
+    compiled = _compile(pattern)
+    return compiled is not None and compiled.fullmatch(subject) is not None
 
 
-@lru_cache(maxsize=1_024)
-def _compile(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression: linear, since tokens never hold a dot."""
+@lru_cache(maxsize=4_096)
+def _compile(pattern: str) -> re.Pattern[str] | None:
+    """A pattern as a regular expression: linear, since tokens never hold a dot; None: literal."""
+    if not has_wildcard(pattern):
+        return None
     tokens = pattern.split(".")
     tail = tokens[-1] == ">"
     parts = [r"[^.]+" if token == "*" else re.escape(token) for token in tokens]

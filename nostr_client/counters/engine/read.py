@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nostr_client.counters import rules
 from nostr_client.counters.audit import Step
@@ -55,6 +55,14 @@ def load_page(
     """Subjects and values that a pattern names, one page."""
     found, go_on = page(conn, stream, pattern, after)
     return [(f.subject, _found_value(conn, stream, f)) for f in found], go_on
+
+
+def load_literals(
+    conn: sqlite3.Connection, stream: int, subjects: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The values of those subjects that there are."""
+    found = (item for subject in subjects for item in under(conn, stream, subject))
+    return [(item.subject, _found_value(conn, stream, item)) for item in found]
 
 
 def _found_value(conn: sqlite3.Connection, stream: int, found: Found) -> str:
@@ -113,23 +121,32 @@ def newest_many(
     return sorted(messages.values(), key=lambda message: message.seq)
 
 
-class EntryPage(NamedTuple):
-    entries: list[Entry]
-    after: str | None
-
-
 def entry_page(
     conn: sqlite3.Connection, stream: int, pattern: str, after: str, at_seq: int | None
-) -> EntryPage:
+) -> tuple[list[tuple[str, Entry]], str | None]:
     """Entries that a pattern names, one page, now or as of a sequence."""
     found, go_on = page(conn, stream, pattern, after)
-    entries: list[Entry] = []
+    return _entries(conn, stream, found, at_seq), go_on
+
+
+def entry_literals(
+    conn: sqlite3.Connection, stream: int, subjects: Sequence[str], at_seq: int | None
+) -> list[tuple[str, Entry]]:
+    """The entries of those subjects that there are, now or as of a sequence."""
+    found = (item for subject in subjects for item in under(conn, stream, subject))
+    return _entries(conn, stream, found, at_seq)
+
+
+def _entries(
+    conn: sqlite3.Connection, stream: int, found: Iterable[Found], at_seq: int | None
+) -> list[tuple[str, Entry]]:
+    entries: list[tuple[str, Entry]] = []
     for item in found:
         upto = at_seq if at_seq is not None and item.seq > at_seq else None
         row = _newest_or_none(conn, stream, item, upto)
         if row is not None:
-            entries.append(entry(*row))
-    return EntryPage(entries, go_on)
+            entries.append((item.subject, entry(*row)))
+    return entries
 
 
 def _newest_or_none(

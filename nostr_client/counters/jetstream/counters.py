@@ -14,7 +14,7 @@ from nostr_client.counters.subjects import check_patterns, is_subject, matches
 from nostr_client.errors import CounterError, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
     from nats.aio.msg import Msg
 
@@ -141,7 +141,9 @@ class JetStreamCounters:
         found = await self._connection.api(f"STREAM.PURGE.{self._name}", request)
         return wire.integer(found, "purged")
 
-    async def watch(self, *patterns: str, after_seq: int | None = None) -> AsyncIterator[Entry]:
+    async def watch(
+        self, *patterns: str, after_seq: int | None = None
+    ) -> AsyncGenerator[Entry, None]:
         wanted = check_patterns(patterns)
         async with self._news(wanted) as news:
             if after_seq is None:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from nostr_client.counters import audit, rules
 from nostr_client.counters.base import Ack, Entry, NoStream
 from nostr_client.counters.engine import read, trim
 from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.numbers import parse_integer
-from nostr_client.counters.subjects import check_patterns, matches
+from nostr_client.counters.subjects import Wanted, check_patterns
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
     from nostr_client.counters.engine.session import Session
     from nostr_client.counters.sqlite.store import SqliteCounterStore
+
+T = TypeVar("T")
+V = TypeVar("V")
+Items: TypeAlias = "list[tuple[str, V]]"
 
 PAGE = 500
 """Messages read in one go."""
@@ -76,51 +81,47 @@ class SqliteCounters:
         return publish(session, subject, headers, b"")
 
     async def load(self, subject: str) -> int:
-        def work(conn: sqlite3.Connection) -> str:
-            return read.load(conn, read.stream_id(conn, self._name), subject)
-
-        return parse_integer(await self._store.database.read(work))
+        return parse_integer(await self._read(lambda conn, id: read.load(conn, id, subject)))
 
     async def load_many(self, *patterns: str) -> AsyncIterator[tuple[str, int]]:
-        for earlier, pattern in _each(patterns):
-            after: str | None = ""
-            while after is not None:
-                found, after = await self._load_page(pattern, after)
-                for subject, value in found:
-                    if not any(matches(seen, subject) for seen in earlier):
-                        yield subject, parse_integer(value)
-
-    async def _load_page(
-        self, pattern: str, after: str
-    ) -> tuple[list[tuple[str, str]], str | None]:
-        def work(conn: sqlite3.Connection) -> tuple[list[tuple[str, str]], str | None]:
-            return read.load_page(conn, read.stream_id(conn, self._name), pattern, after)
-
-        return await self._store.database.read(work)
+        async for page in self._pages(patterns, read.load_literals, read.load_page):
+            for subject, value in page:
+                yield subject, parse_integer(value)
 
     async def get(self, subject: str, *, at_seq: int | None = None) -> Entry:
-        def work(conn: sqlite3.Connection) -> Entry:
-            stream = read.stream_id(conn, self._name)
-            return read.entry(*read.newest(conn, stream, subject, at_seq))
-
-        return await self._store.database.read(work)
+        return await self._read(
+            lambda conn, id: read.entry(*read.newest(conn, id, subject, at_seq))
+        )
 
     async def get_many(self, *patterns: str, at_seq: int | None = None) -> AsyncIterator[Entry]:
-        for earlier, pattern in _each(patterns):
+        literals = partial(read.entry_literals, at_seq=at_seq)
+        pages = partial(read.entry_page, at_seq=at_seq)
+        async for page in self._pages(patterns, literals, pages):
+            for _, entry in page:
+                yield entry
+
+    async def _pages(
+        self,
+        patterns: Sequence[str],
+        literals: Callable[[sqlite3.Connection, int, Sequence[str]], Items[V]],
+        pages: Callable[[sqlite3.Connection, int, str, str], tuple[Items[V], str | None]],
+    ) -> AsyncIterator[Items[V]]:
+        """What the patterns name, each subject once, one read at a time."""
+        wanted = Wanted.of(patterns)
+        for start in range(0, len(wanted.literals), PAGE):
+            chunk = wanted.literals[start : start + PAGE]
+            yield await self._read(partial(_then, literals, (chunk,)))
+        for place, pattern in enumerate(wanted.wildcards):
             after: str | None = ""
             while after is not None:
-                page = await self._entry_page(pattern, after, at_seq)
-                after = page.after
-                for entry in page.entries:
-                    if not any(matches(seen, entry.subject) for seen in earlier):
-                        yield entry
+                found, after = await self._read(partial(_then, pages, (pattern, after)))
+                yield [item for item in found if not wanted.given_before(place, item[0])]
 
-    async def _entry_page(self, pattern: str, after: str, at_seq: int | None) -> read.EntryPage:
-        def work(conn: sqlite3.Connection) -> read.EntryPage:
-            stream = read.stream_id(conn, self._name)
-            return read.entry_page(conn, stream, pattern, after, at_seq)
-
-        return await self._store.database.read(work)
+    async def _read(self, work: Callable[[sqlite3.Connection, int], T]) -> T:
+        """Run `work` on a reader with the stream's id."""
+        return await self._store.database.read(
+            lambda conn: work(conn, read.stream_id(conn, self._name))
+        )
 
     async def history(self, subject: str, *, after_seq: int = 0) -> AsyncIterator[Entry]:
         while page := await self._history_page(subject, after_seq):
@@ -129,18 +130,15 @@ class SqliteCounters:
             after_seq = page[-1].seq
 
     async def _history_page(self, subject: str, after: int) -> list[Entry]:
-        def work(conn: sqlite3.Connection) -> list[Entry]:
-            stream = read.stream_id(conn, self._name)
-            rows = read.history_page(conn, stream, subject, after, PAGE)
-            return [read.entry(row, sources) for row, sources in rows]
-
-        return await self._store.database.read(work)
+        return await self._read(
+            lambda conn, id: [
+                read.entry(row, sources)
+                for row, sources in read.history_page(conn, id, subject, after, PAGE)
+            ]
+        )
 
     async def recount(self, subject: str) -> audit.Recount:
-        def work(conn: sqlite3.Connection) -> audit.Recount:
-            return audit.recount(read.steps(conn, read.stream_id(conn, self._name), subject))
-
-        return await self._store.database.read(work)
+        return await self._read(lambda conn, id: audit.recount(read.steps(conn, id, subject)))
 
     async def reset(self, subject: str) -> int:
         def work(session: Session) -> Stored:
@@ -156,7 +154,9 @@ class SqliteCounters:
         check_patterns([subject])
         return await self._store.purge(self._name, filter=subject)
 
-    async def watch(self, *patterns: str, after_seq: int | None = None) -> AsyncIterator[Entry]:
+    async def watch(
+        self, *patterns: str, after_seq: int | None = None
+    ) -> AsyncGenerator[Entry, None]:
         wanted = check_patterns(patterns)
         news = self._store.feed.enroll()
         try:
@@ -176,17 +176,16 @@ class SqliteCounters:
             self._store.feed.leave(news)
 
     async def _changes(self, patterns: Sequence[str], after: int) -> tuple[int, list[Entry]]:
-        def work(conn: sqlite3.Connection) -> tuple[int, list[Entry]]:
-            stream = read.stream_id(conn, self._name)
-            return read.changes_since(conn, stream, patterns, after, PAGE)
-
-        return await self._store.database.read(work)
+        return await self._read(
+            lambda conn, id: read.changes_since(conn, id, patterns, after, PAGE)
+        )
 
 
-def _each(patterns: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each pattern with those before it: what they named was given already."""
-    wanted = check_patterns(patterns)
-    return ((wanted[:i], pattern) for i, pattern in enumerate(wanted))
+def _then(
+    work: Callable[..., T], rest: tuple[object, ...], conn: sqlite3.Connection, stream: int
+) -> T:
+    """Call a read with what follows the connection and the stream's id."""
+    return work(conn, stream, *rest)
 
 
 def _ack(stored: Stored) -> Ack:
