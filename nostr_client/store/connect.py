@@ -11,6 +11,7 @@ from nostr_client.errors import StoreError
 from nostr_client.store.faults import store_error
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.migrate import check_current, migrate
+from nostr_client.store.readers import reattach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOption
         _make_folder(path)
         lock = WriterLock(path)
         undo.callback(lock.release)
-        writer = _connect(_uri(path, "rwc"), options, undo)
+        writer = _connect(file_uri(path, "rwc"), options, undo)
         _set_up_writer(writer, options)
         _migrate(writer, migrations)
         readers = tuple(_reader(path, "rw", options, undo) for _ in range(options.readers))
@@ -70,7 +71,15 @@ def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreO
         return Opened(None, readers)
 
 
-def _uri(path: Path, mode: str) -> str:
+def attach_writer(conn: sqlite3.Connection, alias: str, has: dict[str, str], target: str) -> None:
+    """Attach a database for writing, in WAL like the first."""
+    reattach(conn, has, {alias: target})
+    conn.execute(f"PRAGMA {alias}.journal_mode = WAL").fetchall()
+    conn.execute(f"PRAGMA {alias}.synchronous = NORMAL")
+
+
+def file_uri(path: Path, mode: str) -> str:
+    """The path as SQLite's URI, whatever characters it holds; `mode`: ro, rw or rwc."""
     return f"{path.absolute().as_uri()}?mode={mode}"
 
 
@@ -120,7 +129,7 @@ def _migrate(conn: sqlite3.Connection, migrations: Sequence[Migrations]) -> None
 
 
 def _reader(path: Path, mode: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Connection:
-    conn = _connect(_uri(path, mode), options, undo)
+    conn = _connect(file_uri(path, mode), options, undo)
     try:
         conn.execute(f"PRAGMA cache_size = {-1024 * options.reader_cache_mb}")
         conn.execute("PRAGMA query_only = 1")

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nostr_client.errors import StoreError
-from nostr_client.store.connect import Opened, open_file, open_memory, open_read_only
+from nostr_client.store.connect import (
+    Opened,
+    attach_writer,
+    file_uri,
+    open_file,
+    open_memory,
+    open_read_only,
+)
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.readers import Readers
 from nostr_client.store.writer import Job, Writer
@@ -50,6 +57,7 @@ class Database:
         )
         self._readers = Readers(opened.readers, name="store-reader") if opened.readers else None
         self._room = asyncio.Semaphore(options.queue_limit)
+        self._attached: dict[str, str] = {}
         self._closed = False
 
     @classmethod
@@ -104,6 +112,20 @@ class Database:
             return await self._readers.read(work)
         result: T = await self._submit(lambda conn: _read_in_memory(conn, work), alone=True)
         return result
+
+    async def attach(self, alias: str, path: Path | None) -> None:
+        """Have another database at hand as `alias`, on the writer and on every reader.
+
+        A file takes the place of an earlier one under the alias; None is one in memory, for a
+        database in memory. A transaction over both is whole in each file, but a crash may keep
+        it in one of them alone. Raises StoreError.
+        """
+        has = dict(self._attached)
+        target = MEMORY if path is None else file_uri(path, "rwc")
+        self._attached[alias] = target
+        await self.maintain(lambda conn: attach_writer(conn, alias, has, target))
+        if self._readers is not None and path is not None:
+            self._readers.attach(alias, file_uri(path, "ro"))
 
     async def close(self) -> None:
         """Finish what is queued, fold the log into the file, give the lock up; safe twice."""

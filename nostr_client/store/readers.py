@@ -36,6 +36,12 @@ class Readers:
         for conn in conns:
             self._free.put(conn)
         self._threads = ThreadPoolExecutor(len(self._all), thread_name_prefix=name)
+        self._attach: dict[str, str] = {}
+        self._attached: dict[int, dict[str, str]] = {}
+
+    def attach(self, alias: str, uri: str) -> None:
+        """Every connection has this database as `alias` from its next read on."""
+        self._attach = {**self._attach, alias: uri}
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one snapshot. Cancelling interrupts the running statement."""
@@ -51,6 +57,7 @@ class Readers:
         conn = self._free.get()
         conn.set_progress_handler(lambda: call.cancelled, _LOOK_EVERY)
         try:
+            self._bring_up_to_date(conn)
             return snapshot(conn, work)
         except sqlite3.Error as error:
             raise store_error(error) from error
@@ -58,11 +65,28 @@ class Readers:
             conn.set_progress_handler(None, _LOOK_EVERY)
             self._free.put(conn)
 
+    def _bring_up_to_date(self, conn: sqlite3.Connection) -> None:
+        wanted = self._attach
+        has = self._attached.get(id(conn), {})
+        if has is not wanted:
+            reattach(conn, has, wanted)
+            self._attached[id(conn)] = wanted
+
     def close(self) -> None:
         """Wait for the running reads, then close the connections; blocks."""
         self._threads.shutdown(wait=True)
         for conn in self._all:
             conn.close()
+
+
+def reattach(conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, str]) -> None:
+    """Attach what is wanted under each alias, in the place of what is there."""
+    for alias, uri in wanted.items():
+        if has.get(alias) == uri:
+            continue
+        if alias in has:
+            conn.execute(f"DETACH {alias}")
+        conn.execute(f"ATTACH ? AS {alias}", (uri,))
 
 
 def snapshot(conn: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -37,8 +37,6 @@ def remove(
 
     Raises StoreCorrupt.
     """
-    if not seqs:
-        return
     if on_remove:
         gone = read_events(
             rows_in(conn, f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq IN", seqs)

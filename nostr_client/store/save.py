@@ -12,7 +12,7 @@ from nostr_client.store.facts import Facts
 from nostr_client.store.remove import remove, settle
 from nostr_client.store.rows import INSERT_EVENT, INSERT_TAG, encode_tags
 from nostr_client.store.rules import Address, Version
-from nostr_client.store.schema import NEXT_SEQ
+from nostr_client.store.schema import NEXT_SEQ, REMOVALS
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _SETTLED = frozenset({Status.SUPERSEDED, Status.DELETED, Status.EXPIRED, Status.VANISHED})
 _HASH = itemgetter(0)
 _SEQ = "SELECT value FROM meta WHERE key = ?"
+_COUNT_REMOVALS = "UPDATE meta SET value = value + ? WHERE key = ?"
 _SET_SEQ = "UPDATE meta SET value = ? WHERE key = ?"
 
 
@@ -71,6 +72,9 @@ class Saver:
 
     def remove(self, conn: sqlite3.Connection, seqs: Collection[int]) -> None:
         """Take events out, with the hooks."""
+        if not seqs:
+            return
+        conn.execute(_COUNT_REMOVALS, (len(seqs), REMOVALS))
         remove(conn, sorted(seqs), self.hasher, self.on_remove, search=self.search)
 
 

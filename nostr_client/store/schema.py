@@ -22,6 +22,9 @@ STORE = Migrations("nostr_tally.store")
 
 HASH_KEY = "tag_hash_key"
 NEXT_SEQ = "next_seq"
+REMOVALS = "removals"
+"""Events taken out so far: with NEXT_SEQ it says whether an index has missed anything."""
+INDEX_GENERATION = "index_generation"
 SEARCH = "search"
 
 _EVENTS = """
@@ -69,6 +72,9 @@ CREATE TABLE settled (id BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
 
 
+_COUNTERS = (NEXT_SEQ, REMOVALS, INDEX_GENERATION)
+
+
 def run_script(db: Database, script: str) -> None:
     """Run statements inside the migration's transaction; `executescript` would commit it."""
     for statement in script.split(";"):
@@ -80,4 +86,4 @@ def run_script(db: Database, script: str) -> None:
 def events_tags_and_tombstones(db: Database) -> None:
     run_script(db, _EVENTS)
     db.execute("INSERT INTO meta VALUES (?, ?)", (HASH_KEY, os.urandom(16)))
-    db.execute("INSERT INTO meta VALUES (?, 1)", (NEXT_SEQ,))
+    db.execute("INSERT INTO meta VALUES (?, 1), (?, 0), (?, 0)", _COUNTERS)

@@ -98,6 +98,11 @@ class SqliteStore:
             raise
         return cls(database, key, urls=urls, clock=clock)
 
+    @property
+    def hasher(self) -> TagHasher:
+        """The hash of the tag index, for those who read it in the writer's thread."""
+        return self._saver.hasher
+
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
         plain = [verified.event for verified in events]
         return await self.database.write(lambda conn: self._saver.save(conn, plain, self._now()))

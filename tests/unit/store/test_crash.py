@@ -121,28 +121,27 @@ async def test_nothing_acknowledged_is_lost_by_a_hundred_kills(tmp_path: Path, t
     ("harm", "error"),
     [
         ("limit=200000", "StoreFull"),
-        ("swap=full=-wal", "StoreFull"),
-        ("swap=broken=-wal", "StoreFull"),
-        ("swap=full=", None),
-        ("swap=broken=", None),
+        ("swap=-wal", "StoreFull"),
+        ("swap=", None),
     ],
 )
 async def test_a_refused_write_loses_nothing_acknowledged(
     tmp_path: Path, harm: str, error: str | None
 ) -> None:
     """A log that cannot grow fails the save; a file that cannot be checkpointed fails nothing."""
-    events = some_events(300, 1)
+    events = some_events(160, 1)
     writer = start_writer(tmp_path / "s.db", write_events(tmp_path, events), 0, 1, harm)
     told = writer.communicate(timeout=50)[0].splitlines()
     assert writer.returncode == 0
     assert told[0] == "open"
     errors = [line for line in told[1:] if not line.isdigit()]
+    assert len(errors) <= 1
     acked = [int(line) for line in told if line.isdigit()]
     assert all(line.startswith(error or "Store") for line in errors)
     if error is not None:
         assert errors
     if harm.startswith("swap"):
-        assert acked[-1] == 300
+        assert acked[-1] == 160
     await check(tmp_path / "s.db", Model(), events, 0, acked[-1])
 
 

@@ -2,8 +2,8 @@
 
 Run as `python -m tests.unit.store.writer_process STORE EVENTS START SEED [HARM]`. Prints the
 index after each batch that `save` returned for, and the error that ended it. HARM: `limit=BYTES`
-caps the size of files from now on; `swap=NAME=SUFFIX@BATCH` puts a file that fails in the place
-of the store's own file with that suffix, and back again after one failure.
+caps the size of files from now on; `swap=SUFFIX` lets writes to the store's file with that suffix
+fail from the sixth batch on, until one save has failed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.conformance.store_events import NOW
 
 
 class Swap:
-    """Another file behind the descriptors by which SQLite has one of its files open."""
+    """A file that can be read and not written, behind the descriptors that SQLite has of it."""
 
-    def __init__(self, path: Path, substitute: str, flags: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._saved = [(fd, os.dup(fd)) for fd in _descriptors(path)]
         assert self._saved, f"{path} is not open"
-        other = os.open(substitute, flags)
+        other = os.open(path, os.O_RDONLY)
         for fd, _ in self._saved:
             os.dup2(other, fd)
 
@@ -44,11 +44,7 @@ def _descriptors(path: Path) -> list[int]:
 
 
 def swap(store: Path, harm: str) -> Swap:
-    name, suffix = harm.split("=")[1:]
-    path = store.with_name(store.name + suffix)
-    if name == "full":
-        return Swap(path, "/dev/full", os.O_RDWR)
-    return Swap(path, str(path), os.O_RDONLY)
+    return Swap(store.with_name(store.name + harm.split("=")[1]))
 
 
 def tell(line: str) -> None:
@@ -58,7 +54,7 @@ def tell(line: str) -> None:
 
 async def main(path: Path, events: list[VerifiedEvent], start: int, seed: int, harm: str) -> None:
     rng = random.Random(seed)
-    options = StoreOptions(wal_autocheckpoint=20, readers=1)
+    options = StoreOptions(wal_autocheckpoint=100, readers=1)
     swapped: Swap | None = None
     async with await SqliteStore.open(path, clock=lambda: NOW, options=options) as store:
         tell("open")

@@ -1,0 +1,106 @@
+"""The tables of `index.db`: derived from `store.db`, thrown away and built again at will.
+
+`hot`: the canonical questions of NIP-45 about targets with HOT events or more, with exact counts
+and the HLL registers of their authors; `hot_author` says how many events each author has there.
+`daily`: events and authors of each UTC day and kind. `zap`: what receipts say was paid for an
+event, an address or a person.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import sqlite3
+
+VERSION: Final = 1
+"""Raise it with the schema, or with what a table means: an older file is built again."""
+
+HOT: Final = 256
+"""Events from which a target is kept: below, its tag range is read in less than 0.1 ms."""
+
+TRACKED: Final = frozenset(
+    {
+        ("e", 7), ("a", 7), ("e", 6), ("a", 6), ("e", 16), ("a", 16), ("q", 1), ("q", 1111),
+        ("e", 1), ("a", 1), ("E", 1111), ("A", 1111), ("p", 3),
+    }
+)  # fmt: skip
+"""Tag name and kind of the canonical questions: reactions, reposts, quotes, replies, followers."""
+
+DAY: Final = 86_400
+
+_SCHEMA = """
+CREATE TABLE {s}.about (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE {s}.hot (
+    t INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    kind INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    authors INTEGER NOT NULL,
+    registers BLOB NOT NULL,
+    dirty INTEGER NOT NULL,
+    UNIQUE (name, value, kind)
+) STRICT;
+CREATE TABLE {s}.hot_author (
+    t INTEGER NOT NULL, a INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (t, a)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE {s}.daily (
+    day INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    authors INTEGER NOT NULL,
+    PRIMARY KEY (day, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE {s}.daily_author (
+    day INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    a INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    PRIMARY KEY (day, kind, a)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE {s}.zap (
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    receipts INTEGER NOT NULL,
+    msats INTEGER NOT NULL,
+    PRIMARY KEY (name, value)
+) STRICT, WITHOUT ROWID;
+"""
+
+_SET = "INSERT INTO {s}.about VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+
+
+class Mark(NamedTuple):
+    """How far an index has followed its store; `removals` counts events taken out so far."""
+
+    next_seq: int
+    removals: int
+
+
+def create(conn: sqlite3.Connection, generation: int, *, schema: str = "main") -> None:
+    """Make the empty tables in a database that has none."""
+    for statement in _SCHEMA.format(s=schema).split(";"):
+        if statement.strip():
+            conn.execute(statement)
+    set_about(conn, "version", VERSION, schema=schema)
+    set_about(conn, "generation", generation, schema=schema)
+    set_mark(conn, Mark(1, 0), schema=schema)
+
+
+def about(conn: sqlite3.Connection, *, schema: str = "main") -> dict[str, int]:
+    """What an index says of itself; empty for a file that is none."""
+    sql = f"SELECT 1 FROM {schema}.sqlite_schema WHERE name = 'about'"
+    if conn.execute(sql).fetchone() is None:
+        return {}
+    return dict(conn.execute(f"SELECT key, value FROM {schema}.about"))
+
+
+def set_about(conn: sqlite3.Connection, key: str, value: int, *, schema: str = "main") -> None:
+    conn.execute(_SET.format(s=schema), (key, value))
+
+
+def set_mark(conn: sqlite3.Connection, mark: Mark, *, schema: str = "main") -> None:
+    """Write how far the index is; in the transaction that brought it there."""
+    set_about(conn, "next_seq", mark.next_seq, schema=schema)
+    set_about(conn, "removals", mark.removals, schema=schema)

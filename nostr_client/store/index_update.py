@@ -1,0 +1,266 @@
+"""How each event that comes or goes changes `index.db`: inside the transaction that does it.
+
+The tables depend on what is stored alone, not on the order in which it came, so that an index
+that followed along and one that was built in bulk are equal. The exception is `hot.registers`:
+registers cannot shrink, so the ones of a target that lost an author are marked `dirty`, and are
+at least what they should be until they are read again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client import hll, kinds
+from nostr_client.store import zaps
+from nostr_client.store.index_schema import DAY, HOT, TRACKED
+from nostr_client.store.lookup import rows_in
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.store.taghash import TagHasher
+
+ALIAS = "derived"
+"""The name under which `index.db` is attached."""
+
+
+class Target(NamedTuple):
+    """What a canonical question is about: events of one kind that carry one tag."""
+
+    name: str
+    value: str
+    kind: int
+
+
+KNOWN_COLD = 100_000
+"""Targets whose number of events is remembered while it is below HOT, about 30 MB."""
+
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM tag WHERE h = ? AND kind = ? LIMIT ?)"
+_PER_AUTHOR = "SELECT a, count(*) FROM tag WHERE h = ? AND kind = ? GROUP BY a"
+_HOT_ROW = f"INSERT INTO {ALIAS}.hot VALUES (?, ?, ?, ?, ?, ?, ?, 0)"
+_SHIFT = f"UPDATE {ALIAS}.hot SET events = events + ?, authors = authors + ? WHERE t = ?"
+_ADD_HOT = f"""
+INSERT INTO {ALIAS}.hot_author VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n
+RETURNING n
+"""
+_ADD_DAILY = f"""
+INSERT INTO {ALIAS}.daily_author VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n
+RETURNING n
+"""
+_SHIFT_DAILY = f"""
+INSERT INTO {ALIAS}.daily VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+SET events = events + excluded.events, authors = authors + excluded.authors
+"""
+_SHIFT_ZAP = f"""
+INSERT INTO {ALIAS}.zap VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+SET receipts = receipts + excluded.receipts, msats = min(msats + excluded.msats, {9 * 10**18})
+"""
+_DROP_DAILY_AUTHOR = f"""
+DELETE FROM {ALIAS}.daily_author WHERE day = ? AND kind = ? AND a = ? AND n <= 0
+"""
+_DROP_DAILY = f"DELETE FROM {ALIAS}.daily WHERE day = ? AND kind = ? AND events <= 0"
+_DROP_ZAP = f"DELETE FROM {ALIAS}.zap WHERE name = ? AND value = ? AND receipts <= 0"
+_HOT_HASHES = (
+    "SELECT h, kind FROM tag WHERE kind IN ({kinds}) GROUP BY h, kind HAVING count(*) >= ?"
+)
+
+
+class Updater:
+    """Applies events to the tables; lives in the writer thread."""
+
+    def __init__(self, hasher: TagHasher) -> None:
+        self._hasher = hasher
+        self._hot: dict[Target, int] = {}
+        self._cold: dict[Target, int] = {}
+        self._authors: dict[str, int] = {}
+
+    def load(self, conn: sqlite3.Connection) -> None:
+        """Read which targets are hot; also after a transaction that was undone."""
+        rows = conn.execute(f"SELECT name, value, kind, t FROM {ALIAS}.hot")
+        self._hot = {Target(name, value, kind): t for name, value, kind, t in rows}
+        self._cold.clear()
+
+    def add(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
+        """Events that were stored; their tag rows are written already."""
+        numbers = _numbers(conn, events)
+        self._add_targets(conn, events, numbers)
+        _shift_daily(conn, events, numbers, 1)
+        _shift_zaps(conn, events, 1)
+
+    def remove(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
+        """Events that are about to go; their tag rows are still there."""
+        numbers = _numbers(conn, events)
+        self._remove_targets(conn, events, numbers)
+        _shift_daily(conn, events, numbers, -1)
+        _shift_zaps(conn, events, -1)
+
+    def replay(self, conn: sqlite3.Connection, chunks: Iterable[Sequence[Event]]) -> None:
+        """Events that are stored but were missed. Their tag rows are all there from the first
+        chunk on, so targets that became hot are read once, at the end."""
+        candidates: set[Target] = set()
+        hashes = _hot_hashes(conn)
+        for events in chunks:
+            numbers = _numbers(conn, events)
+            fresh = self._join_hot(conn, events, numbers)
+            candidates.update(t for t in fresh if (self._h(t), t.kind) in hashes)
+            _shift_daily(conn, events, numbers, 1)
+            _shift_zaps(conn, events, 1)
+        for target in sorted(candidates):
+            self.promote(conn, target)
+
+    def _h(self, target: Target) -> int:
+        return self._hasher(target.name, target.value)
+
+    def _add_targets(
+        self, conn: sqlite3.Connection, events: Sequence[Event], numbers: dict[str, int]
+    ) -> None:
+        for target, number in self._join_hot(conn, events, numbers).items():
+            self._warm(conn, target, number)
+
+    def _join_hot(
+        self, conn: sqlite3.Connection, events: Sequence[Event], numbers: dict[str, int]
+    ) -> Counter[Target]:
+        """Add events to the targets that are hot; the number of events of all others."""
+        fresh: Counter[Target] = Counter()
+        joined: dict[Target, Counter[int]] = {}
+        for event in events:
+            for target in targets(event):
+                if target in self._hot:
+                    joined.setdefault(target, Counter())[numbers[event.pubkey]] += 1
+                else:
+                    fresh[target] += 1
+        for target, authors in joined.items():
+            self._join(conn, target, authors)
+        return fresh
+
+    def _join(self, conn: sqlite3.Connection, target: Target, authors: Counter[int]) -> None:
+        t = self._hot[target]
+        new = [
+            a for a, n in authors.items() if conn.execute(_ADD_HOT, (t, a, n)).fetchone()[0] == n
+        ]
+        conn.execute(_SHIFT, (authors.total(), len(new), t))
+        if new:
+            (old,) = conn.execute(f"SELECT registers FROM {ALIAS}.hot WHERE t = ?", (t,)).fetchone()
+            both = hll.merge(old, registers_of(conn, target, new))
+            conn.execute(f"UPDATE {ALIAS}.hot SET registers = ? WHERE t = ?", (both, t))
+
+    def _warm(self, conn: sqlite3.Connection, target: Target, number: int) -> None:
+        """A target below HOT got more events: is it hot now?"""
+        known = self._cold.get(target)
+        if known is None:
+            (total,) = conn.execute(_COUNT, (self._h(target), target.kind, HOT)).fetchone()
+        else:
+            total = known + number
+        if total < HOT:
+            if len(self._cold) >= KNOWN_COLD:
+                self._cold.clear()
+            self._cold[target] = total
+            return
+        self._cold.pop(target, None)
+        self.promote(conn, target)
+
+    def promote(self, conn: sqlite3.Connection, target: Target) -> None:
+        """Begin to keep a target, from the tag index as it stands."""
+        per_author = conn.execute(_PER_AUTHOR, (self._h(target), target.kind)).fetchall()
+        events = sum(n for _, n in per_author)
+        (t,) = conn.execute(f"SELECT ifnull(max(t), 0) + 1 FROM {ALIAS}.hot").fetchone()
+        registers = registers_of(conn, target, [a for a, _ in per_author])
+        conn.execute(_HOT_ROW, (t, *target, events, len(per_author), registers))
+        conn.executemany(f"INSERT INTO {ALIAS}.hot_author VALUES ({t}, ?, ?)", per_author)
+        self._hot[target] = t
+
+    def _remove_targets(
+        self, conn: sqlite3.Connection, events: Sequence[Event], numbers: dict[str, int]
+    ) -> None:
+        left: dict[Target, Counter[int]] = {}
+        for event in events:
+            for target in targets(event):
+                if target in self._hot:
+                    left.setdefault(target, Counter())[numbers[event.pubkey]] += 1
+                elif target in self._cold:
+                    self._cold[target] -= 1
+        for target, authors in left.items():
+            self._leave(conn, target, authors)
+
+    def _leave(self, conn: sqlite3.Connection, target: Target, authors: Counter[int]) -> None:
+        t = self._hot[target]
+        gone = [
+            a for a, n in authors.items() if conn.execute(_ADD_HOT, (t, a, -n)).fetchone()[0] <= 0
+        ]
+        conn.executemany(
+            f"DELETE FROM {ALIAS}.hot_author WHERE t = ? AND a = ?", [(t, a) for a in gone]
+        )
+        conn.execute(_SHIFT, (-authors.total(), -len(gone), t))
+        if gone:
+            conn.execute(f"UPDATE {ALIAS}.hot SET dirty = 1 WHERE t = ?", (t,))
+        row = conn.execute(f"SELECT events FROM {ALIAS}.hot WHERE t = ?", (t,)).fetchone()
+        if row[0] < HOT:
+            self._demote(conn, target)
+
+    def _demote(self, conn: sqlite3.Connection, target: Target) -> None:
+        t = self._hot.pop(target)
+        for table in ("hot", "hot_author"):
+            conn.execute(f"DELETE FROM {ALIAS}.{table} WHERE t = ?", (t,))
+
+
+def targets(event: Event) -> Iterator[Target]:
+    """The tracked targets of an event, each once."""
+    kind = event.kind
+    if not any(kind == tracked for _, tracked in TRACKED):
+        return
+    seen = {(tag[0], tag[1]) for tag in event.tags if len(tag) > 1 and (tag[0], kind) in TRACKED}
+    for name, value in seen:
+        yield Target(name, value, kind)
+
+
+def registers_of(conn: sqlite3.Connection, target: Target, authors: Sequence[int]) -> bytes:
+    """The HLL registers of some authors for a target."""
+    offset = hll.offset({f"#{target.name}": [target.value]})
+    if offset is None:
+        return bytes(hll.M)
+    rows = rows_in(conn, "SELECT pubkey FROM author WHERE a IN", authors)
+    return hll.from_raw(b"".join(pubkey for (pubkey,) in rows), offset)
+
+
+def _numbers(conn: sqlite3.Connection, events: Sequence[Event]) -> dict[str, int]:
+    keys = [bytes.fromhex(key) for key in {event.pubkey for event in events}]
+    rows = rows_in(conn, "SELECT pubkey, a FROM author WHERE pubkey IN", keys)
+    return {pubkey.hex(): a for pubkey, a in rows}
+
+
+def _shift_daily(
+    conn: sqlite3.Connection, events: Iterable[Event], numbers: dict[str, int], sign: int
+) -> None:
+    seen: Counter[tuple[int, int, int]] = Counter()
+    for event in events:
+        seen[event.created_at // DAY, event.kind, numbers[event.pubkey]] += 1
+    days: dict[tuple[int, int], list[int]] = {}
+    for (day, kind, a), n in seen.items():
+        (now,) = conn.execute(_ADD_DAILY, (day, kind, a, sign * n)).fetchone()
+        total = days.setdefault((day, kind), [0, 0])
+        total[0] += sign * n
+        total[1] += (now == n) if sign > 0 else -(now <= 0)
+    conn.executemany(_SHIFT_DAILY, [(*key, *shift) for key, shift in days.items()])
+    if sign < 0:
+        conn.executemany(_DROP_DAILY_AUTHOR, list(seen))
+        conn.executemany(_DROP_DAILY, list(days))
+
+
+def _shift_zaps(conn: sqlite3.Connection, events: Iterable[Event], sign: int) -> None:
+    rows = [
+        (name, value, sign, sign * zaps.msats(event))
+        for event in events
+        if event.kind == kinds.ZAP
+        for name, value in zaps.targets(event)
+    ]
+    conn.executemany(_SHIFT_ZAP, rows)
+    if sign < 0:
+        conn.executemany(_DROP_ZAP, [row[:2] for row in rows])
+
+
+def _hot_hashes(conn: sqlite3.Connection) -> set[tuple[int, int]]:
+    kinds_of = ",".join(str(kind) for kind in sorted({kind for _, kind in TRACKED}))
+    return set(conn.execute(_HOT_HASHES.format(kinds=kinds_of), (HOT,)))
