@@ -46,7 +46,7 @@ def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> N
 
     Every line is verified. What is left out is told by reason, and is no failure.
     """
-    report = run_async(_import(_place(path), files))
+    report = run_async(_import(store_place(path), files))
     if as_json:
         print_json({**_fields(report), "stored": report.stored})
     else:
@@ -61,7 +61,7 @@ def export(path: Path | None, **conditions: Any) -> None:
 
     Without conditions: all of them.
     """
-    run_async(_export(_place(path), _optional_filters(conditions)))
+    run_async(_export(store_place(path), _optional_filters(conditions)))
 
 
 @store.command()
@@ -69,7 +69,7 @@ def export(path: Path | None, **conditions: Any) -> None:
 @json_option
 def stats(path: Path | None, as_json: bool) -> None:
     """Totals of the store."""
-    found = run_async(_stats(_place(path)))
+    found = run_async(_stats(store_place(path)))
     if as_json:
         print_json(found)
     else:
@@ -81,7 +81,7 @@ def stats(path: Path | None, as_json: bool) -> None:
 @json_option
 def verify(path: Path | None, as_json: bool) -> None:
     """Check every id, signature and index row again. Exit code 1 when something is wrong."""
-    report = run_async(_verify(_place(path)))
+    report = run_async(_verify(store_place(path)))
     if as_json:
         print_json({**_fields(report), "ok": report.ok})
     else:
@@ -96,7 +96,7 @@ def verify(path: Path | None, as_json: bool) -> None:
 @filter_options
 def query(path: Path | None, **conditions: Any) -> None:
     """Print the events that match, newest first, one JSON object a line."""
-    run_async(_query(_place(path), chosen_filters(**conditions)))
+    run_async(_query(store_place(path), chosen_filters(**conditions)))
 
 
 @store.command()
@@ -105,14 +105,14 @@ def query(path: Path | None, **conditions: Any) -> None:
 @json_option
 def count(path: Path | None, as_json: bool, **conditions: Any) -> None:
     """Print how many events match. With --json: their distinct authors too."""
-    events, authors = run_async(_count(_place(path), chosen_filters(**conditions)))
+    events, authors = run_async(_count(store_place(path), chosen_filters(**conditions)))
     if as_json:
         print_json({"count": events, "authors": authors})
     else:
         click.echo(events)
 
 
-def _place(path: Path | None) -> Path:
+def store_place(path: Path | None) -> Path:
     from nostr_client.places import store_path
 
     return store_path() if path is None else path

@@ -47,15 +47,13 @@ def encode_varint(number: int) -> bytes:
     return bytes(reversed(digits))
 
 
-_SMALL = 1 << 14
-
-VARINTS = [encode_varint(number) for number in range(_SMALL)]
+VARINTS = [encode_varint(number) for number in range(1 << 14)]
 """The varints of one and two bytes."""
 
 
 def varint(number: int) -> bytes:
     """`encode_varint`, from a table where the number is small."""
-    return VARINTS[number] if 0 <= number < _SMALL else encode_varint(number)
+    return VARINTS[number] if 0 <= number < len(VARINTS) else encode_varint(number)
 
 
 def decode_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -229,29 +227,24 @@ class MessageWriter:
         for stamp, prefix, low, high, fingerprint in zip(
             block.stamps, block.prefixes, block.lows, block.highs(), block.prints, strict=True
         ):
-            step = stamp - last + 1 if stamp != INFINITY else 0
-            delta = VARINTS[step] if step < _SMALL else encode_varint(step)
+            delta = varint(0 if stamp == INFINITY else stamp - last + 1)
             need = len(delta) + len(prefix) + 2
             if fingerprint is not None:
                 need += FINGERPRINT_SIZE
                 if need > room:
                     break
-                head = _LENGTHS[len(prefix)] + prefix + b"\1" if prefix else b"\0\1"
-                parts += (delta, head, fingerprint)
+                parts += (delta, _LENGTHS[len(prefix)], prefix, b"\1", fingerprint)
             else:
-                size = high - low
-                count = VARINTS[size] if size < _SMALL else encode_varint(size)
-                need += len(count) + size * ID_SIZE
+                count = varint(high - low)
+                need += len(count) + (high - low) * ID_SIZE
                 if need > room:
                     break
-                head = _LENGTHS[len(prefix)] + prefix + b"\2" if prefix else b"\0\2"
-                parts += (delta, head, count, ids(low, high))
+                parts += (delta, _LENGTHS[len(prefix)], prefix, b"\2", count, ids(low, high))
             room -= need
             last = stamp
             written += 1
         if written:
-            # Joined while it is warm in the cache: many small parts at the end are slower.
-            self._parts.append(b"".join(parts))
+            self._parts += parts
             self._size = self._budget - room
             self.bound = block.upper(written - 1)
         return written

@@ -45,19 +45,25 @@ class Downloads:
         self._filters = filters
         self._options = options
         self._tally = tally
-        self._failed = 0
 
     async def run(self) -> None:
-        """Download what the desk hands out, until cancelled. Raises RelayOut."""
+        """Download what the desk hands out, until cancelled. Raises RelayOut; run several."""
+        failures = 0
         while True:
             ids = await self._desk.take(self._relay.url, self._options.batch)
             try:
-                await self._fetch(ids)
+                await self._relay.connect()
+                error = await self._fetch(ids)
+            except NetworkError as broken:
+                error = broken
             finally:
                 self._desk.give_back(self._relay.url, ids)
+            failures = failures + 1 if error else 0
+            if error is not None:
+                await self._trouble(error, failures)
 
-    async def _fetch(self, ids: Sequence[bytes]) -> None:
-        """One REQ. What it did not bring although it ended well is hidden."""
+    async def _fetch(self, ids: Sequence[bytes]) -> RelayError | None:
+        """One REQ. What it did not bring although it ended well is hidden; else why it ended."""
         left = dict.fromkeys(ids)
         error: RelayError | None = None
         with self._relay.subscribe(Filter(ids=[key.hex() for key in ids]), live=False) as page:
@@ -68,11 +74,9 @@ class Downloads:
             except TimeoutError:
                 text = f"no answer to REQ within {self._options.progress:g} s"
                 error = DeadlineExceeded(text, relay=self._relay.url)
-        if error is not None:
-            await self._trouble(error)
-            return
-        self._failed = 0
-        await self._hidden(list(left))
+        if error is None:
+            await self._hidden(list(left))
+        return error
 
     async def _batch(self, page: Subscription) -> list[VerifiedEvent]:
         async with asyncio.timeout(self._options.progress):
@@ -101,12 +105,9 @@ class Downloads:
         if tally.hidden > self._options.unsent + 4 * tally.downloaded:
             raise RelayOut(f"it named {tally.hidden} ids and sent none of their events")
 
-    async def _trouble(self, error: RelayError) -> None:
-        """A REQ failed: wait as the error wants it, and give up after some in a row."""
-        self._failed += 1
-        if self._failed >= self._options.tries:
+    async def _trouble(self, error: RelayError, failures: int) -> None:
+        """A REQ failed, so many in a row: wait where the relay wants it, or give up."""
+        if failures >= self._options.tries:
             raise RelayOut(f"downloads: {error}") from error
         if isinstance(error, RelayRefused) and classify(error.reason) is Reason.RATE_LIMITED:
-            await asyncio.sleep(self._options.pause * 2 ** (self._failed - 1))
-        elif isinstance(error, NetworkError):
-            await asyncio.sleep(0)  # the next REQ waits for the connection
+            await asyncio.sleep(self._options.pause * 2 ** (failures - 1))

@@ -105,10 +105,10 @@ class Reactions:
             refusal = self._failed(bargain, error)
         finally:
             self._tally.rounds += bargain.rounds
-        if bargain.learned:
+        if bargain.learned >= self._options.patience:
             window = window.fresh()
         if refusal is None:
-            self._tally.window_done()
+            self._tally.window_done(len(window.items))
             self._schedule.succeeded()
         else:
             await self._REACTIONS[refusal.kind](self, window, refusal)
@@ -205,7 +205,7 @@ class Reactions:
         if window.event_id is not None:
             self._one_by_one()
             return
-        if not self._speaks:
+        if not self._speaks or refusal.kind is Kind.BROKEN:
             self._read_by_req(refusal.reason)
             self._relay.learn(negentropy=False)
             ttl = self._options.refusal_ttl
@@ -219,11 +219,12 @@ class Reactions:
     async def _page(self, window: Window, reason: str) -> None:
         """Read a window by REQ. Raises RelayOut, RelayError."""
         if self._pages is None:
+            self._tally.no_other_way = True
             raise RelayOut(f"not comparable by negentropy: {reason}")
         lacking_there = await self._pages.read(window)
         if lacking_there is not None:
             await self._lacking_there(lacking_there)
-            self._tally.window_done(paged=True)
+            self._tally.window_done(len(window.items), paged=True)
 
     _REACTIONS: ClassVar[dict[Kind, Callable[[Reactions, Any, Any], Awaitable[None]]]] = {
         Kind.OVERFLOW: _overflow,
@@ -234,5 +235,6 @@ class Reactions:
         Kind.AUTH: _auth,
         Kind.UNSUPPORTED: _refuses,
         Kind.FAULT: _again,
+        Kind.BROKEN: _refuses,
         Kind.LOST: _again,
     }

@@ -37,6 +37,8 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
     """Negentropy messages of the relay that were worked through."""
     windows: int = 0
     """Sessions that ended well, and windows read by REQ to their end."""
+    compared: int = 0
+    """Events that were held here in those windows, or that came by them."""
     paged: int = 0
     """Those of `windows` that were read by REQ."""
     declined: int = 0

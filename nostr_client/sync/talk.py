@@ -38,6 +38,7 @@ class Kind(Enum):
     AUTH = auto()
     UNSUPPORTED = auto()  # no NIP-77, or not for us
     FAULT = auto()  # its trouble, ours, or that of the message
+    BROKEN = auto()  # what it says is no negentropy: no use to try again
     LOST = auto()  # the connection broke
 
 
@@ -104,12 +105,11 @@ class Talk:
     def _message(self, message: bytes) -> Learned | Refusal:
         self.begun = True
         if self.rounds >= self._patience + self._credit:
-            return Refusal(Kind.FAULT, f"does not converge within {self.rounds} rounds")
+            return Refusal(Kind.BROKEN, f"does not converge within {self.rounds} rounds")
         try:
             round_ = self._engine.reconcile(message)
         except NegentropyError as error:
-            kind = Kind.UNSUPPORTED if error.kind == "unsupported-version" else Kind.FAULT
-            return Refusal(kind, clip(str(error)))
+            return Refusal(Kind.BROKEN, clip(str(error)))
         return Learned(round_.have, round_.need, round_.message)
 
     def _notice(self, text: str) -> Refusal | Suspicion | None:

@@ -35,6 +35,8 @@ class Tally:
     rounds: int = 0
     windows: int = 0
     paged: int = 0
+    items: int = 0
+    """Local items of the windows that were compared to their end."""
     declined: int = 0
     hidden: int = 0
     refused: int = 0
@@ -44,6 +46,8 @@ class Tally:
     """The ids of `have`."""
     unsupported: str = ""
     """Why the relay was not, or not any more, asked by negentropy."""
+    no_other_way: bool = False
+    """Whether it ended because nothing but negentropy was allowed."""
     moves: int = 0
     """Grows with everything that got further."""
     missing_here: list[str] = field(default_factory=list)
@@ -76,10 +80,11 @@ class Tally:
         if self.keep_ids:
             self.missing_there += [key.hex() for key in ids]
 
-    def window_done(self, *, paged: bool = False) -> None:
+    def window_done(self, items: int, *, paged: bool = False) -> None:
         """One window was compared to its end."""
         self.windows += 1
         self.paged += paged
+        self.items += items
         self.moves += 1
 
     @property
@@ -89,7 +94,7 @@ class Tally:
             return SyncStatus.COMPLETE
         if self.windows or self.downloaded or self.uploaded or self.rounds:
             return SyncStatus.PARTIAL
-        return SyncStatus.UNSUPPORTED if self.unsupported else SyncStatus.FAILED
+        return SyncStatus.UNSUPPORTED if self.no_other_way else SyncStatus.FAILED
 
     def report(self) -> RelayReport:
         """The numbers so far as a value."""
@@ -109,6 +114,7 @@ class Tally:
             bytes_received=stats.bytes_received - self._received_before,
             rounds=self.rounds,
             windows=self.windows,
+            compared=self.items + self.downloaded,
             paged=self.paged,
             declined=self.declined,
             hidden=self.hidden,

@@ -1,1 +1,0 @@
-"""The subcommands of `nostr-agent`, each imported when it is run."""

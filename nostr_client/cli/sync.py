@@ -1,0 +1,175 @@
+"""`nostr-client sync`: the local store and relays brought to the same events (NIP-77)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
+from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.relays import chosen_relays, relay_option
+from nostr_client.cli.runner import run_async
+from nostr_client.cli.secretkey import key_file_option, optional_signer
+from nostr_client.cli.store import store_option, store_place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nostr_client.client import NostrClient
+    from nostr_client.filters import Filter
+    from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.procedure import Question
+    from nostr_client.sync.report import SyncReport
+
+
+@click.command()
+@store_option
+@relay_option
+@click.option("--filter", "filters", metavar="JSON", multiple=True, help="A filter; more are OR'd.")
+@click.option(
+    "--filter-event",
+    metavar="ID",
+    help="An event (note, nevent, hex) whose content is a filter or an array of them.",
+)
+@click.option(
+    "--direction",
+    type=click.Choice(["down", "up", "both"]),
+    default="both",
+    show_default=True,
+    help="From the relays, to the relays, or both.",
+)
+@click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    default=25_000,
+    show_default=True,
+    help="Local events compared in one session.",
+)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop after so long. Else every step has its own deadline, and the whole has none.",
+)
+@click.option("--dry-run", is_flag=True, help="Compare only.")
+@click.option("--print-missing", is_flag=True, help="Print the ids that differ.")
+@key_file_option
+@json_option
+@click.pass_context
+def sync(
+    ctx: click.Context,
+    path: Path | None,
+    relays: tuple[str, ...],
+    filters: tuple[str, ...],
+    filter_event: str | None,
+    direction: str,
+    window: int,
+    timeout: float | None,
+    dry_run: bool,
+    print_missing: bool,
+    key_file: str | None,
+    as_json: bool,
+) -> None:
+    """Bring the store and the relays to the same events.
+
+    Ids are compared by negentropy (NIP-77); only what differs is moved. A relay without NIP-77 is
+    read by REQ, page by page. It can be stopped at any time: the next run goes on from there.
+
+    Exit code 0 when every relay is complete, 1 when something is left, 3 when no relay could be
+    compared.
+    """
+    from nostr_client.client import NostrClient
+    from nostr_client.sync.options import SyncOptions
+
+    urls = chosen_relays(relays)
+    question = _question(filters, filter_event)
+    client = NostrClient(urls, store=store_place(path), signer=optional_signer(key_file))
+    options = SyncOptions(window=window)
+    told = {"direction": direction, "dry_run": dry_run, "keep_ids": print_missing}
+    report = run_async(_sync(client, question, options, timeout, not as_json, told))
+    if as_json:
+        print_json({**report.to_dict(), **(missing(report) if print_missing else {})})
+    else:
+        show(report, print_missing)
+    ctx.exit(sync_code(report))
+
+
+def _question(filters: Sequence[str], filter_event: str | None) -> Question:
+    from nostr_client.count.queries import event_or_address
+
+    if bool(filters) == bool(filter_event):
+        raise click.UsageError("say what to sync: --filter JSON, or --filter-event ID")
+    if filter_event is None:
+        return filters_of(filters)
+    found = event_or_address(filter_event)
+    if ":" in found:
+        raise click.UsageError("--filter-event wants an event, not an address")
+    return found
+
+
+def filters_of(texts: Sequence[str]) -> list[Filter]:
+    """Filters from JSON (InvalidFilter)."""
+    from nostr_client.filters import Filter
+
+    return [Filter.from_json(text) for text in texts]
+
+
+async def _sync(
+    client: NostrClient,
+    question: Question,
+    options: SyncOptions,
+    timeout: float | None,
+    bars: bool,
+    told: dict[str, Any],
+) -> SyncReport:
+    from nostr_client.cli.syncbars import SyncBars
+
+    async with client:
+        with SyncBars(console(stderr=True), shown=bars) as shown:
+            return await client.sync(
+                question, options=options, timeout=timeout, on_progress=shown.update, **told
+            )
+
+
+def missing(report: SyncReport) -> dict[str, Any]:
+    """The ids that differ, by relay."""
+    return {
+        "missing": [
+            {"relay": one.relay, "need": one.missing_here, "have": one.missing_there}
+            for one in report.relays
+        ]
+    }
+
+
+def show(report: SyncReport, print_missing: bool) -> None:
+    """The report as a table; with ids, those alone on stdout and the table on stderr."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
+    for one in report.relays if print_missing else ():
+        for key in one.missing_here:
+            click.echo(f"need {key} {one.relay}")
+        for key in one.missing_there:
+            click.echo(f"have {key} {one.relay}")
+    columns = ("relay", "status", "need", "have", "downloaded", "uploaded", "received", "reason")
+    table = Table(*columns, box=None, pad_edge=False)
+    for one in report.relays:
+        numbers = (one.need, one.have, one.downloaded, one.uploaded, one.bytes_received)
+        cells = [clip(one.relay), str(one.status), *(f"{number:,}" for number in numbers)]
+        table.add_row(*(Text(cell) for cell in (*cells, clip(one.reason))))
+    console(stderr=print_missing).print(table)
+
+
+def sync_code(report: SyncReport) -> int:
+    """0 when all is complete, 1 when something is left, 3 or 124 when nothing was compared."""
+    statuses = {str(one.status) for one in report.relays}
+    if statuses == {"complete"}:
+        return OK
+    if statuses != {"failed"}:
+        return FAILURE
+    late = all("stopped after" in one.reason for one in report.relays)
+    return TIMEOUT if late else NO_RELAY

@@ -1,0 +1,474 @@
+"""A store and relays that speak NIP-77: what is moved, not asked again, and reported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nostr_client.errors import InvalidFilter, InvalidInput
+from nostr_client.event import EventTemplate
+from nostr_client.filters import Filter
+from nostr_client.sync.options import Direction, SyncOptions
+from nostr_client.sync.report import SyncStatus
+from tests.faulty_relay import Behaviour, Peer
+from tests.negrelay import NEG_REFUSALS, FilterEvents, LateAnswers, RefusesNeg, SpeaksNeg
+from tests.syncing import (
+    NOTES,
+    QUICK,
+    SIGNER,
+    START,
+    held_ids,
+    ids,
+    note,
+    notes,
+    syncing,
+)
+
+if TYPE_CHECKING:
+    from nostr_client.keys import VerifiedEvent
+
+
+@pytest.mark.parametrize("direction", Direction)
+async def test_each_direction_moves_its_side_alone(direction: Direction) -> None:
+    ours, theirs = notes(range(200)), notes(range(5, 210))
+    async with syncing(ours, (SpeaksNeg(), theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES, direction=direction)
+        assert report.complete
+        assert (report.need, report.have) == (10, 5)
+        assert (report.downloaded, report.uploaded) == (10 * direction.down, 5 * direction.up)
+        expected_here = ids(notes(range(210))) if direction.down else ids(ours)
+        expected_there = ids(notes(range(210))) if direction.up else ids(theirs)
+        assert await held_ids(store) == expected_here
+        assert ids(server.events) == expected_there
+        await server.heard("NEG-CLOSE")
+
+
+async def test_a_second_sync_moves_nothing_and_costs_one_round() -> None:
+    async with syncing(notes(range(300)), (SpeaksNeg(), notes(range(20, 320)))) as (client, _, _):
+        await client.sync(NOTES)
+        again = await client.sync(NOTES)
+        (one,) = again.relays
+        assert (one.need, one.have, one.downloaded, one.uploaded) == (0, 0, 0, 0)
+        assert (one.rounds, one.windows, one.status) == (1, 1, SyncStatus.COMPLETE)
+
+
+async def test_windows_run_side_by_side_and_cover_everything() -> None:
+    behaviour = SpeaksNeg()
+    ours, theirs = notes(range(0, 1000, 2)), notes(range(0, 1000, 3))
+    options = SyncOptions(window=50, in_flight=4)
+    async with syncing(ours, (behaviour, theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES, options=options)
+        assert report.complete
+        assert await held_ids(store) == ids(server.events) == ids(ours) | ids(theirs)
+        assert report.relays[0].windows == 10
+        assert 2 <= behaviour.peak <= 4
+        assert server.verbs()["NEG-OPEN"] == server.verbs()["NEG-CLOSE"] == 10
+
+
+async def test_reqs_name_fifty_to_a_hundred_ids_and_never_none() -> None:
+    async with syncing([], (SpeaksNeg(), notes(range(333)))) as (client, _, (server,)):
+        await client.sync(NOTES)
+        asked = [message[2]["ids"] for message in server.received if message[0] == "REQ"]
+        assert sum(map(len, asked)) == 333
+        assert all(1 <= len(batch) <= 100 for batch in asked)
+
+
+async def test_an_event_that_two_relays_have_is_downloaded_once() -> None:
+    one, two = SpeaksNeg(), SpeaksNeg()
+    both = notes(range(400))
+    async with syncing([], (one, both), (two, both)) as (client, store, _):
+        report = await client.sync(NOTES)
+        assert report.complete
+        assert await held_ids(store) == ids(both)
+        assert len(one.sent) + len(two.sent) == 400
+        assert report.downloaded == report.need == 400
+        assert [relay.need for relay in report.relays] == [400, 400]
+
+
+async def test_what_one_relay_does_not_send_comes_from_the_other() -> None:
+    both = notes(range(100))
+    hider, honest = SpeaksNeg(hides=ids(both)), SpeaksNeg()
+    async with syncing([], (hider, both), (honest, both)) as (client, store, _):
+        report = await client.sync(NOTES)
+        assert report.complete
+        assert await held_ids(store) == ids(both)
+        assert len(honest.sent) == 100
+
+
+async def test_hidden_ids_are_settled_and_not_asked_again() -> None:
+    theirs = notes(range(120))
+    behaviour = SpeaksNeg(hides=ids(theirs[:30]))
+    async with syncing([], (behaviour, theirs)) as (client, _, (server,)):
+        first = await client.sync(NOTES)
+        assert (first.complete, first.downloaded, first.relays[0].hidden) == (True, 90, 30)
+        assert "30 ids were named and not sent" in first.relays[0].reason
+        server.received.clear()
+        again = await client.sync(NOTES)
+        assert (again.complete, again.need) == (True, 0)
+        assert server.verbs()["REQ"] == 0
+
+
+async def test_what_the_store_does_not_keep_is_asked_once() -> None:
+    profiles = [
+        SIGNER.sign_now(EventTemplate(kind=0, content=f"{n}", created_at=START + n))
+        for n in range(3)
+    ]
+    expired = SIGNER.sign_now(EventTemplate(kind=1, tags=(("expiration", "1"),), created_at=START))
+    kept = note(1)
+    deletion = SIGNER.sign_now(
+        EventTemplate(kind=5, tags=(("e", kept.event.id),), created_at=START + 99)
+    )
+    behaviour = SpeaksNeg()
+    theirs = [*profiles, expired, kept]
+    async with syncing([deletion, profiles[2]], (behaviour, theirs)) as (client, store, _):
+        first = await client.sync(Filter(kinds=[0, 1]), direction="down")
+        assert first.complete
+        assert await held_ids(store) == ids([deletion, profiles[2]])
+        behaviour.sent.clear()
+        again = await client.sync(Filter(kinds=[0, 1]), direction="down")
+        assert (again.complete, again.need, behaviour.sent) == (True, 0, [])
+
+
+async def test_events_that_a_relay_refuses_for_good_are_not_sent_again() -> None:
+    unwanted = ids(notes(range(0, 40, 4)))
+    behaviour = SpeaksNeg(refuses=lambda event: "blocked: not that" if event.id in unwanted else "")
+    async with syncing(notes(range(40)), (behaviour, [])) as (client, _, (server,)):
+        first = await client.sync(NOTES)
+        assert (first.complete, first.uploaded, first.relays[0].refused) == (True, 30, 10)
+        server.received.clear()
+        again = await client.sync(NOTES)
+        assert (again.complete, again.have) == (True, 0)
+        assert server.verbs()["EVENT"] == 0
+
+
+async def test_uploads_wait_between_the_water_marks() -> None:
+    unanswered: list[int] = []
+
+    class Slow(SpeaksNeg):
+        flying = 0
+
+        async def on_event(self, peer: Peer, message: list[Any]) -> None:
+            self.flying += 1
+            unanswered.append(self.flying)
+            await asyncio.sleep(0)
+            await super().on_event(peer, message)
+            self.flying -= 1
+
+    options = SyncOptions(high_water=20, low_water=10)
+    async with syncing(notes(range(300)), (Slow(), [])) as (client, _, (server,)):
+        report = await client.sync(NOTES, options=options)
+        assert report.uploaded == 300
+        assert len(server.events) == 300
+        assert max(unanswered) <= 20
+
+
+OVERFLOWS = {
+    "strfry": ("blocked: too many query results", True),
+    "first text": ("RESULTS_TOO_BIG", False),
+    "first text with maximum": ("RESULTS_TOO_BIG", True),
+    "in prose": ("blocked: this query is too big, the maximum is {most} records", False),
+}
+
+
+@pytest.mark.parametrize("name", OVERFLOWS)
+async def test_refused_windows_are_halved(name: str) -> None:
+    overflow, fourth = OVERFLOWS[name]
+    behaviour = SpeaksNeg(most=60, overflow=overflow, fourth=fourth)
+    ours, theirs = notes(range(0, 600, 2)), notes(range(0, 600, 3))
+    async with syncing(ours, (behaviour, theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES)
+        assert report.complete, report.relays[0].reason
+        assert report.relays[0].paged == 0
+        assert await held_ids(store) == ids(server.events) == ids(ours) | ids(theirs)
+
+
+async def test_a_relay_with_more_than_us_is_halved_by_time() -> None:
+    behaviour = SpeaksNeg(most=50)
+    theirs = notes(range(400))
+    async with syncing([], (behaviour, theirs)) as (client, store, _):
+        report = await client.sync(NOTES)
+        assert report.complete
+        assert report.relays[0].paged == 0
+        assert await held_ids(store) == ids(theirs)
+
+
+async def test_a_second_that_is_too_full_is_split_by_kind_then_author() -> None:
+    behaviour = SpeaksNeg(most=25)
+    kinds = [1, 6, 7, 16]
+    theirs = [note(n, at=START, kind=kinds[n % 4]) for n in range(80)]
+    async with syncing(theirs[:7], (behaviour, theirs)) as (client, store, _):
+        report = await client.sync(Filter(kinds=kinds, since=START, until=START))
+        assert report.complete
+        assert report.relays[0].paged == 0
+        assert await held_ids(store) == ids(theirs)
+    sent = [wanted.get("kinds") for wanted in behaviour.opened]
+    assert [7] in sent
+
+
+async def test_a_second_that_nothing_splits_is_read_by_req() -> None:
+    behaviour = SpeaksNeg(most=25)
+    theirs = [note(n, at=START) for n in range(60)]
+    async with syncing(theirs[:5], (behaviour, theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES)
+        assert await held_ids(store) == ids(theirs) == ids(server.events)
+        assert report.relays[0].paged >= 1
+        assert report.complete
+
+
+async def test_too_old_is_capped_paged_and_partial() -> None:
+    border = START + 60 * 100
+
+    class ForgetsTheOld(SpeaksNeg):
+        async def on_neg_open(self, peer: Peer, message: list[Any]) -> None:
+            self.opened.append(message[2])
+            if message[2].get("since", 0) < border:
+                await self.neg_error(peer, message[1], "RESULTS_TOO_BIG")
+                return
+            await super().on_neg_open(peer, message)
+
+    behaviour = ForgetsTheOld()
+    ours, theirs = notes(range(0, 200, 2)), notes(range(0, 200, 3))
+    async with syncing(ours, (behaviour, theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES, options=SyncOptions(halvings=12))
+        (one,) = report.relays
+        assert one.status is SyncStatus.PARTIAL
+        assert "read by REQ" in one.reason
+        assert await held_ids(store) == ids(server.events) == ids(ours) | ids(theirs)
+        assert len(behaviour.opened) < 100
+
+
+@pytest.mark.parametrize("name", NEG_REFUSALS)
+async def test_every_known_refusal_ends_in_pages_and_is_remembered(name: str) -> None:
+    behaviour = RefusesNeg(NEG_REFUSALS[name])
+    ours, theirs = notes(range(0, 60, 2)), notes(range(0, 60, 3))
+    async with syncing(ours, (behaviour, theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES, options=QUICK)
+        (one,) = report.relays
+        assert one.status is SyncStatus.COMPLETE, one.reason
+        assert (one.paged, one.windows) == (1, 1)
+        assert "read by REQ" in one.reason
+        assert await held_ids(store) == ids(server.events) == ids(ours) | ids(theirs)
+        asked = len(behaviour.opened)
+        assert asked <= 3
+        await client.sync(NOTES, options=QUICK)
+        assert len(behaviour.opened) == asked, "asked again what it refuses"
+
+
+async def test_a_refusal_is_forgotten_after_its_time() -> None:
+    behaviour = RefusesNeg([["NEG-ERR", "{id}", "unsupported: no"]], times=1)
+    now = [float(START)]
+    async with syncing([], (behaviour, notes(range(9))), now=lambda: now[0]) as (client, _, _):
+        assert (await client.sync(NOTES)).relays[0].paged == 1
+        now[0] += 100_000
+        again = await client.sync(NOTES)
+        assert (again.complete, again.relays[0].paged, again.relays[0].rounds) == (True, 0, 1)
+
+
+async def test_without_pages_and_in_a_dry_run_it_is_unsupported() -> None:
+    refuses = NEG_REFUSALS["notice, strfry disabled"]
+    async with syncing([], (RefusesNeg(refuses), notes(range(9)))) as (client, store, _):
+        dry = await client.sync(NOTES, dry_run=True)
+        assert dry.relays[0].status is SyncStatus.UNSUPPORTED
+        assert "negentropy disabled" in dry.relays[0].reason
+        strict = await client.sync(NOTES, options=SyncOptions(pages=False))
+        assert strict.relays[0].status is SyncStatus.UNSUPPORTED
+        assert await held_ids(store) == set()
+
+
+async def test_a_relay_without_nip77_is_synced_both_ways_by_req() -> None:
+    class Keeps(SpeaksNeg):
+        async def on_other(self, peer: Peer, message: list[Any]) -> None:
+            await Behaviour.on_other(self, peer, message)
+
+    ours, theirs = notes(range(0, 900, 2)), notes(range(0, 900, 3))
+    async with syncing(ours, (Keeps(), theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES)
+        assert report.complete
+        assert await held_ids(store) == ids(server.events) == ids(ours) | ids(theirs)
+        assert (report.need, report.have) == (len(ids(theirs) - ids(ours)), 300)
+
+
+async def test_too_many_sessions_lowers_how_many_are_open() -> None:
+    behaviour = SpeaksNeg(sessions=2)
+    ours, theirs = notes(range(0, 600, 2)), notes(range(0, 600, 3))
+    options = SyncOptions(window=20, in_flight=6)
+    async with syncing(ours, (behaviour, theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES, options=options)
+        assert report.complete, report.relays[0].reason
+        assert report.relays[0].paged == 0
+        assert await held_ids(store) == ids(server.events)
+        assert behaviour.peak <= 2
+
+
+async def test_a_forgotten_session_is_closed_opened_again_and_its_late_answers_ignored() -> None:
+    behaviour = LateAnswers()
+    ours, theirs = notes(range(0, 900, 2)), notes(range(0, 900, 3))
+    async with syncing(ours, (behaviour, theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES)
+        assert report.complete
+        assert report.relays[0].hidden == 0
+        assert await held_ids(store) == ids(server.events)
+        opened = [message[1] for message in server.received if message[0] == "NEG-OPEN"]
+        assert len(opened) == len(set(opened)) == 2
+
+
+async def test_cancelling_sends_neg_close() -> None:
+    class Slow(SpeaksNeg):
+        async def answer(self, *args: Any) -> None:
+            return
+
+    async with syncing(notes(range(9)), (Slow(), [])) as (client, _, (server,)):
+        task = asyncio.create_task(client.sync(NOTES))
+        await server.heard("NEG-OPEN")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.heard("NEG-CLOSE")
+
+
+async def test_a_timeout_ends_it_with_a_status() -> None:
+    class Slow(SpeaksNeg):
+        async def answer(self, *args: Any) -> None:
+            return
+
+    honest = (SpeaksNeg(), notes(range(50)))
+    async with syncing([], honest, (Slow(), [])) as (client, _, (_, slow)):
+        report = await client.sync(NOTES, timeout=1.0)
+        done, late = report.relays
+        assert (done.status, done.downloaded) == (SyncStatus.COMPLETE, 50)
+        assert late.status is SyncStatus.FAILED
+        assert "stopped after 1 s" in late.reason
+        await slow.heard("NEG-CLOSE")
+
+
+async def test_dry_run_lists_what_differs_and_moves_nothing() -> None:
+    async with syncing(notes(range(50)), (SpeaksNeg(), notes(range(10, 55)))) as (
+        client,
+        store,
+        (server,),
+    ):
+        report = await client.sync(NOTES, dry_run=True, keep_ids=True)
+        (one,) = report.relays
+        assert set(one.missing_here) == ids(notes(range(50, 55)))
+        assert set(one.missing_there) == ids(notes(range(10)))
+        assert (report.downloaded, report.uploaded) == (0, 0)
+        assert len(await held_ids(store)) == 50
+        assert len(server.events) == 45
+
+
+@pytest.mark.parametrize("with_store", [True, False])
+async def test_ids_only_counts_distinct_events_without_a_download(with_store: bool) -> None:
+    ours = notes(range(30)) if with_store else []
+    one, two = notes(range(20, 100)), notes(range(60, 150))
+    async with syncing(ours, (SpeaksNeg(), one), (SpeaksNeg(), two)) as (client, _, servers):
+        report = await client.sync(NOTES, ids_only=True)
+        assert report.events == (150 if with_store else 130)
+        assert [relay.held for relay in report.relays] == [80, 90]
+        assert all(server.verbs()["REQ"] == 0 for server in servers)
+
+
+async def test_a_sync_needs_a_store_and_a_filter_that_can_be_compared() -> None:
+    async with syncing([], (SpeaksNeg(), [])) as (client, _, _):
+        with pytest.raises(InvalidFilter):
+            await client.sync(Filter(search="x"))
+        with pytest.raises(InvalidFilter):
+            await client.sync([])
+        with pytest.raises(InvalidInput):
+            await client.sync("0" * 64)
+
+
+def filter_event(*filters: Filter) -> VerifiedEvent:
+    """An event whose content is a filter, or an array of them."""
+    dicts = [one.to_dict() for one in filters]
+    content = json.dumps(dicts[0] if len(dicts) == 1 else dicts)
+    return SIGNER.sign_now(EventTemplate(kind=30_000, content=content, created_at=START))
+
+
+TWO = (Filter(kinds=[1]), Filter(kinds=[7]))
+
+
+@pytest.mark.parametrize("filters", [TWO[:1], TWO], ids=["one", "several"])
+async def test_an_event_id_as_filter(filters: tuple[Filter, ...]) -> None:
+    holder = filter_event(*filters)
+    mine = [note(n, kind=1 + 6 * (n % 2)) for n in range(0, 90, 2)]
+    theirs = [note(n, kind=1 + 6 * (n % 2)) for n in range(0, 90, 3)]
+    behaviour = FilterEvents()
+    async with syncing([holder, *mine], (behaviour, theirs)) as (client, store, (server,)):
+        report = await client.sync(holder.event.id)
+        assert report.complete, report.relays[0].reason
+        assert behaviour.opened == [holder.event.id] * 2  # not found, handed over, found
+        wanted = {e.event.id for e in theirs if any(f.matches(e.event) for f in filters)}
+        assert wanted <= await held_ids(store)
+        assert ids(mine) & wanted | wanted <= ids(server.events)
+        assert holder.event.id in ids(server.events)
+
+
+async def test_a_relay_that_takes_no_event_id_gets_a_session_for_each_filter() -> None:
+    holder = filter_event(*TWO)
+    theirs = [note(n, kind=1 + 6 * (n % 2)) for n in range(60)]
+    behaviour = SpeaksNeg()
+    async with syncing([holder], (behaviour, theirs)) as (client, store, _):
+        report = await client.sync(holder.event.id, options=QUICK)
+        assert report.complete, report.relays[0].reason
+        assert ids(theirs) <= await held_ids(store)
+        assert [one for one in behaviour.opened if not isinstance(one, str)] == [
+            one.to_dict() for one in reversed(TWO)
+        ]
+
+
+async def test_a_filter_event_is_found_at_a_relay() -> None:
+    holder = filter_event(NOTES)
+    async with syncing([], (FilterEvents(), [holder, *notes(range(9))])) as (client, store, _):
+        assert (await client.sync(holder.event.id)).complete
+        assert await held_ids(store) == ids(notes(range(9)))
+
+
+async def test_several_filters_that_overlap_move_each_event_once() -> None:
+    behaviour = SpeaksNeg()
+    theirs = [note(n, tag="x" if n % 2 else "y") for n in range(100)]
+    filters = [Filter(kinds=[1]), Filter(tags={"#t": ["x"]})]
+    async with syncing([], (behaviour, theirs)) as (client, store, _):
+        report = await client.sync(filters)
+        assert report.complete
+        assert await held_ids(store) == ids(theirs)
+        assert len(behaviour.sent) == 100
+        assert report.need == 100
+
+
+async def test_progress_is_told_until_the_end() -> None:
+    told: list[int] = []
+    async with syncing([], (SpeaksNeg(), notes(range(99)))) as (client, _, _):
+        await client.sync(NOTES, on_progress=lambda relays: told.append(relays[0].downloaded))
+    assert told[-1] == 99
+
+
+async def test_the_json_has_the_promised_keys() -> None:
+    totals = ["downloaded", "uploaded", "need", "have", "bytes_sent", "bytes_received"]
+    async with syncing(notes(range(9)), (SpeaksNeg(), notes(range(5, 12)))) as (client, _, _):
+        told = (await client.sync(NOTES)).to_dict()
+    assert list(told) == [*totals, "relays"]
+    assert list(told["relays"][0]) == ["relay", "status", "reason", *totals, "rounds", "windows"]
+    assert (told["need"], told["have"]) == (3, 5)
+    assert told["bytes_sent"] > 1000
+    assert told["bytes_received"] > 500
+
+
+async def test_the_relay_is_reached_again_after_a_broken_connection() -> None:
+    class Breaks(SpeaksNeg):
+        broken = 0
+
+        async def on_neg_message(self, peer: Peer, message: list[Any]) -> None:
+            if self.broken < 2:
+                self.broken += 1
+                peer.abort()
+                return
+            await super().on_neg_message(peer, message)
+
+    ours, theirs = notes(range(0, 900, 2)), notes(range(0, 900, 3))
+    async with syncing(ours, (Breaks(frame_limit=4096), theirs)) as (client, store, (server,)):
+        report = await client.sync(NOTES, options=QUICK)
+        assert report.complete, report.relays[0].reason
+        assert await held_ids(store) == ids(server.events) == ids(ours) | ids(theirs)

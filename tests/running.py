@@ -1,0 +1,39 @@
+"""The programs as processes, the way a user runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import NamedTuple
+
+
+class Done(NamedTuple):
+    """What a run left: exit code, stdout, stderr."""
+
+    code: int
+    out: str
+    err: str
+
+
+async def start(*args: str, module: str = "nostr_client", **env: str) -> asyncio.subprocess.Process:
+    """Start `python -m module` with these arguments; stdout and stderr are pipes."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        module,
+        *args,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | env,
+    )
+
+
+async def nostr_client(*args: str, within: float = 40.0, **env: str) -> Done:
+    """Run `nostr-client` to its end; a traceback is a failure of the test."""
+    process = await start(*args, **env)
+    async with asyncio.timeout(within):
+        out, err = await process.communicate()
+    assert b"Traceback" not in err, err.decode()
+    return Done(process.returncode or 0, out.decode(), err.decode())
