@@ -106,11 +106,13 @@ async def running(
             while not (url := read_url((await process.stdout.readline()).decode())):
                 if process.returncode is not None:
                     raise RuntimeError(f"{command[-1]} did not start")
+        draining = asyncio.create_task(process.stdout.read())
         yield process.pid, url
     finally:
         if process.returncode is None:
             process.terminate()
         await process.wait()
+    await draining
 
 
 def cpu_of(pid: int) -> float:

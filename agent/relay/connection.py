@@ -10,7 +10,7 @@ from agent.relay.outputs import End, SaveJob, Settle, Unwatch, Watch
 from agent.relay.work import perform
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from agent.relay.core import Core
     from agent.relay.outputs import Job, Output, Subscription
@@ -39,7 +39,7 @@ class Connection:
     """Moves frames between a client and its session until either side ends it."""
 
     def __init__(
-        self, core: Core, session: Session, send: Callable[[str], Awaitable[None]]
+        self, core: Core, session: Session, send: Callable[[Sequence[str]], Awaitable[None]]
     ) -> None:
         limits = core.options.limits
         self._core = core
@@ -137,13 +137,19 @@ class Connection:
     async def put_slowly(self, frames: Iterable[str]) -> None:
         """Send many frames at the reader's pace; one that takes nothing is disconnected."""
         for frame in frames:
-            try:
-                async with asyncio.timeout(self._limits.send_timeout_s):
-                    await self._outbox.wait_low()
-            except TimeoutError:
+            if not self._outbox.is_low and not await self._wait_low():
                 self.end(self.session.slow())
                 return
             self.put(frame)
+
+    async def _wait_low(self) -> bool:
+        """Whether the reader took what waits, before the time was up."""
+        try:
+            async with asyncio.timeout(self._limits.send_timeout_s):
+                await self._outbox.wait_low()
+        except TimeoutError:
+            return False
+        return True
 
     def live(self, subscription: Subscription, event: Event, event_json: str) -> bool:
         """Hand a new event to a subscription; True when it was sent."""

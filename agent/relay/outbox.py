@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+BATCH = 64 * 1024
+"""Characters that are written at once: more would only wait in the kernel."""
+
 
 class Outbox:
     """Frames on their way to one client.
@@ -29,6 +32,11 @@ class Outbox:
         """Characters that wait: bytes for ASCII, up to a third of them for other scripts."""
         return self._bytes
 
+    @property
+    def is_low(self) -> bool:
+        """Whether little is left to send."""
+        return self._low.is_set()
+
     def put(self, frame: str) -> bool:
         """Add a frame; False, and the frame dropped, when the reader is too far behind."""
         if self._bytes + len(frame) > self._most and self._frames:
@@ -41,18 +49,22 @@ class Outbox:
             self._low.clear()
         return True
 
-    async def take(self) -> str:
-        """The next frame; waits for one. Safe to cancel: a frame is taken or it is not."""
+    async def take(self) -> list[str]:
+        """The next frames, up to BATCH characters; waits for one. Safe to cancel."""
         while not self._frames:
             self._ready.clear()
             await self._ready.wait()
-        frame = self._frames.popleft()
-        self._bytes -= len(frame)
+        taken: list[str] = []
+        size = 0
+        while self._frames and (not taken or size + len(self._frames[0]) <= BATCH):
+            taken.append(self._frames.popleft())
+            size += len(taken[-1])
+        self._bytes -= size
         if self._bytes <= self._low_mark:
             self._low.set()
         if not self._frames:
             self._empty.set()
-        return frame
+        return taken
 
     async def wait_low(self) -> None:
         """Wait until little is left to send. Safe to cancel."""

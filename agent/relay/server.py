@@ -18,6 +18,7 @@ from agent.relay.buckets import Addresses, TokenBucket
 from agent.relay.connection import GOING_AWAY, LAST_WORDS_S, Connection
 from agent.relay.context import Clock, Context, Peer
 from agent.relay.core import Core
+from agent.relay.frames import text_frames
 from agent.relay.guard import admit, bearer, check_listen
 from agent.relay.listen import BACKLOG, bind, normal_urls, own_urls, relay_url, tls_context
 from agent.relay.options import RelayOptions
@@ -78,6 +79,26 @@ class HandshakeServer(web.Server):
         timer = self._mute.pop(handler, None)
         if timer is not None:
             timer.cancel()
+
+
+class Sender:
+    """Writes frames to one WebSocket, many at a time; raises ConnectionError when it is gone."""
+
+    def __init__(self, request: web.BaseRequest, ws: web.WebSocketResponse) -> None:
+        self._request = request
+        self._ws = ws
+
+    async def __call__(self, frames: Sequence[str]) -> None:
+        """Write `frames` and wait until the socket takes more."""
+        if self._ws.compress:
+            for frame in frames:
+                await self._ws.send_str(frame)
+            return
+        transport = self._request.transport
+        if transport is None or transport.is_closing() or self._ws.closed:
+            raise ConnectionResetError("the client is gone")
+        transport.write(text_frames(frames))
+        await self._request.writer.drain()
 
 
 class RelayServer:
@@ -191,7 +212,7 @@ class RelayServer:
             max_msg_size=options.limits.message_bytes,
         )
         await ws.prepare(request)
-        connection = Connection(self._core, Session(self._core.context, peer), ws.send_str)
+        connection = Connection(self._core, Session(self._core.context, peer), Sender(request, ws))
         self._core.context.counted["connections"] += 1
         end = await connection.run(_frames(ws))
         if end is not None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
-from agent.relay.outbox import Outbox
+from agent.relay.outbox import BATCH, Outbox
 
 
 async def test_frames_come_in_order() -> None:
     box = Outbox(100, 10)
     assert all(box.put(text) for text in ("a", "b"))
-    assert [await box.take(), await box.take()] == ["a", "b"]
+    assert await box.take() == ["a", "b"]
+    assert box.bytes == 0
+
+
+async def test_large_frames_are_taken_apart() -> None:
+    box = Outbox(10 * BATCH, 10)
+    for text in ("a", "x" * BATCH, "b", "y" * 2 * BATCH):
+        box.put(text)
+    sizes = [len(await box.take()) for _ in range(4)]
+    assert sizes == [1, 1, 1, 1]
     assert box.bytes == 0
 
 
@@ -20,7 +29,7 @@ async def test_take_waits_for_a_frame() -> None:
     await asyncio.sleep(0)
     assert not taking.done()
     box.put("x")
-    assert await taking == "x"
+    assert await taking == ["x"]
 
 
 async def test_a_reader_that_is_too_far_behind_gets_nothing_more() -> None:
@@ -56,4 +65,4 @@ async def test_a_cancelled_take_loses_nothing() -> None:
     taking.cancel()
     await asyncio.wait([taking])
     box.put("x")
-    assert await box.take() == "x"
+    assert await box.take() == ["x"]

@@ -217,6 +217,21 @@ async def test_connections_of_an_address_are_limited(store: SqliteStore) -> None
         assert caught.value.status == 429
 
 
+@pytest.mark.parametrize("compress", [False, True])
+async def test_frames_of_every_size(store: SqliteStore, compress: bool) -> None:
+    sizes = (0, 1, 60, 125, 126, 127, 65_400, 65_535, 65_536, 300_000)
+    events = [signed(content="é" * (size // 2), created_at=NOW + size) for size in sizes]
+    options = RelayOptions(compress=compress)
+    async with (
+        serve(store, port=0, options=options) as server,
+        connect(server.url, compress=15 if compress else 0) as client,
+    ):
+        assert bool(client.ws.compress) is compress
+        for event in events:
+            await client.publish(event)
+        assert await client.stored({}) == [event.id for event in reversed(events)]
+
+
 async def test_a_message_above_the_size_ends_the_connection(store: SqliteStore) -> None:
     options = RelayOptions(limits=RelayLimits(message_bytes=1_000))
     async with serve(store, port=0, options=options) as server, connect(server.url) as client:

@@ -16,7 +16,7 @@ from agent.relay.session import Session
 from tests.agent.relay.kit import CHALLENGE, URL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from nostr_client.store.base import EventStore
 
@@ -36,8 +36,8 @@ class Wire:
         self.sent: list[str] = []
         self.connection = Connection(core, Session(core.context, peer), self._send)
 
-    async def _send(self, text: str) -> None:
-        self.sent.append(text)
+    async def _send(self, frames: Sequence[str]) -> None:
+        self.sent += frames
 
     async def frames(self) -> AsyncIterator[str | bytes]:
         """What the client sends; the task that reads it is done with one when it asks again."""
