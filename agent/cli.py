@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "init": Entry("agent.commands.init:init", "Write a commented configuration."),
+    "check": Entry("agent.commands.init:check", "Say what is wrong with the configuration."),
     "relay": Entry("agent.relay.command:relay", "Serve a store as a relay, and nothing else."),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     U64 = NDArray[np.uint64]
 
 _BLOCK = 8
+_FEW = 16
+"""Indices up to which their sums are added one by one: numpy's overhead outweighs (measured)."""
+
 _ID_BITS = 8
 """Bits of the id in the sort key at least."""
 
@@ -102,6 +105,10 @@ class ArrayStorage:
         """The limb sums (m, 8) of all items below each index."""
         sums = self._sums.take(indices >> 3, axis=0)
         limbs = self._words.view("<u4")
+        if len(indices) <= _FEW:
+            for row, index in enumerate(indices.tolist()):
+                sums[row] += limbs[index & -_BLOCK : index].sum(axis=0, dtype=np.uint64)
+            return sums
         rest = indices & (_BLOCK - 1)
         for step in range(1, _BLOCK):
             chosen = np.flatnonzero(rest >= step)
@@ -203,16 +210,17 @@ def _order(stamps: U64, words: U64) -> NDArray[np.intp]:
 
 
 def _sort_keys(stamps: U64, tops: U64) -> list[NDArray[np.uint16]]:
-    """Timestamp and the top bits of the id as 16-bit digits, the highest first.
+    """Timestamp and the top bits of the id as 16-bit digits, the highest first; both are used up.
 
     numpy sorts 16-bit numbers in linear time. Few bits of id do: equal timestamps are few.
     """
     bits = int(stamps.max()).bit_length()
     digits = min(4, (bits + _ID_BITS + 15) // 16)
-    key = tops >> np.uint64(bits) if bits < 64 else np.zeros_like(tops)
     if bits:
-        key |= stamps << np.uint64(64 - bits)
-    return [(key >> np.uint64(48 - 16 * digit)).astype(np.uint16) for digit in range(digits)]
+        stamps <<= np.uint64(64 - bits)
+        tops >>= np.uint64(min(bits, 63))
+        tops = tops | stamps if bits < 64 else stamps
+    return [(tops >> np.uint64(48 - 16 * digit)).astype(np.uint16) for digit in range(digits)]
 
 
 def _mend(order: NDArray[np.intp], tied: NDArray[np.bool_], stamps: U64, words: U64) -> None:

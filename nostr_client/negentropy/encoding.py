@@ -47,13 +47,15 @@ def encode_varint(number: int) -> bytes:
     return bytes(reversed(digits))
 
 
-VARINTS = [encode_varint(number) for number in range(1 << 14)]
+_SMALL = 1 << 14
+
+VARINTS = [encode_varint(number) for number in range(_SMALL)]
 """The varints of one and two bytes."""
 
 
 def varint(number: int) -> bytes:
     """`encode_varint`, from a table where the number is small."""
-    return VARINTS[number] if 0 <= number < len(VARINTS) else encode_varint(number)
+    return VARINTS[number] if 0 <= number < _SMALL else encode_varint(number)
 
 
 def decode_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -227,24 +229,29 @@ class MessageWriter:
         for stamp, prefix, low, high, fingerprint in zip(
             block.stamps, block.prefixes, block.lows, block.highs(), block.prints, strict=True
         ):
-            delta = varint(0 if stamp == INFINITY else stamp - last + 1)
+            step = stamp - last + 1 if stamp != INFINITY else 0
+            delta = VARINTS[step] if step < _SMALL else encode_varint(step)
             need = len(delta) + len(prefix) + 2
             if fingerprint is not None:
                 need += FINGERPRINT_SIZE
                 if need > room:
                     break
-                parts += (delta, _LENGTHS[len(prefix)], prefix, b"\1", fingerprint)
+                head = _LENGTHS[len(prefix)] + prefix + b"\1" if prefix else b"\0\1"
+                parts += (delta, head, fingerprint)
             else:
-                count = varint(high - low)
-                need += len(count) + (high - low) * ID_SIZE
+                size = high - low
+                count = VARINTS[size] if size < _SMALL else encode_varint(size)
+                need += len(count) + size * ID_SIZE
                 if need > room:
                     break
-                parts += (delta, _LENGTHS[len(prefix)], prefix, b"\2", count, ids(low, high))
+                head = _LENGTHS[len(prefix)] + prefix + b"\2" if prefix else b"\0\2"
+                parts += (delta, head, count, ids(low, high))
             room -= need
             last = stamp
             written += 1
         if written:
-            self._parts += parts
+            # Joined while it is warm in the cache: many small parts at the end are slower.
+            self._parts.append(b"".join(parts))
             self._size = self._budget - room
             self.bound = block.upper(written - 1)
         return written

@@ -1,0 +1,85 @@
+"""When a watch has something to tell: conditions over its numbers. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from agent.specs import seconds
+from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LEVEL: Final = re.compile(r"([<>]=?) *([0-9]{1,15})")
+_RATE: Final = re.compile(r"([+-]) *([0-9]{1,12}(?:\.[0-9]{1,3})?) *(%?) *in +(?:a +)?(\S{1,12})")
+_DURATION: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,3})?(?:ms|s|m|h|d|w)")
+_NAMES: Final = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w"}
+
+LIES: Final = "relay lies"
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """One line that can be crossed.
+
+    `level`: the value against `amount` by `sign` (`>`, `>=`, `<`, `<=`). `rate`: its change within
+    `within` seconds is at least `amount`, up (`+`) or down (`-`), `percent` or absolute. `lies`: a
+    relay's claim is not believed.
+    """
+
+    kind: Literal["level", "rate", "lies"]
+    sign: str = ""
+    amount: float = 0.0
+    percent: bool = False
+    within: float = 0.0
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """A value of a watch at a time, Unix seconds."""
+
+    at: float
+    value: int
+
+
+def parse_condition(text: str) -> Condition:
+    """`> 1000`, `+10 % in 1d` (or `in a day`), `relay lies`. Raises InvalidInput."""
+    bare = " ".join(text.split())
+    if bare == LIES:
+        return Condition(kind="lies")
+    if level := _LEVEL.fullmatch(bare):
+        return Condition(kind="level", sign=level[1], amount=float(level[2]))
+    rate = _RATE.fullmatch(bare)
+    within = _NAMES.get(rate[4], rate[4]) if rate else ""
+    if rate is None or not _DURATION.fullmatch(within) or seconds(within) <= 0:
+        raise InvalidInput(f'{text!r} is not "> N", "< N", "+N % in 1d", "-N in 1h" or "{LIES}"')
+    return Condition(
+        kind="rate",
+        sign=rate[1],
+        amount=float(rate[2]),
+        percent=bool(rate[3]),
+        within=seconds(within),
+    )
+
+
+def holds(condition: Condition, now: Sample, past: Sequence[Sample], *, liars: int) -> bool:
+    """Whether the line is crossed now; `past` in any order, `liars` relays are not believed."""
+    if condition.kind == "lies":
+        return liars > 0
+    if condition.kind == "level":
+        return _compare(condition.sign, now.value, condition.amount)
+    window = [one for one in past if now.at - condition.within <= one.at < now.at]
+    return any(_moved(condition, one.value, now.value) for one in window)
+
+
+def _compare(sign: str, value: float, bound: float) -> bool:
+    if value == bound:
+        return sign.endswith("=")
+    return (value > bound) == sign.startswith(">")
+
+
+def _moved(condition: Condition, before: int, after: int) -> bool:
+    change = after - before if condition.sign == "+" else before - after
+    least = condition.amount * before / 100 if condition.percent else condition.amount
+    return change > 0 and change >= least

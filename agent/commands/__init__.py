@@ -1,0 +1,1 @@
+"""The subcommands of `nostr-agent`, each imported when it is run."""

@@ -1,0 +1,89 @@
+"""`nostr-agent init` and `check`: write a configuration, and say what is wrong with one."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from agent.commands.options import chosen_file, config_options, load_config
+from nostr_client.cli.exitcodes import OK, USAGE
+from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.errors import InvalidInput
+from nostr_client.places import config_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@config_options
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--print", "to_stdout", is_flag=True, help="Print it instead of writing a file.")
+@click.option("--reference", is_flag=True, help="Print the reference of all keys, in Markdown.")
+@json_option
+def init(
+    config: Path | None,
+    settings: tuple[str, ...],
+    force: bool,
+    to_stdout: bool,
+    reference: bool,
+    as_json: bool,
+) -> None:
+    """Write a commented configuration that runs as it stands."""
+    from agent.config import describe
+
+    if settings:
+        raise click.UsageError("init writes the defaults; it takes no --set")
+    if to_stdout or reference:
+        click.echo(describe.reference() if reference else describe.template(), nl=False)
+        return
+    path = config or chosen_file(None) or config_path()
+    _write(path, describe.template(), force=force)
+    if as_json:
+        print_json({"config": str(path)})
+    else:
+        click.echo(path)
+        say("start it with: nostr-agent run")
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    """Write a file for its owner alone, whole or not at all."""
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} is there; --force replaces it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    with open(
+        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as f:
+        f.write(text)
+    part.replace(path)
+
+
+@click.command()
+@config_options
+@json_option
+@click.pass_context
+def check(
+    ctx: click.Context, config: Path | None, settings: tuple[str, ...], as_json: bool
+) -> None:
+    """Say what is wrong with the configuration, line by line. Exit code 2 for any mistake."""
+    from agent.config import InvalidConfig
+
+    path = chosen_file(config)
+    mistakes: tuple[tuple[str, str, str], ...] = ()
+    try:
+        load_config(config, settings)
+    except InvalidConfig as error:
+        mistakes = error.mistakes
+    if as_json:
+        found = [{"where": where, "key": key, "why": why} for where, key, why in mistakes]
+        print_json({"config": str(path) if path else None, "ok": not found, "mistakes": found})
+    else:
+        for mistake in mistakes:
+            click.echo(mistake)
+        if not mistakes:
+            click.echo(f"{path or 'defaults'}: ok")
+    ctx.exit(USAGE if mistakes else OK)

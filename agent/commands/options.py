@@ -1,0 +1,53 @@
+"""Options that several commands share: which configuration, and how to print."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agent.config.sources import CONFIG_VARIABLE
+from nostr_client.places import config_path
+
+if TYPE_CHECKING:
+    from agent.config import Config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def config_options(command: F) -> F:
+    """`--config` and `--set`; the command receives `config` and `settings`."""
+    command = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="SECTION.KEY=VALUE",
+        help="Override one key of the configuration; repeat for more.",
+    )(command)
+    return click.option(
+        "--config",
+        "-c",
+        type=click.Path(path_type=Path),
+        help=f"The configuration. Else ${CONFIG_VARIABLE}, else agent.toml in the user's folder.",
+    )(command)
+
+
+def chosen_file(given: Path | None) -> Path | None:
+    """The file to read: as given, else by the environment, else the user's one if there is one."""
+    if given is not None:
+        return given
+    named = os.environ.get(CONFIG_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    default = config_path()
+    return default if default.exists() else None
+
+
+def load_config(given: Path | None, settings: tuple[str, ...]) -> Config:
+    """The configuration of a command. Raises InvalidConfig, InvalidInput."""
+    from agent.config import load
+
+    return load(chosen_file(given), settings=settings)

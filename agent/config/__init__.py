@@ -1,0 +1,9 @@
+"""The agent's configuration: one TOML file, the environment, and flags, as one checked value."""
+
+from __future__ import annotations
+
+from agent.config.load import load, parse
+from agent.config.mistakes import InvalidConfig, Mistake
+from agent.config.model import Config
+
+__all__ = ["Config", "InvalidConfig", "Mistake", "load", "parse"]

@@ -1,0 +1,101 @@
+"""Reading the configuration: flags over environment over file over defaults, and then checks."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from agent.config.check import convert
+from agent.config.mistakes import InvalidConfig, Mistake
+from agent.config.model import Config
+from agent.config.positions import positions
+from agent.config.rules import check
+from agent.config.sources import from_environment, from_flags
+from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from agent.config.sources import Override
+
+Place = tuple[str | int, ...]
+
+
+def load(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    settings: Iterable[str] = (),
+) -> Config:
+    """The configuration; without a `path`, of environment, flags and defaults alone.
+
+    `settings` are flags, `section.key=value`. Raises InvalidConfig with every mistake, InvalidInput
+    for a file that cannot be read.
+    """
+    text = "" if path is None else _read(path)
+    overrides = [*from_environment(os.environ if environ is None else environ)]
+    return parse(text, str(path), [*overrides, *from_flags(settings)])
+
+
+def parse(text: str, name: str = "config", overrides: Iterable[Override] = ()) -> Config:
+    """A TOML text as a configuration, with `overrides` on top; `name` stands in the mistakes."""
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidConfig([Mistake(name, "", f"no TOML: {error}")]) from error
+    report = _Report(name, positions(text))
+    for where, path, value in overrides:
+        report.override(table, where, path, value)
+    config = convert(table, Config, report.complain)
+    if config is not None:
+        check(config, report.complain)
+    if report.mistakes or config is None:
+        raise InvalidConfig(report.mistakes)
+    return config
+
+
+class _Report:
+    """Collects mistakes with the line, the variable or the flag that each comes from."""
+
+    def __init__(self, name: str, lines: Mapping[Place, int]) -> None:
+        self.mistakes: list[Mistake] = []
+        self._name = name
+        self._lines = lines
+        self._given: dict[Place, str] = {}
+
+    def override(self, table: dict[str, Any], where: str, path: Place, value: object) -> None:
+        if len(path) != 2 or value is None:
+            self.mistakes.append(Mistake(where, _dotted(path), "is not section.key=value"))
+            return
+        section = table.setdefault(str(path[0]), {})
+        self._given[path] = where
+        if isinstance(section, dict):
+            section[str(path[1])] = value
+
+    def complain(self, path: Place, why: str) -> None:
+        self.mistakes.append(Mistake(self._where(path), _dotted(path), why))
+
+    def _where(self, path: Place) -> str:
+        for n in range(len(path), 0, -1):
+            if path[:n] in self._given:
+                return self._given[path[:n]]
+        for n in range(len(path), 0, -1):
+            if path[:n] in self._lines:
+                return f"{self._name}:{self._lines[path[:n]]}"
+        return self._name
+
+
+def _dotted(path: Place) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from error

@@ -1,0 +1,185 @@
+"""Every setting with type, default and reason; reference and template are made of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from agent.specs import Duration, Name, SyncSpec, Url, WatchSpec
+from nostr_client.places import API_PORT, RELAY_PORT
+
+Urls = tuple[Url, ...]
+Listen = Annotated[str, Meta(pattern=r"^[^\s/]*:[0-9]{1,5}$", max_length=255)]
+Key = Annotated[str, Meta(min_length=1, max_length=200)]
+Kind = Annotated[int, Meta(ge=0, le=65_535)]
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the file."""
+
+
+class StoreSection(Section, frozen=True):
+    """Where events, claims and counters live."""
+
+    path: Annotated[
+        str, Meta(description="the store's file; empty: store.db in the user's data folder")
+    ] = ""
+    synchronous: Annotated[
+        Literal["normal", "full"],
+        Meta(description="full: a commit also survives a power loss, one fsync each"),
+    ] = "normal"
+    cache_mb: Annotated[int, Meta(ge=2, le=4096, description="page cache of the writer, in MB")] = (
+        16
+    )
+
+
+class RelaysSection(Section, frozen=True):
+    """Which relays are asked, believed and avoided."""
+
+    default: Annotated[
+        Urls, Meta(max_length=200, description="asked where a watch or a sync names none")
+    ] = ("wss://relay.damus.io", "wss://nos.lol", "wss://relay.primal.net")
+    trusted: Annotated[Urls, Meta(description="believed whatever the tests of claims say")] = ()
+    denied: Annotated[Urls, Meta(description="never connected to, whoever names them")] = ()
+    indexers: Annotated[
+        Urls, Meta(description="where relay lists (NIP-65) and events by id are looked up")
+    ] = ("wss://purplepag.es",)
+    proxy: Annotated[str, Meta(description="URL of an HTTP proxy for all relays; empty: none")] = ""
+    trust: Annotated[
+        Literal["exclude", "flag", "off"],
+        Meta(description="what happens to claims that cannot be true"),
+    ] = "exclude"
+    at_once: Annotated[
+        int, Meta(ge=1, le=20, description="questions that one relay has to answer at once")
+    ] = 2
+    read: Annotated[bool, Meta(description="read the events of relays that send no registers")] = (
+        True
+    )
+
+
+class IdentitySection(Section, frozen=True):
+    """The key that answers AUTH; never in this file."""
+
+    key_file: Annotated[str, Meta(description="file that holds an nsec or hex key")] = ""
+    key_command: Annotated[
+        tuple[str, ...], Meta(description="program and arguments that print the key")
+    ] = ()
+
+
+class ServiceSection(Section, frozen=True):
+    """How the process behaves."""
+
+    drain: Annotated[
+        Duration, Meta(description="how long stopping may take; what runs then is cut off")
+    ] = "20s"
+    catch_up: Annotated[
+        Duration, Meta(description="over how long overdue work is spread after a sleep")
+    ] = "1m"
+    log: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="what is logged")
+    ] = "info"
+    log_format: Annotated[
+        Literal["auto", "text", "json"],
+        Meta(description="auto: key=value on a terminal, JSON otherwise"),
+    ] = "auto"
+
+
+class LocalRelaySection(Section, frozen=True):
+    """The store as a relay for programs on this machine."""
+
+    enabled: Annotated[bool, Meta(description="serve it")] = True
+    listen: Annotated[
+        Listen, Meta(description="HOST:PORT; other than loopback needs a token, and TLS")
+    ] = f"127.0.0.1:{RELAY_PORT}"
+    write_keys: Annotated[
+        tuple[Key, ...], Meta(description="take events of these keys only; empty: of everyone")
+    ] = ()
+    token_file: Annotated[str, Meta(description="writing needs the token in this file")] = ""
+    tls_cert: Annotated[str, Meta(description="PEM certificate chain")] = ""
+    tls_key: Annotated[str, Meta(description="PEM key of tls_cert")] = ""
+    origins: Annotated[
+        tuple[str, ...], Meta(description='web origins that may use it; "*" for all')
+    ] = ()
+    hosts: Annotated[
+        tuple[str, ...], Meta(description="host names by which it is known besides loopback")
+    ] = ()
+
+
+class ApiSection(Section, frozen=True):
+    """The HTTP interface that the command line and the terminal application use."""
+
+    listen: Annotated[Listen, Meta(description="HOST:PORT")] = f"127.0.0.1:{API_PORT}"
+    token_file: Annotated[
+        str,
+        Meta(description="made with a random token, mode 0600; empty: `token` beside the state"),
+    ] = ""
+    hosts: Annotated[
+        tuple[str, ...], Meta(description="host names that requests may name besides loopback")
+    ] = ()
+    cors_origins: Annotated[
+        tuple[str, ...], Meta(description="web origins whose pages may call it; none by default")
+    ] = ()
+    body_limit: Annotated[
+        int, Meta(ge=1024, le=64 * 1024 * 1024, description="bytes of one request")
+    ] = 1024 * 1024
+    connections: Annotated[
+        int, Meta(ge=4, le=4096, description="open connections; further ones are turned away")
+    ] = 128
+    stream_backlog: Annotated[
+        int, Meta(ge=16, le=100_000, description="messages that wait for a slow stream client")
+    ] = 1000
+    open_metrics: Annotated[bool, Meta(description="serve /metrics without the token")] = False
+
+
+class StreamSection(Section, frozen=True):
+    """One stream of counters (ADR-49)."""
+
+    name: Annotated[Name, Meta(description="the stream")]
+    subjects: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...],
+        Meta(min_length=1, max_length=100, description="which subjects are its counters"),
+    ]
+
+
+class CountersSection(Section, frozen=True):
+    """Exact sums, kept in the store."""
+
+    streams: Annotated[
+        tuple[StreamSection, ...], Meta(max_length=100, description="made where they are missing")
+    ] = (StreamSection(name="app", subjects=("app.>",)),)
+
+
+class RetentionRule(Section, frozen=True):
+    """Events that are removed when they are older than `older_than`; every condition must hold."""
+
+    older_than: Annotated[Duration, Meta(description="age by created_at")]
+    kinds: Annotated[tuple[Kind, ...], Meta(description="of these kinds; empty: any")] = ()
+    authors: Annotated[tuple[Key, ...], Meta(description="of these keys; empty: anyone's")] = ()
+    keep_authors: Annotated[tuple[Key, ...], Meta(description="except of these keys")] = ()
+
+
+class RetentionSection(Section, frozen=True):
+    """What is removed again; without rules nothing is."""
+
+    interval: Annotated[Duration, Meta(description="how often the rules are applied")] = "1h"
+    step: Annotated[int, Meta(ge=1, le=10_000, description="events removed in one transaction")] = (
+        200
+    )
+    rules: Annotated[tuple[RetentionRule, ...], Meta(max_length=100)] = ()
+
+
+class Config(Section, frozen=True):
+    """The whole file."""
+
+    store: StoreSection = StoreSection()
+    relays: RelaysSection = RelaysSection()
+    identity: IdentitySection = IdentitySection()
+    service: ServiceSection = ServiceSection()
+    relay: LocalRelaySection = LocalRelaySection()
+    api: ApiSection = ApiSection()
+    counters: CountersSection = CountersSection()
+    retention: RetentionSection = RetentionSection()
+    watches: Annotated[tuple[WatchSpec, ...], Meta(max_length=10_000)] = ()
+    syncs: Annotated[tuple[SyncSpec, ...], Meta(max_length=1_000)] = ()

@@ -1,0 +1,100 @@
+"""What a configuration must hold beyond types: names, relays, filters, targets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.alerts import parse_condition
+from agent.watches import query_of, sync_filters
+from nostr_client import nip19
+from nostr_client.errors import InvalidInput
+from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from agent.config.model import Config, RelaysSection
+    from agent.specs import SyncSpec, WatchSpec
+
+    Path = tuple[str | int, ...]
+    Complain = Callable[[Path, str], None]
+
+
+def check(config: Config, complain: Complain) -> None:
+    """Complain about everything that would fail, or mean nothing, once the agent runs."""
+    _check_relays(config.relays, complain)
+    _check_names("watches", config.watches, complain)
+    _check_names("syncs", config.syncs, complain)
+    for n, watch in enumerate(config.watches):
+        check_watch(watch, complain, ("watches", n))
+    for n, sync in enumerate(config.syncs):
+        check_sync(sync, complain, ("syncs", n))
+    _check_keys(config, complain)
+    _check_rest(config, complain)
+
+
+def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
+    """One watch: its question, relays and alerts."""
+    _try(complain, (*path, "target" if watch.query else "filters"), query_of, watch)
+    _check_urls(watch.relays, complain, (*path, "relays"))
+    for n, alert in enumerate(watch.alerts):
+        at = (*path, "alerts", n)
+        _try(complain, (*at, "when"), parse_condition, alert.when)
+        if not alert.webhook and not alert.command:
+            complain(at, "needs a webhook or a command")
+        if alert.webhook and not alert.webhook.startswith(("http://", "https://")):
+            complain((*at, "webhook"), "is not an http:// or https:// URL")
+
+
+def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
+    """One sync: its filters and relays."""
+    _try(complain, (*path, "filters"), sync_filters, sync, 0)
+    _check_urls(sync.relays, complain, (*path, "relays"))
+
+
+def _check_relays(relays: RelaysSection, complain: Complain) -> None:
+    for name in ("default", "trusted", "denied", "indexers"):
+        _check_urls(getattr(relays, name), complain, ("relays", name))
+    if relays.proxy and not relays.proxy.startswith("http://"):
+        complain(("relays", "proxy"), "is not an http:// URL")
+
+
+def _check_urls(urls: Sequence[str], complain: Complain, path: Path) -> None:
+    for n, url in enumerate(urls):
+        _try(complain, (*path, n), normalize, url)
+
+
+def _check_names(where: str, named: Iterable[WatchSpec | SyncSpec], complain: Complain) -> None:
+    seen: set[str] = set()
+    for n, one in enumerate(named):
+        if one.name in seen:
+            complain((where, n, "name"), f"there are two called {one.name}")
+        seen.add(one.name)
+
+
+def _check_keys(config: Config, complain: Complain) -> None:
+    lists: list[tuple[Path, Sequence[str]]] = [(("relay", "write_keys"), config.relay.write_keys)]
+    for n, rule in enumerate(config.retention.rules):
+        at = ("retention", "rules", n)
+        lists += [((*at, "authors"), rule.authors), ((*at, "keep_authors"), rule.keep_authors)]
+    for path, keys in lists:
+        for n, key in enumerate(keys):
+            _try(complain, (*path, n), nip19.decode_pubkey, key)
+
+
+def _check_rest(config: Config, complain: Complain) -> None:
+    for name in ("relay", "api"):
+        port = int(getattr(config, name).listen.rpartition(":")[2])
+        if port > 65_535:
+            complain((name, "listen"), f"there is no port {port}")
+    if config.identity.key_file and config.identity.key_command:
+        complain(("identity", "key_command"), "give a file or a command, not both")
+    if bool(config.relay.tls_cert) != bool(config.relay.tls_key):
+        complain(("relay", "tls_cert"), "tls_cert and tls_key go together")
+
+
+def _try(complain: Complain, path: Path, check: Callable[..., object], *values: object) -> None:
+    try:
+        check(*values)
+    except InvalidInput as error:
+        complain(path, str(error))

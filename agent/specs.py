@@ -1,0 +1,109 @@
+"""What is watched and synced: the values that the configuration, the API and the store share.
+
+Light on purpose: the terminal application imports it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="letters, digits, dot, dash, underscore",
+    ),
+]
+Duration = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)$",
+        description='a number and a unit, as in "90s", "10m", "1.5h", "7d"',
+    ),
+]
+Url = Annotated[str, Meta(min_length=1, max_length=2048)]
+FilterObject = dict[str, Any]
+
+QueryName = Literal[
+    "followers",
+    "reactions",
+    "reposts",
+    "quotes",
+    "replies",
+    "comments",
+    "replies+comments",
+    "zaps",
+]
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def seconds(duration: str) -> float:
+    """The seconds of a `Duration` that has been validated."""
+    unit = duration.lstrip("0123456789.")
+    return float(duration.removesuffix(unit)) * _UNITS[unit]
+
+
+class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Something to be told when a watch crosses a line: by webhook, by command, or both."""
+
+    when: Annotated[
+        str,
+        Meta(
+            max_length=100,
+            description='"> 1000", "< 10", "+10 % in 1d", "-5 in 1h" or "relay lies"',
+        ),
+    ]
+    webhook: Annotated[str, Meta(max_length=2048, description="URL that gets a POST of JSON")] = ""
+    command: Annotated[
+        tuple[Annotated[str, Meta(max_length=4096)], ...],
+        Meta(max_length=64, description="program and arguments; the JSON comes on its stdin"),
+    ] = ()
+
+
+class WatchSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A question that is asked again and again; either `query` and `target`, or `filters`."""
+
+    name: Annotated[Name, Meta(description="what you call it")]
+    query: Annotated[QueryName | None, Meta(description="a canonical query")] = None
+    target: Annotated[
+        str, Meta(max_length=4096, description="whom or what it is about: npub, nevent, naddr, hex")
+    ] = ""
+    filters: Annotated[
+        tuple[FilterObject, ...],
+        Meta(max_length=10, description="instead of a query: NIP-01 filters, OR'd"),
+    ] = ()
+    relays: Annotated[
+        tuple[Url, ...], Meta(max_length=200, description="whom to ask; empty: relays.default")
+    ] = ()
+    interval: Annotated[Duration, Meta(description="how often each relay is asked")] = "30m"
+    live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
+        True
+    )
+    alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
+
+
+class SyncSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A set of events that the store and some relays keep in common (NIP-77)."""
+
+    name: Annotated[Name, Meta(description="what you call it")]
+    filters: Annotated[
+        tuple[FilterObject, ...],
+        Meta(min_length=1, max_length=10, description="which events: NIP-01 filters, OR'd"),
+    ]
+    relays: Annotated[
+        tuple[Url, ...], Meta(max_length=200, description="with whom; empty: relays.default")
+    ] = ()
+    direction: Annotated[Literal["down", "up", "both"], Meta(description="which way events go")] = (
+        "down"
+    )
+    interval: Annotated[Duration, Meta(description="how often")] = "1h"
+    since: Annotated[
+        Duration | None, Meta(description="only events of this last time; unset: all of them")
+    ] = None
+    window: Annotated[
+        int, Meta(ge=100, le=1_000_000, description="local events in one session")
+    ] = 25_000

@@ -1,0 +1,46 @@
+"""From what was configured to what can be asked: queries of watches, filters of syncs. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.specs import seconds
+from nostr_client.count import queries
+from nostr_client.errors import InvalidInput
+from nostr_client.filters import Filter
+from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from agent.specs import SyncSpec, WatchSpec
+    from nostr_client.count.queries import Query
+
+
+def query_of(watch: WatchSpec) -> Query:
+    """The question of a watch. Raises InvalidInput: neither or both forms, or a bad one."""
+    if bool(watch.query) == bool(watch.filters):
+        raise InvalidInput("give a query with its target, or filters")
+    if watch.query is None:
+        if watch.target:
+            raise InvalidInput("a target goes with a query")
+        return queries.query([Filter.from_json(one) for one in watch.filters])
+    if not watch.target:
+        raise InvalidInput(f"{watch.query} needs a target")
+    return queries.CANONICAL[watch.query](watch.target)
+
+
+def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:
+    """The filters of a sync that starts `now`. Raises InvalidInput."""
+    found = tuple(Filter.from_json(one) for one in sync.filters)
+    if sync.since is None:
+        return found
+    least = int(now - seconds(sync.since))
+    return tuple(one.replace(since=max(least, one.since or 0)) for one in found)
+
+
+def chosen(relays: Sequence[str], default: Sequence[str], denied: Collection[str]) -> list[str]:
+    """Whom to ask: those named, else the defaults; each once by its normal form, none denied."""
+    out = frozenset(map(normalize, denied))
+    urls = dict.fromkeys(normalize(url) for url in relays or default)
+    return [url for url in urls if url not in out]

@@ -1,0 +1,248 @@
+"""The configuration: every mistake with its line, what overrides what, template and reference."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.cli import run
+from agent.config import Config, InvalidConfig, load, parse
+from agent.config.check import fields
+from agent.config.describe import explain, reference, template
+from agent.config.positions import positions
+
+ROOT = Path(__file__).parents[2]
+KEY = "ab" * 32
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(InvalidConfig) as caught:
+        parse(text, "f.toml")
+    return [str(one) for one in caught.value.mistakes]
+
+
+def test_an_empty_file_is_the_defaults() -> None:
+    assert parse("") == Config()
+
+
+def test_the_template_runs_as_it_stands() -> None:
+    assert parse(template()) == Config()
+
+
+def test_every_default_of_the_template_is_what_it_says() -> None:
+    lines = template().split("# A watch")[0].splitlines()
+    shown = [line[2:] for line in lines if line.startswith("# ") and "    # " in line]
+    sections = "\n".join(
+        line[2:] if line in {f"# {one}" for one in shown} else line for line in lines
+    )
+    assert len(shown) > 30
+    assert parse(sections) == Config()
+
+
+def test_the_examples_of_the_template_are_valid() -> None:
+    text = template()[template().index("# A watch") :]
+    code = "\n".join(line[2:] for line in text.splitlines() if line.startswith(("# [", "# ")))
+    kept = [line for line in code.splitlines() if "=" in line or line.startswith("[")]
+    filled = "\n".join(kept).replace("npub1…", KEY).replace("…64 hex characters…", KEY)
+    config = parse(filled)
+    assert [one.name for one in config.watches] == ["my-followers"]
+    assert config.syncs[0].direction == "both"
+    assert config.retention.rules[0].kinds == (7, 9735)
+
+
+def test_every_mistake_has_its_line_and_key() -> None:
+    found = mistakes(
+        f"""
+[store]
+pth = "x"
+cache_mb = "many"
+
+[[watches]]
+name = "a b"
+query = "followers"
+target = "{KEY}"
+interval = "10 minutes"
+
+[[watches]]
+query = "fame"
+"""
+    )
+    assert found == [
+        "f.toml:3: store.pth: unknown key; did you mean path?",
+        "f.toml:4: store.cache_mb: expected `int`, got `str`",
+        "f.toml:7: watches[0].name: is not letters, digits, dot, dash, underscore",
+        'f.toml:10: watches[0].interval: is not a number and a unit, as in "90s", "10m", "1.5h", '
+        '"7d"',
+        "f.toml:12: watches[1].name: is missing",
+        "f.toml:13: watches[1].query: invalid enum value 'fame'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a = [", "no TOML"),
+        ("[[store]]", "f.toml:1: store: a table is expected, not an array"),
+        ("store = 3", "f.toml:1: store: a table is expected, not a number"),
+        ("[watches]\nname='x'", "f.toml:1: watches: an array of tables is expected"),
+        ('[relays]\ndefault = [\n "wss://a",\n "ftp://b",\n]', "f.toml:4: relays.default[1]"),
+        ('[api]\nlisten = "localhost:70000"', "f.toml:2: api.listen: there is no port 70000"),
+        ('[identity]\nkey_file="a"\nkey_command=["b"]', "f.toml:3: identity.key_command"),
+        ('[relay]\ntls_cert = "x"', "f.toml:2: relay.tls_cert"),
+        ('[relay]\nwrite_keys = ["nsec1"]', "f.toml:2: relay.write_keys[0]"),
+        ('[relays]\nproxy = "socks"', "f.toml:2: relays.proxy"),
+        ('[[watches]]\nname="a"', "f.toml:1: watches[0].filters: give a query"),
+        ('[[watches]]\nname="a"\nquery="zaps"', "f.toml:1: watches[0].target: zaps needs a target"),
+        ('[[watches]]\nname="a"\nfilters=[{kinds="x"}]', "f.toml:3: watches[0].filters"),
+        (f'[[watches]]\nname="a"\ntarget="{KEY}"\nfilters=[{{}}]', "f.toml:4: watches[0].filters"),
+        (
+            '[[syncs]]\nname="a"\nfilters=[{}]\n[[syncs]]\nname="a"\nfilters=[{}]',
+            "f.toml:5: syncs[1].name: there are two called a",
+        ),
+        (
+            '[[watches]]\nname="a"\nfilters=[{}]\nalerts=[\n{when="> 1"},\n]',
+            "f.toml:5: watches[0].alerts[0]: needs a webhook or a command",
+        ),
+        (
+            '[[watches]]\nname="a"\nfilters=[{}]\n[[watches.alerts]]\nwhen="soon"\ncommand=["x"]',
+            "f.toml:5: watches[0].alerts[0].when",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told(text: str, expected: str) -> None:
+    assert any(one.startswith((expected, f"f.toml: {expected}")) for one in mistakes(text))
+
+
+def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('[store]\npath = "file"\n[api]\nconnections = 5\nbody_limit = 2048\n')
+    environ = {
+        "NOSTR_AGENT_STORE__PATH": "environment",
+        "NOSTR_AGENT_API__CONNECTIONS": "6",
+        "NOSTR_AGENT_RELAYS__DEFAULT": "wss://a.example wss://b.example",
+        "NOSTR_AGENT_CONFIG": "not a key",
+        "PATH": "/bin",
+    }
+    config = load(file, environ=environ, settings=["store.path=flag", "relays.read=false"])
+    assert config.store.path == "flag"
+    assert config.api.connections == 6
+    assert config.api.body_limit == 2048
+    assert config.relays.default == ("wss://a.example", "wss://b.example")
+    assert config.relays.read is False
+
+
+def test_overrides_are_checked_and_named() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        load(
+            None,
+            environ={"NOSTR_AGENT_STORE__PTH": "x", "NOSTR_AGENT_FOO": "y"},
+            settings=["api.connections=many", "nonsense", "api.body_limit=1"],
+        )
+    assert [(one.where, one.key) for one in caught.value.mistakes] == [
+        ("environment NOSTR_AGENT_FOO", "foo"),
+        ("--set nonsense", "nonsense"),
+        ("environment NOSTR_AGENT_STORE__PTH", "store.pth"),
+        ("--set api.body_limit", "api.body_limit"),
+        ("--set api.connections", "api.connections"),
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_bytes(b"\xff\xfe")
+    for path in (bad, tmp_path / "none.toml"):
+        assert run(["check", "--config", str(path)]) == 2
+
+
+def test_the_reference_is_made_from_the_model() -> None:
+    path = ROOT / "docs/reference/configuration.md"
+    assert path.read_text("utf-8") == reference(), "nostr-agent init --reference > " + str(path)
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    for section in fields(Config):
+        assert section.struct is not None
+        for one in fields(section.struct):
+            assert one.struct or explain(one), f"{section.name}.{one.name}"
+
+
+def test_init_writes_for_the_owner_alone_and_replaces_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "agent.toml"
+    assert run(["init", "--config", str(path)]) == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert run(["check", "--config", str(path)]) == 0
+    assert run(["init", "--config", str(path)]) == 2
+    assert run(["init", "--config", str(path), "--force"]) == 0
+
+
+def test_check_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text("[stor]\n")
+    assert run(["check", "--config", str(path), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is False
+    assert told["mistakes"][0]["key"] == "stor"
+    assert told["mistakes"][0]["where"].endswith("agent.toml:1")
+
+
+NESTED = """\
+a.b = 1
+"c d" = { e = 2, f = [ # comment ]
+  3,
+  "[x]", '''
+  multi = 4
+''', { g = 5 },
+] }
+[t.u]
+v = \"\"\"
+[not.a.table]
+w = 1
+\"\"\"
+[[list]]
+x = 1
+[list.sub]
+y = 2
+[[list]]
+[[list.sub2]]
+z = 3
+"""
+
+
+def test_positions_of_nested_things() -> None:
+    tomllib.loads(NESTED)
+    found = positions(NESTED)
+    expected = {
+        ("a", "b"): 1,
+        ("c d",): 2,
+        ("c d", "e"): 2,
+        ("c d", "f", 0): 3,
+        ("c d", "f", 1): 4,
+        ("c d", "f", 3, "g"): 6,
+        ("t", "u", "v"): 9,
+        ("list", 0, "x"): 14,
+        ("list", 0, "sub", "y"): 16,
+        ("list", 1): 17,
+        ("list", 1, "sub2", 0, "z"): 19,
+    }
+    assert {path: found.get(path) for path in expected} == expected
+    assert ("t", "u", "w") not in found
+
+
+@given(st.text(max_size=200))
+def test_no_text_crashes_it(text: str) -> None:
+    with contextlib.suppress(InvalidConfig):
+        assert isinstance(parse(text), Config)
+
+
+@given(st.text(alphabet="[]{}=.,\"'#\n ab1\\", max_size=80))
+def test_no_near_toml_crashes_it(text: str) -> None:
+    with contextlib.suppress(InvalidConfig):
+        assert isinstance(parse(text), Config)
+    positions(text)
