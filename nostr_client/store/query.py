@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nostr_client.filters import Filter
+    from nostr_client.store.search import Wanted
 
     Hash = Callable[[str, str], int]
-    Param = int | bytes
+    Param = int | bytes | str
 
 
 class Access(NamedTuple):
@@ -40,12 +41,17 @@ _EXPIRED = "k.seq NOT IN (SELECT seq FROM event WHERE exp <= ?)"
 
 
 def access(
-    filter: Filter, hash_tag: Hash, authors: Sequence[int] | None, expired_at: int | None
+    filter: Filter,
+    hash_tag: Hash,
+    authors: Sequence[int] | None,
+    expired_at: int | None,
+    search: Wanted | None = None,
 ) -> Access:
     """Choose the index for a filter.
 
     `authors`: the numbers of `filter.authors`, as far as the store knows them. `expired_at`: hide
-    what expired by then, or None when nothing stored has.
+    what expired by then, or None when nothing stored has. `search`: what the filter's own
+    `search` comes to.
     """
     if filter.matches_nothing or (authors is not None and not authors):
         return _NOTHING
@@ -53,6 +59,10 @@ def access(
     tags.sort(key=len)
     kinds = None if filter.kinds is None else tuple(dict.fromkeys(filter.kinds))
     chosen = _choose(filter, tags, kinds, None if authors is None else tuple(authors))
+    if search is not None:
+        chosen = chosen._replace(
+            rest=(*chosen.rest, *search.conditions), params=(*chosen.params, *search.params)
+        )
     if expired_at is None:
         return chosen
     return chosen._replace(rest=(*chosen.rest, _EXPIRED), params=(*chosen.params, expired_at))
@@ -140,7 +150,7 @@ def select(
     return Statement(f"SELECT {columns} FROM {chosen.table}{where}{tail}", tuple(params))
 
 
-def _in_prefix(column: str, values: Sequence[int | bytes]) -> str:
+def _in_prefix(column: str, values: Sequence[Param]) -> str:
     numbers = [value for value in values if isinstance(value, int)]
     if numbers:
         return _one_of(column, numbers)

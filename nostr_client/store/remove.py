@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nostr_client.store import search
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, decode_tags, read_events
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     OnRemove = Callable[[sqlite3.Connection, Sequence[Event]], None]
 
 _DELETE_TAG = "DELETE FROM tag WHERE h = ? AND created_at = ? AND seq = ?"
+_CONTENTS = "SELECT seq, kind, content FROM event WHERE seq IN"
 _TAGS = "SELECT seq, created_at, tags FROM event WHERE seq IN"
 
 
@@ -31,7 +33,7 @@ def remove(
     hasher: TagHasher,
     on_remove: Sequence[OnRemove] = (),
     *,
-    search: bool = False,
+    searchable: bool = False,
 ) -> None:
     """Delete events by seq, each given once; the hooks see them before they are gone.
 
@@ -43,6 +45,8 @@ def remove(
         )
         for hook in on_remove:
             hook(conn, gone)
+    if searchable:
+        search.remove(conn, rows_in(conn, _CONTENTS, seqs))
     tag_rows = [
         (h, created_at, seq)
         for seq, created_at, tags in rows_in(conn, _TAGS, seqs)
@@ -51,5 +55,3 @@ def remove(
     tag_rows.sort()
     conn.executemany(_DELETE_TAG, tag_rows)
     conn.executemany("DELETE FROM event WHERE seq = ?", [(seq,) for seq in seqs])
-    if search:
-        conn.executemany("DELETE FROM search WHERE rowid = ?", [(seq,) for seq in seqs])

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from nostr_client import kinds
-from nostr_client.store import rules
+from nostr_client.store import rules, search
 from nostr_client.store.base import Outcome, Status
 from nostr_client.store.facts import Facts
 from nostr_client.store.remove import remove, settle
@@ -46,14 +46,14 @@ class Saver:
         authors: Authors,
         *,
         urls: Collection[str] = (),
-        search: bool = False,
+        searchable: bool = False,
         on_batch: Sequence[OnBatch] = (),
         on_remove: Sequence[OnRemove] = (),
     ) -> None:
         self.hasher = hasher
         self.authors = authors
         self.urls = urls
-        self.search = search
+        self.searchable = searchable
         self.on_batch = on_batch
         self.on_remove = on_remove
 
@@ -75,7 +75,7 @@ class Saver:
         if not seqs:
             return
         conn.execute(_COUNT_REMOVALS, (len(seqs), REMOVALS))
-        remove(conn, sorted(seqs), self.hasher, self.on_remove, search=self.search)
+        remove(conn, sorted(seqs), self.hasher, self.on_remove, searchable=self.searchable)
 
 
 class _Batch:
@@ -204,14 +204,8 @@ class _Batch:
         tags.sort(key=_HASH)
         self._conn.executemany(INSERT_EVENT, events)
         self._conn.executemany(INSERT_TAG, tags)
-        if self._saver.search:
-            self._insert_search(first)
-
-    def _insert_search(self, first: int) -> None:
-        texts = (e.content for _, e, _ in self._pending.values())
-        self._conn.executemany(
-            "INSERT INTO search (rowid, content) VALUES (?, ?)", enumerate(texts, first)
-        )
+        if self._saver.searchable:
+            search.add(self._conn, enumerate((e for _, e, _ in self._pending.values()), first))
 
 
 _OF_AUTHOR = "SELECT seq, id FROM event WHERE a = ? AND created_at <= ? AND kind <> ?"

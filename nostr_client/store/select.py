@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from nostr_client.errors import InvalidFilter
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.query import Access, Window, access, select
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
+from nostr_client.store.search import wanted
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,14 +33,18 @@ class Context(NamedTuple):
     hasher: TagHasher
     authors: Authors
     now: int
+    searchable: bool = False
 
 
 def plan(conn: sqlite3.Connection, context: Context, filter: Filter) -> Access:
-    """The access path of a filter, with its authors looked up."""
+    """The access path of a filter, with its authors looked up. Raises InvalidFilter."""
+    if filter.search is not None and not context.searchable:
+        raise InvalidFilter("filter: this store was made without search")
+    search = None if filter.search is None else wanted(filter.search)
     numbers = None
     if filter.authors is not None:
         numbers = list(context.authors.find(conn, filter.authors).values())
-    return access(filter, context.hasher, numbers, expired_at(conn, context.now))
+    return access(filter, context.hasher, numbers, expired_at(conn, context.now), search)
 
 
 def expired_at(conn: sqlite3.Connection, now: int) -> int | None:

@@ -14,6 +14,7 @@ from nostr_client.store.options import StoreOptions
 from nostr_client.store.remove import settle
 from nostr_client.store.save import Saver
 from nostr_client.store.schema import HASH_KEY, STORE
+from nostr_client.store.search import SEARCH
 from nostr_client.store.stream import ascending, stream
 from nostr_client.store.taghash import TagHasher
 from nostr_client.store.tried import SYNC
@@ -54,6 +55,7 @@ class SqliteStore:
         database: Database,
         hash_key: bytes,
         *,
+        searchable: bool,
         urls: Collection[str],
         clock: Callable[[], float],
     ) -> None:
@@ -62,11 +64,13 @@ class SqliteStore:
         self.on_remove: list[OnRemove] = []
         self._clock = clock
         self._hasher = TagHasher(hash_key)
+        self._searchable = searchable
         self._authors = Authors()
         self._saver = Saver(
             TagHasher(hash_key),
             Authors(),
             urls=urls,
+            searchable=searchable,
             on_batch=self.on_batch,
             on_remove=self.on_remove,
         )
@@ -77,6 +81,7 @@ class SqliteStore:
         path: str | Path,
         *,
         read_only: bool = False,
+        search: bool = False,
         urls: Collection[str] = (),
         migrations: Sequence[Migrations] = (),
         options: StoreOptions = _DEFAULTS,
@@ -84,19 +89,20 @@ class SqliteStore:
     ) -> Self:
         """Open or create a store.
 
-        `urls`: normalised relay URLs that this store answers for (NIP-62 requests that name
-        them are followed). `migrations`: further tables that live in the same file. `clock`: Unix
-        seconds, for expirations. Raises as Database.open does.
+        `search`: index contents for NIP-50; a store that was opened so stays so, and the first
+        time takes about a minute per million events. `urls`: normalised relay URLs that this
+        store answers for (NIP-62 requests that name them are followed). `migrations`: further
+        tables that live in the same file. `clock`: Unix seconds, for expirations. Raises as
+        Database.open does.
         """
-        database = await Database.open(
-            path, read_only=read_only, migrations=[STORE, SYNC, *migrations], options=options
-        )
+        sets = [STORE, SYNC, *([SEARCH] if search else ()), *migrations]
+        database = await Database.open(path, read_only=read_only, migrations=sets, options=options)
         try:
-            key = await database.read(_hash_key)
+            key, searchable = await database.read(_hash_key_and_search)
         except BaseException:
             await database.close()
             raise
-        return cls(database, key, urls=urls, clock=clock)
+        return cls(database, key, searchable=searchable, urls=urls, clock=clock)
 
     @property
     def hasher(self) -> TagHasher:
@@ -207,20 +213,20 @@ class SqliteStore:
         return await self.database.write(work)
 
     def _writer_context(self) -> Context:
-        return select.Context(self._saver.hasher, self._saver.authors, self._now())
+        return self._context()._replace(hasher=self._saver.hasher, authors=self._saver.authors)
 
     def _now(self) -> int:
         return int(self._clock())
 
     def _context(self) -> Context:
-        return select.Context(self._hasher, self._authors, self._now())
+        return select.Context(self._hasher, self._authors, self._now(), self._searchable)
 
 
-def _hash_key(conn: sqlite3.Connection) -> bytes:
+def _hash_key_and_search(conn: sqlite3.Connection) -> tuple[bytes, bool]:
     row = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
     if row is None or not isinstance(row[0], bytes):
         raise StoreCorrupt("the store has lost the key of its tag index")
-    return row[0]
+    return row[0], maintain.has_search(conn)
 
 
 def _held(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:

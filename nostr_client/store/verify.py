@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from nostr_client.errors import InvalidEvent, StoreCorrupt
 from nostr_client.keys import verify_many
+from nostr_client.store import search
 from nostr_client.store.base import PROBLEMS_KEPT, Problem, VerifyReport
+from nostr_client.store.maintain import has_search
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_event
 from nostr_client.store.rules import d_of, expiration
 
@@ -108,6 +110,10 @@ class Verifier:
         (tags,) = self._conn.execute("SELECT count(*) FROM tag").fetchone()
         if tags != self._tags:
             self._add("", f"the tag index holds {tags} rows, the events give {self._tags}")
+        if has_search(self._conn):
+            indexed, expected = search.count(self._conn)
+            if indexed != expected:
+                self._add("", f"the text index holds {indexed} contents, not {expected}")
         for (id_,) in self._conn.execute(_ORPHANS):
             self._add(id_.lower(), "its author is missing")
 

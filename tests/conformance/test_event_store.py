@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -480,8 +480,8 @@ async def test_hooks_run_inside_the_transaction(store: SqliteStore) -> None:
     seen: list[list[tuple[str, Status]]] = []
     gone: list[str] = []
 
-    def on_batch(conn: object, pairs: object) -> None:
-        seen.append([(event.id, outcome.status) for event, outcome in pairs])  # type: ignore[attr-defined]
+    def on_batch(conn: object, pairs: Any) -> None:
+        seen.append([(event.id, outcome.status) for event, outcome in pairs])
 
     store.on_batch.append(on_batch)
     store.on_remove.append(lambda conn, events: gone.extend(event.id for event in events))

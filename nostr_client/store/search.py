@@ -1,0 +1,100 @@
+"""Words in contents (NIP-50), by SQLite's FTS5 over trigrams: parts of words and CJK work.
+
+Every word must occur, in any place and case. `key:value` extensions are passed over, as NIP-50
+asks of those who do not know them. Results come newest first, like those of any other filter.
+Words of one or two characters are no trigram: they are looked for in the events that the rest of
+the filter leaves, which without any longer word is all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlite_utils.migrations import Migrations
+
+from nostr_client.kinds import GIFT_WRAP, SEAL
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    from sqlite_utils import Database
+
+    from nostr_client.event import Event
+
+SEARCH = Migrations("nostr_tally.search")
+
+ENCRYPTED = frozenset({4, SEAL, GIFT_WRAP})
+"""Kinds whose contents nobody can search."""
+
+_KINDS = ",".join(map(str, sorted(ENCRYPTED)))
+_INSERT = "INSERT INTO search (rowid, content) VALUES (?, ?)"
+_CONTENTS = f"SELECT seq, content FROM event WHERE kind NOT IN ({_KINDS})"
+_REMOVE = "INSERT INTO search (search, rowid, content) VALUES ('delete', ?, ?)"
+_TRIGRAM = 3
+
+
+@SEARCH()
+def trigrams_of_contents(db: Database) -> None:
+    db.execute("CREATE VIRTUAL TABLE search USING fts5(content, content='', tokenize='trigram')")
+    rows = db.execute(_CONTENTS)
+    db.conn.executemany(_INSERT, ((seq, _text(content.decode())) for seq, content in rows))
+
+
+class Wanted(NamedTuple):
+    """A search as conditions on `k.seq`, with their parameters."""
+
+    conditions: tuple[str, ...]
+    params: tuple[str, ...]
+
+
+def wanted(text: str) -> Wanted:
+    """What a filter's `search` asks for; no conditions at all when it names no word."""
+    words = [word for word in text.split() if not _is_extension(word)]
+    long = " ".join(f'"{_quoted(word)}"' for word in words if len(word) >= _TRIGRAM)
+    short = [f"%{_escaped(word)}%" for word in words if len(word) < _TRIGRAM]
+    conditions = [_MATCH] * bool(long) + [_LIKE] * len(short)
+    return Wanted(tuple(conditions), tuple([long] * bool(long) + short))
+
+
+_MATCH = "k.seq IN (SELECT rowid FROM search WHERE search MATCH ?)"
+_LIKE = f"""EXISTS (SELECT 1 FROM event s WHERE s.seq = k.seq AND s.kind NOT IN ({_KINDS})
+ AND CAST(s.content AS TEXT) LIKE ? ESCAPE '\\')"""
+
+
+def _is_extension(word: str) -> bool:
+    key, colon, value = word.partition(":")
+    return bool(colon and value) and key.isascii() and key.isalpha() and not value.startswith("//")
+
+
+def _quoted(word: str) -> str:
+    return _text(word).replace('"', '""')
+
+
+def _text(content: str) -> str:
+    """What FTS5 is given: it stops at a NUL."""
+    return content.replace("\x00", " ")
+
+
+def _escaped(word: str) -> str:
+    return "".join("\\" + c if c in "\\%_" else c for c in word)
+
+
+def add(conn: sqlite3.Connection, events: Iterable[tuple[int, Event]]) -> None:
+    """Index the contents of events by seq."""
+    rows = [(seq, _text(event.content)) for seq, event in events if event.kind not in ENCRYPTED]
+    conn.executemany(_INSERT, rows)
+
+
+def remove(conn: sqlite3.Connection, contents: Iterable[tuple[int, int, bytes]]) -> None:
+    """Take contents out, given as (seq, kind, content): FTS5 has to be told what it held."""
+    rows = [(seq, _text(raw.decode())) for seq, kind, raw in contents if kind not in ENCRYPTED]
+    conn.executemany(_REMOVE, rows)
+
+
+def count(conn: sqlite3.Connection) -> tuple[int, int]:
+    """Contents that are indexed, and that should be."""
+    (indexed,) = conn.execute("SELECT count(*) FROM search_docsize").fetchone()
+    sql = f"SELECT count(*) FROM event WHERE kind NOT IN ({_KINDS})"
+    (expected,) = conn.execute(sql).fetchone()
+    return indexed, expected
