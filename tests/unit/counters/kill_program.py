@@ -1,0 +1,121 @@
+"""Programs that a test runs and kills: `every FOLDER` and `busy FILE`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+import sqlite_utils
+
+from nostr_client.counters.engine.schema import MIGRATIONS
+from nostr_client.counters.sqlite import SqliteCounterStore
+from tests.unit.counters.engine import Engine, counter, source
+
+
+class FileEngine(Engine):
+    """The engine on a file, as the store opens it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.conn.close()
+        self.conn = sqlite3.connect(path, isolation_level=None)
+        self.conn.execute("PRAGMA journal_mode = WAL")
+        self.conn.execute("PRAGMA synchronous = NORMAL")
+        MIGRATIONS.apply(sqlite_utils.Database(self.conn))
+
+
+def prepare(path: Path) -> None:
+    engine = FileEngine(path)
+    engine.create(counter("ES", "es.*", max_msgs_per_subject=2, max_msgs=3))
+    fold = source("ES", "es.*", "all")
+    engine.create(counter("AGG", "all", sources=(fold,), duplicate_window=60 * 10**9))
+    for number in range(4):
+        engine.add(f"es.{number % 2}", 10**number, ("Nats-Msg-Id", str(number)))
+    engine.close()
+
+
+def work(engine: FileEngine) -> None:
+    """One increment with all that follows from it."""
+    engine.add("es.0", 7, ("Nats-Msg-Id", "new"), ("X-Who", "me"))
+
+
+def rows(path: Path) -> list[object]:
+    engine = FileEngine(path)
+    (check,) = engine.conn.execute("PRAGMA integrity_check").fetchone()
+    assert check == "ok"
+    found = engine.everything()
+    engine.close()
+    return found
+
+
+def run_until(path: Path, statements: int) -> bool:
+    """Do the work in a child that kills itself before its nth statement; whether it was killed."""
+    child = os.fork()
+    if child == 0:
+        engine = FileEngine(path)
+        left = statements
+
+        def count(_: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        engine.conn.set_trace_callback(count)
+        work(engine)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def copy(source_file: Path, target: Path) -> Path:
+    target.mkdir()
+    shutil.copy(source_file, target / "c.db")
+    return target / "c.db"
+
+
+def every(folder: Path) -> None:
+    """Kill before each statement of one write in turn; print how many there were."""
+    first = folder / "first.db"
+    prepare(first)
+    before = rows(copy(first, folder / "before"))
+    whole = copy(first, folder / "whole")
+    assert not run_until(whole, 10_000)
+    after = rows(whole)
+    assert before != after
+    count, seen = 0, set()
+    while True:
+        path = copy(first, folder / str(count))
+        killed = run_until(path, count)
+        found = rows(path)
+        assert found in (before, after), f"torn before statement {count}"
+        seen.add(found == after)
+        if not killed:
+            break
+        count += 1
+    assert seen == {False, True}
+    sys.stdout.write(f"{count}\n")
+
+
+async def busy(path: Path) -> None:
+    """Count for ever, telling every acknowledged number."""
+    async with await SqliteCounterStore.open(path) as store:
+        counters = await store.counters("ES")
+        number = 0
+        while True:
+            group = [counters.publish(f"es.{n % 3}", 1, msg_id=f"{number + n}") for n in range(5)]
+            await asyncio.gather(*group)
+            number += 5
+            os.write(1, f"{number}\n".encode())
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "every":
+        every(Path(sys.argv[2]))
+    else:
+        asyncio.run(busy(Path(sys.argv[2])))
