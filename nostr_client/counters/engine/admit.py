@@ -36,6 +36,8 @@ def admit(
     config = stream.config
     rules.check_size(headers, len(body), config.max_msg_size)
     text = rules.increment(headers, body, counter=config.allow_msg_counter)
+    if text is not None and len(headers) == 1:
+        return Admitted(text)  # nothing but an increment: the rest looks at other headers
     rules.check_stream(headers, stream.name)
     rules.check_ttl_disabled(headers)
     _check_last_sequences(session, stream, subject, headers)

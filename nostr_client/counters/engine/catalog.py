@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from nostr_client.counters.config import StreamConfig
-from nostr_client.counters.subjects import has_wildcard, matches
+from nostr_client.counters.subjects import has_wildcard, is_subject, matches
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,6 +30,10 @@ class Stream:
     @cached_property
     def has_limits(self) -> bool:
         return self.config.max_msgs > 0 or self.config.max_age > 0
+
+    @cached_property
+    def trims(self) -> bool:
+        return self.has_limits or self.config.max_msgs_per_subject > 0
 
     @property
     def upstream(self) -> tuple[str, ...]:
@@ -58,11 +63,13 @@ class Catalog:
             self._downstream.setdefault(name, []).append(stream)
 
     def route(self, subject: str) -> Stream | None:
-        """The stream that listens on a subject."""
+        """The stream that listens on a subject; raises InvalidInput where it is none."""
         found = self._literal.get(subject)
         if found is not None:
             return found
         if subject not in self._routes:
+            if not is_subject(subject):
+                raise InvalidInput(f"not a subject: {subject!r}")
             if len(self._routes) >= ROUTES:
                 self._routes.clear()
             self._routes[subject] = self._search(subject)

@@ -18,13 +18,20 @@ from nostr_client.counters.engine.rows import (
     unpack_headers,
 )
 from nostr_client.counters.engine.trim import trim
-from nostr_client.counters.subjects import is_subject
-from nostr_client.errors import CounterError, InvalidInput
+from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     from nostr_client.counters.engine.catalog import Stream
     from nostr_client.counters.engine.session import Latest, Session
     from nostr_client.counters.rules import Headers
+
+
+NEW = "INSERT INTO counter_latest VALUES (?, ?, ?, ?)"
+NEWER = "UPDATE counter_latest SET seq = ?, val = ? WHERE stream = ? AND subject = ?"
+INSERT = (
+    "INSERT INTO counter_message (stream, seq, subject, ts, counted, incr, val, headers, body,"
+    " source, src_subject, src_val, src_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 class Stored(NamedTuple):
@@ -51,8 +58,6 @@ def publish(session: Session, subject: str, headers: Headers, body: bytes) -> St
 
     Raises CounterError with the server's code, NoStream, InvalidInput (no subject).
     """
-    if not is_subject(subject):
-        raise InvalidInput(f"not a subject: {subject!r}")
     stream = session.catalog.route(subject)
     if stream is None:
         raise NoStream(subject)
@@ -156,8 +161,7 @@ def _insert(
         cursor, src_subject = origin.cursor, origin.subject
         src_val, src_seq = origin.val, origin.seq
     session.conn.execute(
-        "INSERT INTO counter_message (stream, seq, subject, ts, counted, incr, val, headers, body,"
-        " source, src_subject, src_val, src_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        INSERT,
         (stream.id, seq, subject, session.now, counted, incr, value, headers, body,
          cursor, src_subject, src_val, src_seq),
     )  # fmt: skip
@@ -173,14 +177,15 @@ def _stored(
     latest: Latest | None,
 ) -> None:
     """What follows from a stored message: newest of its subject, id known, limits, republish."""
-    session.conn.execute(
-        "INSERT OR REPLACE INTO counter_latest VALUES (?, ?, ?, ?)",
-        (stream.id, subject, seq, value),
-    )
     if latest is None:
         session.live(stream).subjects += 1
-    remember_id(session, stream, rules.header(headers, rules.MSG_ID), seq)
-    trim(session, stream, subject, latest)
+        session.conn.execute(NEW, (stream.id, subject, seq, value))
+    else:
+        session.conn.execute(NEWER, (seq, value, stream.id, subject))
+    if len(headers) > 1:
+        remember_id(session, stream, rules.header(headers, rules.MSG_ID), seq)
+    if stream.trims and latest is not None:
+        trim(session, stream, subject, latest)
     if stream.config.republish is not None:
         _republish(session, stream, subject, seq, latest)
 

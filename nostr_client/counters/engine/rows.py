@@ -75,6 +75,8 @@ def render(row: Row, sources: Mapping[str, Mapping[str, str]]) -> Message:
 
 def pack_headers(headers: Headers) -> tuple[str | None, str | None]:
     """Headers as (text of the increment, JSON of the others); None where there are none."""
+    if len(headers) == 1 and headers[0][0] == rules.INCR:
+        return headers[0][1], None
     incr = next((value for name, value in headers if name == rules.INCR), None)
     others = list(headers)
     if incr is not None:

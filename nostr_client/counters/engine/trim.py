@@ -18,15 +18,15 @@ TRIM_STEP = 1_000
 """Messages that limits take in one go: what a long backlog adds to one write."""
 
 
-def trim(session: Session, stream: Stream, subject: str, before: Latest | None) -> None:
+def trim(session: Session, stream: Stream, subject: str, before: Latest) -> None:
     """Apply the stream's limits after a message of `subject` superseded `before`."""
     config = stream.config
-    if before is not None and stream.has_limits:
+    if stream.has_limits:
         session.conn.execute(
             "UPDATE counter_message SET old = 1 WHERE stream = ? AND seq = ?",
             (stream.id, before.seq),
         )
-    if before is not None and config.max_msgs_per_subject > 0:
+    if config.max_msgs_per_subject > 0:
         _keep_newest(session, stream, subject, config.max_msgs_per_subject)
     if stream.has_limits:
         expire(session, stream)

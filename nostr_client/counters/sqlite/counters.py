@@ -52,7 +52,7 @@ class SqliteCounters:
         msg_id: str | None = None,
     ) -> Ack:
         lines = rules.increment_headers(n, headers, msg_id)
-        stored = await self._store.write(lambda session: self._publish(session, subject, lines))
+        stored = await self._store.publish(lambda session: self._publish(session, subject, lines))
         return _ack(stored)
 
     async def add(self, subject: str, n: int, *, msg_id: str | None = None) -> int:

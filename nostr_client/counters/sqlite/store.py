@@ -15,6 +15,7 @@ from nostr_client.counters.engine.session import Session
 from nostr_client.counters.numbers import parse_integer
 from nostr_client.counters.sqlite.counters import SqliteCounters
 from nostr_client.counters.sqlite.feed import Feed
+from nostr_client.counters.sqlite.group import Group
 from nostr_client.store.database import Database
 from nostr_client.store.migrate import check_current, migrate
 
@@ -48,6 +49,7 @@ class SqliteCounterStore:
         self._clock = clock
         self._owns = owns
         self._cache = CatalogCache()
+        self._group: Group[Stored] = Group(self.write)
 
     @classmethod
     async def open(cls, path: str | Path, *, clock: Callable[[], int] = time.time_ns) -> Self:
@@ -80,6 +82,7 @@ class SqliteCounterStore:
         await self.close()
 
     async def close(self) -> None:
+        await self._group.close()
         if self._owns:
             await self.database.close()
 
@@ -125,7 +128,7 @@ class SqliteCounterStore:
 
     async def publish_message(self, message: Outgoing) -> Ack:
         rules.check_syntax(message.headers)
-        return to_ack(await self.write(lambda session: _publish(session, message)))
+        return to_ack(await self.publish(lambda session: _publish(session, message)))
 
     async def publish_batch(self, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
         for message in messages:
@@ -185,6 +188,10 @@ class SqliteCounterStore:
     async def settle(self) -> None:
         while await self.write(_pull_all):
             pass
+
+    async def publish(self, work: Callable[[Session], Stored]) -> Stored:
+        """Run one publish, together with those that wait beside it; see `Group`."""
+        return await self._group.run(work)
 
     async def write(self, work: Callable[[Session], T]) -> T:
         """Run `work` in a transaction, with what follows from it downstream; then tell watchers."""

@@ -1,0 +1,122 @@
+"""Publishes that wait together go to the writer as one piece of work."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
+
+from nostr_client.errors import CounterError, InvalidInput, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from nostr_client.counters.engine.session import Session
+
+T = TypeVar("T")
+
+GROUP_LIMIT = 256
+"""Publishes of one transaction: bounds what one failing commit undoes."""
+
+QUEUE_LIMIT = 4_096
+"""Publishes that may wait; further callers wait before they queue."""
+
+
+Results: TypeAlias = "list[T | Exception]"
+Write: TypeAlias = "Callable[[Callable[[Session], Results[T]]], Awaitable[Results[T]]]"
+
+
+class _Waiting(NamedTuple, Generic[T]):
+    work: Callable[[Session], T]
+    future: asyncio.Future[T]
+
+
+class Group(Generic[T]):
+    """Runs one publish at once, and what arrives meanwhile together.
+
+    A work that raises CounterError or InvalidInput must have changed nothing: its neighbours are
+    committed all the same.
+    """
+
+    def __init__(self, write: Write[T]) -> None:
+        self._write = write
+        self._busy = False
+        self._waiting: list[_Waiting[T]] = []
+        self._drained = asyncio.Event()
+        self._turn = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self, work: Callable[[Session], T]) -> T:
+        """Run `work` in a transaction and return its result after the commit.
+
+        Cancelled before it began, it never runs; cancelled later, it is committed unheard.
+        """
+        if not self._busy:
+            return await self._run_alone(work)
+        while len(self._waiting) >= QUEUE_LIMIT:
+            self._drained.clear()
+            await self._drained.wait()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(work, future))
+        return await future
+
+    async def close(self) -> None:
+        """Finish what waits."""
+        while self._busy:
+            self._turn.clear()
+            await self._turn.wait()
+
+    async def _run_alone(self, work: Callable[[Session], T]) -> T:
+        self._busy = True
+        try:
+            results = await self._write(lambda session: _run([work], session))
+        finally:
+            self._go_on()
+        return _unwrap(results[0])
+
+    def _go_on(self) -> None:
+        """Start a task for what waits: nobody's cancellation may stop it."""
+        self._turn.set()
+        self._busy = bool(self._waiting)
+        self._task = asyncio.create_task(self._run_waiting()) if self._waiting else None
+
+    async def _run_waiting(self) -> None:
+        taken = [item for item in self._waiting[:GROUP_LIMIT] if not item.future.cancelled()]
+        del self._waiting[:GROUP_LIMIT]
+        self._drained.set()
+        try:
+            works = [item.work for item in taken]
+            _settle(taken, await self._write(lambda session: _run(works, session)))
+        except StoreError as error:
+            _settle(taken, [copy.copy(error) for _ in taken])
+        finally:
+            for item in taken:
+                item.future.cancel()  # where it is not done: a bug above; nobody hangs on it
+            self._go_on()
+
+
+def _run(works: Sequence[Callable[[Session], T]], session: Session) -> list[T | Exception]:
+    return [_try(work, session) for work in works]
+
+
+def _try(work: Callable[[Session], T], session: Session) -> T | Exception:
+    try:
+        return work(session)
+    except (CounterError, InvalidInput) as error:
+        return error
+
+
+def _settle(taken: Sequence[_Waiting[T]], results: Sequence[T | Exception]) -> None:
+    for item, result in zip(taken, results, strict=True):
+        if item.future.done():
+            continue
+        if isinstance(result, Exception):
+            item.future.set_exception(result)
+        else:
+            item.future.set_result(result)
+
+
+def _unwrap(result: T | Exception) -> T:
+    if isinstance(result, Exception):
+        raise result
+    return result
