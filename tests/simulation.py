@@ -31,7 +31,6 @@ class SimRelay:
         self.cap = cap
         self.read = 0
         self.counts = 0
-        self.version = 0
         self._events: dict[bytes, Held] = {}
         self._order: list[Order] = []
         for one in events:
@@ -41,13 +40,11 @@ class SimRelay:
         if one.id not in self._events:
             self._events[one.id] = one
             insort(self._order, (one.created_at, one.id))
-            self.version += 1
 
     def remove(self, id: bytes) -> None:
         one = self._events.pop(id, None)
         if one is not None:
             del self._order[bisect_left(self._order, (one.created_at, one.id))]
-            self.version += 1
 
     @property
     def events(self) -> dict[bytes, Held]:

@@ -45,7 +45,7 @@ class ClaimBook:
         if known is None:
             known = await self.database.write(lambda conn: _numbers(conn, asked, url))
             self._numbers[asked.key, url] = known
-        return PlaceInStore(self.database, *known, asked.offset)
+        return PlaceInStore(self.database, *known, asked)
 
     async def remember(self, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
         """Keep claims, given with their relays' URLs; each replaces its relay's earlier one."""

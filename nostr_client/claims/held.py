@@ -11,6 +11,7 @@ import msgspec
 
 from nostr_client import hll
 from nostr_client.claims.mark import Changes, Held, Mark
+from nostr_client.claims.memory import supersedes
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _END: Final = 2**63 - 1
 _WINDOW: Final = "q = ? AND r = ? AND created_at BETWEEN ? AND ?"
+_DELETE: Final = "DELETE FROM claim_event WHERE q = ? AND r = ? AND created_at = ? AND id = ?"
 _decode: Final = msgspec.json.Decoder(Mark).decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -27,13 +29,23 @@ _encode: Final = msgspec.json.Encoder().encode
 class HeldRows:
     """A `Memory` over a connection; `offset` is the query's HLL offset, None where it has none.
 
-    Lives as long as one call of `Database.write` (or `read`, for what only asks).
+    `replaces`: an author's newest event is the only one. Lives as long as one call of
+    `Database.write` (or `read`, for what only asks).
     """
 
-    def __init__(self, conn: sqlite3.Connection, q: int, r: int, offset: int | None) -> None:
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        q: int,
+        r: int,
+        offset: int | None,
+        *,
+        replaces: bool = False,
+    ) -> None:
         self._conn = conn
         self._key = (q, r)
         self._offset = offset
+        self._replaces = replaces
         self._mark: Mark | None = None
 
     @property
@@ -62,16 +74,15 @@ class HeldRows:
         sql = f"SELECT id, seen_at, created_at FROM claim_event WHERE {_WINDOW}"
         before = self._conn.execute(sql, (*self._key, update.start, _last(update.end))).fetchall()
         found = {event.id for event in update.found}
-        gone = [(*self._key, at, id) for id, _, at in before if id not in found]
-        self._conn.executemany(
-            "DELETE FROM claim_event WHERE q = ? AND r = ? AND created_at = ? AND id = ?", gone
-        )
-        fresh = self._put(update.found, update.at)
+        fresh, replaced = self._put(update.found, update.at)
+        lost = [(at, id) for id, _, at in before if id not in found]
+        gone = [(*self._key, at, id) for at, id in lost if id not in replaced]
+        self._conn.executemany(_DELETE, gone)
         changes = Changes(
             added=len(fresh),
             gone=len(gone),
             exposure=float(sum(update.at - seen for _, seen, _ in before)),
-            fresh=tuple(event.created_at for event in fresh),
+            fresh=tuple(sorted(event.created_at for event in fresh)),
         )
         self._save(self.mark.moved(update, changes, self._newest(update.at)))
         self._update_registers(fresh, anew=bool(gone))
@@ -84,7 +95,7 @@ class HeldRows:
         self._save(msgspec.structs.replace(self.mark, differs=by))
 
     def add(self, events: Iterable[Held], at: int) -> int:
-        fresh = self._put(list(events), at)
+        fresh, _ = self._put(list(events), at)
         if fresh:
             self._save(self.mark)
             self._update_registers(fresh, anew=False)
@@ -92,7 +103,7 @@ class HeldRows:
 
     def events(self) -> Iterable[Held]:
         sql = "SELECT created_at, id, author, amount FROM claim_event WHERE q = ? AND r = ?"
-        return map(Held._make, self._conn.execute(sql, self._key))
+        return map(Held._make, self._conn.execute(sql, self._key).fetchall())
 
     def unseen(self, now: int) -> float:
         confirmed = self.mark.confirmed_at or 0
@@ -100,16 +111,40 @@ class HeldRows:
         row = self._one(sql, now, confirmed, *self._key)
         return float(row[0]) if row else 0.0
 
-    def _put(self, events: Sequence[Held], at: int) -> list[Held]:
-        """Write events; those that were not held before."""
+    def _put(self, events: Sequence[Held], at: int) -> tuple[list[Held], set[bytes]]:
+        """Write events; those that were not held before, and the ids that newer ones replaced."""
         held = self._ids({event.created_at for event in events})
+        fresh = [event for event in {e.id: e for e in events}.values() if event.id not in held]
+        replaced: set[bytes] = set()
+        if self._replaces and fresh:
+            fresh, replaced = self._make_room(fresh)
+        kept = {event.id for event in fresh} | held - replaced
         rows = {e.id: (*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events}
         self._conn.executemany(
             "INSERT INTO claim_event VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at",
-            rows.values(),
+            [row for id, row in rows.items() if id in kept],
         )
-        return [event for event in {e.id: e for e in events}.values() if event.id not in held]
+        return fresh, replaced
+
+    def _make_room(self, fresh: list[Held]) -> tuple[list[Held], set[bytes]]:
+        """Drop older versions; the newest of each author among `fresh`, and what was dropped."""
+        newest: dict[bytes, Held] = {}
+        for event in fresh:
+            other = newest.get(event.author)
+            if other is None or supersedes(event, other):
+                newest[event.author] = event
+        replaced: set[bytes] = set()
+        for other in self.events():
+            event = newest.get(other.author, other)
+            if event is other:
+                continue
+            if supersedes(event, other):
+                replaced.add(other.id)
+                self._conn.execute(_DELETE, (*self._key, other.created_at, other.id))
+            else:
+                del newest[other.author]
+        return list(newest.values()), replaced
 
     def _ids(self, times: set[int]) -> set[bytes]:
         """The ids held in the range of these times."""

@@ -20,11 +20,17 @@ DAY: Final = 24 * HOUR
 OVERLAP: Final = HOUR
 """Seconds that are read again before the mark: relays pass most events on within minutes."""
 
-MOST_OVERLAP: Final = 2 * DAY
+MOST_OVERLAP: Final = DAY
 """Largest overlap: one event that comes a week late must not have everything read each time."""
+
+FORGETS: Final = 3 * DAY
+"""Seconds in which the overlap falls by half where nothing late was seen any more."""
 
 MOST_HOLES: Final = 100
 """Dense seconds remembered one by one."""
+
+SLOWER: Final = 4
+"""How much slower is read again what the relay's own count confirms: it shows removals itself."""
 
 PRIOR_GONE: Final = 0.01 / DAY
 """Share of events that vanish in a second, before a relay has shown it: one in a hundred a day."""
@@ -66,7 +72,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What an update changed in what is held.
+    """What an update changed in what is held; what a newer version replaced is not `gone`.
 
     `exposure` sums the seconds since each event of the window was last seen, found again or not.
     `fresh` are the times of the events that were not held before.
@@ -83,8 +89,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     `covered`: the seconds that were read completely, `holes` those of them that hold more events
     than the relay gives at once. `newest`: the newest event held that is not dated in the future.
-    `overlap`: seconds before the mark that are read again. `sweep_at`: from where the next part
-    is read again, `swept_at`: when the last part was. `confirmed_at`: when the relay's own count
+    `overlap`: seconds before the mark that are read again; it grows where events come late.
+    `sweep_at`: from where the next part is read again, `swept_at`: when the last part was, `pace`:
+    seconds from the one before to it. `confirmed_at`: when the relay's own count
     was last equal to what is held, `differs`: by how much it is larger where reading again did not
     explain it (some relays count what they do not give). `gone`, `missed` and `exposure` tell what
     reading again has found so far: events gone, events that had come late, event-seconds looked at.
@@ -96,6 +103,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     overlap: int = OVERLAP
     sweep_at: int = 0
     swept_at: int | None = None
+    pace: int | None = None
     confirmed_at: int | None = None
     differs: int = 0
     gone: int = 0
@@ -114,6 +122,10 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     def complete(self) -> bool:
         """True when nothing is known to be missing below the newest second that was read."""
         return len(self.covered) == 1 and self.covered[0][0] == 0 and not self.holes
+
+    def is_confirmed(self, now: int) -> bool:
+        """Whether the relay's own count has lately shown that nothing is missing or gone."""
+        return self.confirmed_at is not None and now - self.confirmed_at < DAY and not self.missed
 
     def read_from(self) -> int:
         """Where the next reading of what is new begins.
@@ -138,31 +150,42 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
             covered=join(self.covered, update.start, update.upto),
             holes=tuple(sorted(set(holes)))[-MOST_HOLES:],
             newest=newest,
-            overlap=self._overlap(late),
+            overlap=self._overlap(late, update.upto),
             gone=self.gone + changes.gone,
             missed=self.missed + sum(t < self.read_from() for t in late),
             exposure=self.exposure + changes.exposure,
             largest=max(self.largest, update.largest),
             sweep_at=self.sweep_at if update.sweep_to is None else update.sweep_to,
             swept_at=self._swept_at(update),
+            pace=self._pace(update),
         )
+
+    def _pace(self, update: Update) -> int | None:
+        if update.sweep_to is None or self.swept_at is None:
+            return self.pace
+        return max(update.at - self.swept_at, 1)
 
     def _swept_at(self, update: Update) -> int:
         first = self.swept_at is None or update.sweep_to is not None
         return update.at if first or self.swept_at is None else self.swept_at
 
-    def _overlap(self, late: list[int]) -> int:
-        """Twice the lateness seen, within bounds; it never shrinks."""
-        end = self.covered[-1][1] if self.covered else 0
-        lateness = [end - t for t in late if end - t <= MOST_OVERLAP]
-        return min(max([self.overlap, *(2 * seconds for seconds in lateness)]), MOST_OVERLAP)
+    def _overlap(self, late: list[int], upto: int) -> int:
+        """Half more than the lateness seen, within bounds; it fades.
+
+        Late is what comes after an event that is dated later: our clock does not matter.
+        """
+        newest = self.news_from()
+        passed = max(upto - self.covered[-1][1], 0) if self.covered else 0
+        faded = self.overlap * math.exp2(-passed / FORGETS)
+        lateness = [1.5 * (newest - t) for t in late if newest - t <= MOST_OVERLAP]
+        return int(min(max([OVERLAP, faded, *lateness]), MOST_OVERLAP))
 
 
 class Drift(NamedTuple):
     """What may have changed in a holding since it was read: expected numbers of events.
 
     `share` of the held events may be gone, `missed` may have come unseen. `evidence` is the number
-    of cases that this was learnt from, which tells how far it may be off.
+    of events found gone that the share was learnt from, which tells how far it may be off.
     """
 
     share: float
@@ -184,7 +207,7 @@ class Drift(NamedTuple):
         exposure = mark.exposure + 1 / PRIOR_GONE
         gone = (mark.gone + 1) / exposure * unseen
         missed = (mark.missed + 1) / exposure * unseen
-        return cls(min(gone / held, 1.0), missed, min(mark.gone, mark.missed) + 1)
+        return cls(min(gone / held, 1.0), missed, mark.gone + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +228,10 @@ class Reread:
         """How many of the held events are to be read again now."""
         if mark.swept_at is None or not held or math.isinf(self.every):
             return 0
-        wanted = held * max(now - mark.swept_at, 0) / self.every
+        every = self.every * (SLOWER if mark.is_confirmed(now) else 1)
+        wanted = held * max(now - mark.swept_at, 0) / every
         if wanted < 1:
             return 0
-        return min(math.ceil(wanted), math.ceil(held * self.most_at_once / self.every), held)
+        # Little more than the usual part: who slept for a week does not read all on waking up.
+        most = self.most_at_once if mark.pace is None else min(1.5 * mark.pace, self.most_at_once)
+        return min(math.ceil(wanted), max(math.ceil(held * most / every), 1), held)

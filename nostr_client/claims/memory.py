@@ -58,13 +58,17 @@ class Memory(Protocol):
 
 
 class ListMemory:
-    """A memory in memory: for a count that is done once, and for tests."""
+    """A memory in memory: for a count that is done once, and for tests.
 
-    def __init__(self) -> None:
+    `replaces`: an author's newest event is the only one (replaceable kinds).
+    """
+
+    def __init__(self, *, replaces: bool = False) -> None:
         self.mark = Mark()
         self._events: dict[bytes, Held] = {}
         self._order: list[tuple[int, bytes]] = []
         self._seen: dict[bytes, int] = {}
+        self._newest_of: dict[bytes, Held] | None = {} if replaces else None
 
     def events(self) -> Iterable[Held]:
         return self._events.values()
@@ -85,14 +89,13 @@ class ListMemory:
         low, high = self._range(update.start, update.end)
         before = self._order[low:high]
         found = {event.id for event in update.found}
-        gone = [id for _, id in before if id not in found]
         exposure = sum(update.at - self._seen[id] for _, id in before)
+        fresh = [event for event in update.found if self._add(event, update.at)]
+        times = tuple(sorted(event.created_at for event in fresh if event.id in self._events))
+        gone = [id for _, id in before if id not in found and id in self._events]
         for id in gone:
             self._remove(id)
-        fresh = [event.created_at for event in update.found if self._add(event, update.at)]
-        changes = Changes(
-            added=len(fresh), gone=len(gone), exposure=float(exposure), fresh=tuple(fresh)
-        )
+        changes = Changes(added=len(times), gone=len(gone), exposure=float(exposure), fresh=times)
         self.mark = self.mark.moved(update, changes, self._newest(update.at))
         return changes
 
@@ -103,10 +106,13 @@ class ListMemory:
         self.mark = msgspec.structs.replace(self.mark, differs=by)
 
     def add(self, events: Iterable[Held], at: int) -> int:
-        return sum(self._add(event, at) for event in events)
+        fresh = [event.id for event in events if self._add(event, at)]
+        return sum(id in self._events for id in fresh)
 
     def _add(self, event: Held, at: int) -> bool:
         fresh = event.id not in self._events
+        if fresh and not self._takes_place(event):
+            return False
         self._seen[event.id] = at
         if fresh:
             self._events[event.id] = event
@@ -114,8 +120,22 @@ class ListMemory:
             self._order.insert(bisect_left(self._order, key), key)
         return fresh
 
+    def _takes_place(self, event: Held) -> bool:
+        """Make room for a newer version; False for an older one."""
+        if self._newest_of is None:
+            return True
+        other = self._newest_of.get(event.author)
+        if other is not None and not supersedes(event, other):
+            return False
+        if other is not None:
+            self._remove(other.id)
+        self._newest_of[event.author] = event
+        return True
+
     def _remove(self, id: bytes) -> None:
         event = self._events.pop(id)
+        if self._newest_of is not None:
+            del self._newest_of[event.author]
         del self._seen[id]
         del self._order[bisect_left(self._order, (event.created_at, id))]
 
@@ -127,6 +147,11 @@ class ListMemory:
         low = bisect_left(self._order, (start, b""))
         high = len(self._order) if end is None else bisect_left(self._order, (end + 1, b""))
         return low, high
+
+
+def supersedes(event: Held, other: Held) -> bool:
+    """Which of two versions holds: the newer, of equals the one with the lower id (NIP-01)."""
+    return (-event.created_at, event.id) < (-other.created_at, other.id)
 
 
 def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from nostr_client.claims.held import HeldRows
 from nostr_client.claims.memory import ListMemory
+from nostr_client.claims.rows import held_rows
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
     from nostr_client.claims.memory import Memory
+    from nostr_client.claims.rows import Asked
     from nostr_client.store.database import Database
 
 T = TypeVar("T")
@@ -30,10 +31,10 @@ class Place(Protocol):
 
 
 class PlaceInMemory:
-    """A memory that lasts as long as this object."""
+    """A memory that lasts as long as this object; `replaces` as for `ListMemory`."""
 
-    def __init__(self) -> None:
-        self.memory = ListMemory()
+    def __init__(self, *, replaces: bool = False) -> None:
+        self.memory = ListMemory(replaces=replaces)
 
     async def use(self, work: Callable[[Memory], T]) -> T:
         return work(self.memory)
@@ -42,13 +43,13 @@ class PlaceInMemory:
 class PlaceInStore:
     """A memory in the store; each use is a transaction of its own."""
 
-    def __init__(self, database: Database, q: int, r: int, offset: int | None) -> None:
+    def __init__(self, database: Database, q: int, r: int, asked: Asked) -> None:
         self._database = database
-        self._q, self._r, self._offset = q, r, offset
+        self._q, self._r, self._asked = q, r, asked
 
     async def use(self, work: Callable[[Memory], T]) -> T:
         def run(conn: sqlite3.Connection) -> T:
-            return work(HeldRows(conn, self._q, self._r, self._offset))
+            return work(held_rows(conn, self._q, self._r, self._asked))
 
         # The caller goes on with the objects that `work` touches in the writer's thread.
         running = asyncio.ensure_future(self._database.write(run))

@@ -41,7 +41,8 @@ _UPSERT: Final = (
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A query as the store knows it: one `key` for all spellings of the same question.
 
-    `offset` is its HLL offset, or None. `sums`: its events are worth something.
+    `offset` is its HLL offset, or None. `sums`: its events are worth something. `replaces`: an
+    author's newest event is the only one.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     filters: str
     offset: int | None = None
     sums: bool = False
+    replaces: bool = False
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +74,11 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 def is_answer(claim: Claim) -> bool:
     """Whether a claim may take the place of an earlier answer."""
     return claim.answered and not claim.weak_zero
+
+
+def held_rows(conn: sqlite3.Connection, q: int, r: int, asked: Asked) -> HeldRows:
+    """What is held of a relay for a query, by their numbers."""
+    return HeldRows(conn, q, r, asked.offset, replaces=asked.replaces)
 
 
 def query_number(conn: sqlite3.Connection, asked: Asked) -> int:
@@ -149,7 +156,7 @@ def _with_held(
     conn: sqlite3.Connection, q: int, r: int, asked: Asked, claim: Claim, now: int
 ) -> Claim:
     """A claim by events with what is held; registers and mark are the newest after a crash too."""
-    held = HeldRows(conn, q, r, asked.offset)
+    held = held_rows(conn, q, r, asked)
     reading = reading_of(held, now, sums=asked.sums)
     return msgspec.structs.replace(
         claim,

@@ -72,7 +72,7 @@ class Asking:
         self._reader = Reader(
             relay,
             query,
-            place or PlaceInMemory(),
+            place or PlaceInMemory(replaces=query.one_per_author),
             budget=options.budget,
             silence=options.timeouts.eose,
             clock=int(self._outcome.asked_at),

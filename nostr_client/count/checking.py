@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from nostr_client.claims import Memory
 
-LEAF: Final = 32
+LEAF: Final = 8
 """Events in a stretch that is read again rather than halved: one small page."""
+
+MOST_READ: Final = 0.015
+"""Part of what is held that one search may read again; what is left is found in later rounds."""
 
 MOST_COUNTS: Final = 48
 """COUNTs for one query in one round: three changes among 50,000 events; the rest waits."""
@@ -44,6 +47,7 @@ class Check:
         self.told = told
         self.gave_up = False
         self._left = MOST_COUNTS
+        self._room: float | None = None
         self._whole = Stretch(0, None, told)
         self._stack = [] if recent_from > 0 else [self._whole]
         self._counting = (self._whole, recent_from - 1) if recent_from > 0 else None
@@ -52,13 +56,16 @@ class Check:
         """`("count" | "read", start, end)`, or None when there is nothing left to look at."""
         if self._counting is not None:
             return "count", self._counting[0].start, self._counting[1]
-        while self._stack:
+        if self._room is None:
+            self._room = max(MOST_READ * memory.count(0, None), 2.0 * LEAF)
+        while self._stack and self._room > 0:
             stretch = self._stack.pop()
             held = memory.count(stretch.start, stretch.end)
             if held == stretch.told:
                 continue
             middle = _middle(memory, stretch, held, now)
-            if middle is None or max(held, stretch.told) <= LEAF:
+            if middle is None or not stretch.told or max(held, stretch.told) <= LEAF:
+                self._room -= stretch.told
                 return "read", stretch.start, stretch.end
             if not self._left:
                 self.gave_up = True
@@ -66,6 +73,7 @@ class Check:
             self._left -= 1
             self._counting = (stretch, middle)
             return "count", stretch.start, middle
+        self.gave_up = self.gave_up or bool(self._stack)
         return None
 
     def counted(self, count: int | None) -> None:
@@ -84,7 +92,7 @@ class Check:
 def _middle(memory: Memory, stretch: Stretch, held: int, now: int) -> int | None:
     """The last second of the first half; None where a stretch cannot be halved."""
     start, end, _ = stretch
-    last = max(now, start + 1) if end is None else end
+    last = now if end is None else end
     middle = memory.nth(start, held // 2) if held >= 2 else (start + last) // 2
     if middle is None or middle >= last:
         middle = (start + last) // 2

@@ -19,7 +19,7 @@ from nostr_client.merge import Unit
 from nostr_client.zaps import RECEIPT, read_zap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from nostr_client.event import Event
 
@@ -77,6 +77,12 @@ class Query(msgspec.Struct, frozen=True):
         """The query as JSON values: `name`, `target`, `filters` as sent."""
         wire = [f.to_dict() for f in self.filters]
         return {"name": self.name, "target": self.target, "filters": wire}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Query:
+        """What `to_dict` gave. Raises InvalidInput and its kinds, KeyError, TypeError."""
+        filters = tuple(Filter.from_json(one) for one in fields["filters"])
+        return cls(filters, fields["name"], fields["target"])
 
 
 def _replaceable(asked: tuple[int, ...]) -> bool:

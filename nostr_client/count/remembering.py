@@ -34,6 +34,7 @@ def asked_of(query: Query) -> Asked:
         filters=json.dumps(wire, separators=(",", ":"), ensure_ascii=False),
         offset=offset,
         sums=query.is_zaps,
+        replaces=query.one_per_author,
     )
 
 

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 def gone_at_most(readings: Sequence[Reading], part: Callable[[Reading], frozenset[bytes]]) -> int:
     """How many of the union of `part` over the readings may be gone, 97 times in 100.
 
-    Whoever stands in several readings is gone as likely as in the best known of them: people leave
-    all relays at once.
+    Whoever stands in several readings counts once, as people leave all relays at once. Nobody is
+    gone who stands in a reading of now; but those who left are just the ones who do not, so the
+    expected number is not scaled down by what is known better elsewhere.
     """
+    old = [reading for reading in readings if reading.gone]
     expected, known = 0.0, frozenset[bytes]()
-    evidence = 1
-    for reading in sorted(readings, key=lambda one: one.gone):
+    for reading in sorted(old, key=lambda one: -one.gone):
         expected += reading.gone * len(part(reading) - known)
         known |= part(reading)
-        if reading.gone:
-            evidence = max(evidence, reading.evidence)
-    return _upper(expected, evidence)
+    sure = frozenset[bytes]().union(*(part(one) for one in readings if not one.gone))
+    evidence = max((one.evidence for one in old), default=1)
+    return min(_upper(expected, evidence), len(known - sure))
 
 
 def missed_at_most(readings: Sequence[Reading]) -> int:
     """How many may have come to the relays unseen, 97 times in 100, if no two saw the same."""
-    evidence = max((reading.evidence for reading in readings if reading.missed), default=1)
-    return _upper(sum(reading.missed for reading in readings), evidence)
+    return _upper(sum(reading.missed for reading in readings), 1)
 
 
 def _upper(mean: float, evidence: int) -> int:

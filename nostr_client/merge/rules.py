@@ -196,7 +196,7 @@ def _read_figure(
     """What was read: exact where all of it is known now, else with what may have changed."""
     if all(reading.current for reading in found):
         return Figure.exactly(len(union))
-    gone = min(gone_at_most(found, part), len(union))
+    gone = gone_at_most(found, part)
     high = len(union) + missed_at_most(found)
     return Figure(value=len(union), low=len(union) - gone, high=high)
 

@@ -45,7 +45,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     What was read earlier and only continued now may have changed since: `gone` is the share of it
     that is expected to be gone, `missed` the number of events expected to have come unseen, and
-    `evidence` the number of cases that these were learnt from. Both are 0 for what is known now.
+    `evidence` the number of cases that the share was learnt from. Both are 0 for what is known now.
     `amounts` are what events are worth, by id, where the query sums something.
     """
 

@@ -59,19 +59,21 @@ def test_spans_hold_what_was_joined_and_gaps_are_the_rest(parts: list[tuple[int,
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(updates() | EVENTS, max_size=10))
+@given(st.lists(updates() | EVENTS, max_size=10), st.booleans())
 def test_the_memory_in_sqlite_does_what_the_one_in_memory_does(
-    steps: list[Update | Held],
+    steps: list[Update | Held], replaces: bool
 ) -> None:
     conn = sqlite3.connect(":memory:")
     CLAIMS.apply(sqlite_utils.Database(conn))
-    rows, plain = HeldRows(conn, 1, 2, OFFSET), ListMemory()
+    rows = HeldRows(conn, 1, 2, OFFSET, replaces=replaces)
+    plain = ListMemory(replaces=replaces)
     for step in steps:
         if isinstance(step, Update):
             assert rows.apply(step) == plain.apply(step)
         else:
             assert rows.add([step], NOW) == plain.add([step], NOW)
     assert rows.mark == plain.mark
+    assert set(rows.events()) == set(plain.events())
     assert HeldRows(conn, 1, 2, OFFSET).mark == plain.mark
     for start, end in [(0, None), (0, 500), (300, 700), (NOW, None)]:
         assert rows.count(start, end) == plain.count(start, end)
@@ -117,13 +119,16 @@ def test_events_of_the_future_are_held_and_move_nothing() -> None:
     assert memory.mark.newest == 10
 
 
-def test_the_overlap_grows_with_the_lateness_seen_and_one_old_event_does_not_blow_it_up() -> None:
+def test_the_overlap_grows_with_lateness_and_one_old_event_does_not_blow_it_up() -> None:
     mark = Mark(covered=((0, 100 * DAY),), newest=100 * DAY)
     changes = Changes(added=1, gone=0, exposure=0.0, fresh=(100 * DAY - 3 * HOUR,))
     later = mark.moved(update(0, None, at=100 * DAY + 60), changes, 100 * DAY)
-    assert later.overlap == 6 * HOUR
+    assert later.overlap == 4.5 * HOUR
     very_late = Changes(added=1, gone=0, exposure=0.0, fresh=(50 * DAY,))
     assert mark.moved(update(0, None), very_late, 100 * DAY).overlap == HOUR
+    nothing = Changes(added=0, gone=0, exposure=0.0)
+    after = later.moved(update(0, None, at=103 * DAY + 60), nothing, 100 * DAY)
+    assert after.overlap == 2.25 * HOUR
 
 
 def test_reading_again_is_spread_over_the_period() -> None:

@@ -1,0 +1,74 @@
+"""A watch: a named question that is asked again and again."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from nostr_client.count.queries import Query
+from nostr_client.errors import InvalidInput
+from nostr_client.relayurl import normalize
+from nostr_client.trust import TrustPolicy
+
+SHORTEST: Final = 10.0
+"""Seconds between two rounds at least: relays count for others too."""
+
+INTERVAL: Final = 900.0
+"""Seconds between two rounds by default; live events show what is new in between."""
+
+_NAME: Final = re.compile(r"[^\s/\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,63}")
+
+
+class Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """A named query with its interval, its relays and what is done about relays that lie.
+
+    `relays` are spelled as the user wrote them; none means the read relays of the target's author
+    (NIP-65). `trusted` relays are believed in any case. `interval` in seconds. Raises InvalidInput
+    and InvalidRelayURL.
+    """
+
+    name: str
+    query: Query
+    relays: tuple[str, ...] = ()
+    interval: float = INTERVAL
+    policy: TrustPolicy = TrustPolicy.EXCLUDE
+    trusted: tuple[str, ...] = ()
+    created_at: int = 0
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidInput("a watch's name is 1 to 64 characters without / and line breaks")
+        if not self.interval >= SHORTEST:
+            raise InvalidInput(f"a watch's interval is {SHORTEST:g} seconds at least")
+        for url in (*self.relays, *self.trusted):
+            normalize(url)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The watch as JSON values."""
+        return {
+            "name": self.name,
+            "query": self.query.to_dict(),
+            "relays": list(self.relays),
+            "interval": self.interval,
+            "policy": str(self.policy),
+            "trusted": list(self.trusted),
+            "created_at": self.created_at,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Watch:
+        """What `to_dict` gave. Raises InvalidInput and its kinds for anything else."""
+        try:
+            return cls(
+                name=fields["name"],
+                query=Query.from_dict(fields["query"]),
+                relays=tuple(fields["relays"]),
+                interval=float(fields["interval"]),
+                policy=TrustPolicy(fields["policy"]),
+                trusted=tuple(fields["trusted"]),
+                created_at=int(fields["created_at"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"not a watch: {error}") from error

@@ -1,0 +1,130 @@
+"""The series of a watch, thinned with age: everything for two days, then hours, then days. Pure.
+
+A number is a level, not a flow: of each hour or day its last value is kept, with the extremes
+between which it moved.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HOUR: Final = 3600
+DAY: Final = 24 * HOUR
+
+
+class Level(NamedTuple):
+    """How densely points are kept: one for each `step` seconds, for `keep` seconds (None: ever)."""
+
+    name: str
+    step: int
+    keep: int | None
+
+
+LEVELS: Final = (
+    Level("raw", 1, 2 * DAY),
+    Level("hour", HOUR, 92 * DAY),
+    Level("day", DAY, None),
+)
+"""Two days raw, a quarter by hours, days for ever: about 2,900 points in the first year."""
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """A merged number at a time, Unix seconds; a point of an hour or a day stands for `samples`.
+
+    `value`, `low`, `high` and `exact` are those of its last sample, `least` and `most` the smallest
+    and the largest value. `high` None: nothing bounds it.
+    """
+
+    at: int
+    value: int
+    low: int
+    high: int | None
+    exact: bool = False
+    unit: str = "distinct_authors"
+    least: int = 0
+    most: int = 0
+    samples: int = 1
+
+    @classmethod
+    def sample(
+        cls, at: int, value: int, low: int, high: int | None, *, exact: bool, unit: str
+    ) -> Point:
+        """One measured number."""
+        return cls(
+            at=at,
+            value=value,
+            low=low,
+            high=high,
+            exact=exact,
+            unit=unit,
+            least=value,
+            most=value,
+        )
+
+
+def together(points: Iterable[Point]) -> Point:
+    """The point that stands for several; the last one's number, the extremes of all."""
+    ordered = sorted(points, key=lambda point: point.at)
+    return msgspec.structs.replace(
+        ordered[-1],
+        least=min(point.least for point in ordered),
+        most=max(point.most for point in ordered),
+        samples=sum(point.samples for point in ordered),
+    )
+
+
+def settled_before(level: Level, now: int, coarser: Level) -> int | None:
+    """The time before which points of a level are to be folded into the coarser one.
+
+    Always at a border of the coarser steps, so that no step is folded twice; None: never.
+    """
+    if level.keep is None:
+        return None
+    return (now - level.keep) // coarser.step * coarser.step
+
+
+def fold(points: Iterable[Point], step: int) -> list[Point]:
+    """One point for each step of `step` seconds that has any, oldest first."""
+    steps: dict[int, list[Point]] = {}
+    for point in points:
+        steps.setdefault(point.at // step, []).append(point)
+    return [together(steps[number]) for number in sorted(steps)]
+
+
+def thin(levels: dict[str, list[Point]], now: int) -> dict[str, list[Point]]:
+    """All points by level as they are to be kept at `now`; again is harmless."""
+    out = {level.name: list(levels.get(level.name, ())) for level in LEVELS}
+    for level, coarser in itertools.pairwise(LEVELS):
+        border = settled_before(level, now, coarser)
+        if border is None:
+            continue
+        old = [point for point in out[level.name] if point.at < border]
+        out[level.name] = [point for point in out[level.name] if point.at >= border]
+        out[coarser.name] = fold([*out[coarser.name], *old], coarser.step)
+    return out
+
+
+def sparkline(values: Iterable[int], width: int = 40) -> str:
+    """A line of blocks for the last values of a series, as wide as `width` at most."""
+    blocks = "▁▂▃▄▅▆▇█"
+    shown = _resampled(list(values), width)
+    if not shown:
+        return ""
+    least, most = min(shown), max(shown)
+    span = most - least
+    if not span:
+        return blocks[3] * len(shown)
+    return "".join(blocks[(value - least) * (len(blocks) - 1) // span] for value in shown)
+
+
+def _resampled(values: list[int], width: int) -> list[int]:
+    """At most `width` values: the last of each equal part."""
+    if len(values) <= width:
+        return values
+    return [values[(i + 1) * len(values) // width - 1] for i in range(width)]

@@ -1,0 +1,106 @@
+"""Watches and their points as rows: functions over a connection, in the caller's transaction."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from nostr_client.errors import InvalidInput
+from nostr_client.watch.definition import Watch
+from nostr_client.watch.history import LEVELS, Level, Point, fold, settled_before
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+_FIELDS: Final = ("at", "value", "low", "high", "exact", "unit", "least", "most", "samples")
+_POINTS: Final = f"SELECT {', '.join(_FIELDS)} FROM watch_point"
+
+
+def add(conn: sqlite3.Connection, watch: Watch) -> None:
+    """Keep a new watch. Raises InvalidInput where its name is taken."""
+    if _number(conn, watch.name) is not None:
+        raise InvalidInput(f"there is a watch named {watch.name!r} already")
+    definition = msgspec.json.encode(watch.to_dict()).decode()
+    sql = "INSERT INTO watch (name, definition) VALUES (?, ?)"
+    conn.execute(sql, (watch.name, definition))
+
+
+def watches(conn: sqlite3.Connection) -> list[tuple[Watch, int | None]]:
+    """All watches by name, each with the time when it was last asked."""
+    rows = conn.execute("SELECT definition, asked_at FROM watch ORDER BY name")
+    return [(Watch.from_dict(msgspec.json.decode(text)), asked) for text, asked in rows]
+
+
+def remove(conn: sqlite3.Connection, name: str) -> bool:
+    """Remove a watch and its history; False if it is not there."""
+    w = _number(conn, name)
+    if w is None:
+        return False
+    conn.execute("DELETE FROM watch_point WHERE w = ?", (w,))
+    conn.execute("DELETE FROM watch WHERE w = ?", (w,))
+    return True
+
+
+def asked(conn: sqlite3.Connection, name: str, at: int, point: Point | None) -> None:
+    """Note that a watch was asked, and the number it gave, if it gave one; thins what got old."""
+    w = _number(conn, name)
+    if w is None:
+        return  # removed while it was asked
+    conn.execute("UPDATE watch SET asked_at = ? WHERE w = ?", (at, w))
+    if point is not None:
+        _put(conn, w, LEVELS[0], [point])
+    thin(conn, w, at)
+
+
+def thin(conn: sqlite3.Connection, w: int, now: int) -> None:
+    """Fold points that got old into the coarser levels."""
+    for level, coarser in itertools.pairwise(LEVELS):
+        border = settled_before(level, now, coarser)
+        if border is None:
+            continue
+        where = "WHERE w = ? AND step = ? AND slot < ?"
+        key = (w, level.step, border // level.step)
+        old = _points(conn.execute(f"{_POINTS} {where}", key))
+        if old:
+            _fold_into(conn, w, coarser, old)
+            conn.execute(f"DELETE FROM watch_point {where}", key)
+
+
+def _fold_into(conn: sqlite3.Connection, w: int, level: Level, old: list[Point]) -> None:
+    slots = {point.at // level.step for point in old}
+    where = "WHERE w = ? AND step = ? AND slot BETWEEN ? AND ?"
+    there = _points(conn.execute(f"{_POINTS} {where}", (w, level.step, min(slots), max(slots))))
+    touched = [point for point in there if point.at // level.step in slots]
+    _put(conn, w, level, fold([*touched, *old], level.step))
+
+
+def points(
+    conn: sqlite3.Connection, name: str, since: int = 0, until: int | None = None
+) -> list[Point]:
+    """The series of a watch, oldest first; of all levels, as they do not overlap."""
+    sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND at BETWEEN ? AND ? ORDER BY at"
+    last = 2**62 if until is None else until
+    return _points(conn.execute(sql, (name, since, last)))
+
+
+def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Iterable[Point]) -> None:
+    conn.executemany(
+        f"INSERT OR REPLACE INTO watch_point VALUES (?, ?, ?{', ?' * len(_FIELDS)})",
+        [
+            (w, level.step, point.at // level.step, *(getattr(point, name) for name in _FIELDS))
+            for point in kept
+        ],
+    )
+
+
+def _points(rows: Iterable[tuple[Any, ...]]) -> list[Point]:
+    found = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
+    return [Point(**{**fields, "exact": bool(fields["exact"])}) for fields in found]
+
+
+def _number(conn: sqlite3.Connection, name: str) -> int | None:
+    row = conn.execute("SELECT w FROM watch WHERE name = ?", (name,)).fetchone()
+    return None if row is None else int(row[0])
