@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from nostr_client.filters import (
         Filter,
     )
+    from nostr_client.ingest import Ingest
     from nostr_client.keys import (
         KeySigner,
         Signer,
@@ -140,6 +141,7 @@ _EXPORTS: dict[str, str] = {
     "Figure": "nostr_client.merge",
     "Filter": "nostr_client.filters",
     "Gathered": "nostr_client.pool",
+    "Ingest": "nostr_client.ingest",
     "InvalidEvent": "nostr_client.errors",
     "InvalidFilter": "nostr_client.errors",
     "InvalidIdentifier": "nostr_client.errors",
@@ -221,6 +223,7 @@ __all__ = [
     "Figure",
     "Filter",
     "Gathered",
+    "Ingest",
     "InvalidEvent",
     "InvalidFilter",
     "InvalidIdentifier",
