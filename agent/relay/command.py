@@ -83,12 +83,15 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
     show_default=True,
     help="Words of NEG-ERR.",
 )
+@click.option("--search", is_flag=True, help="Index contents for NIP-50, now and from then on.")
 @click.option("--auth-on-connect", is_flag=True, help="Send the AUTH challenge at once.")
 @json_option
-def relay(store: Path | None, listen: str, as_json: bool, **given: Any) -> None:
+def relay(store: Path | None, listen: str, search: bool, as_json: bool, **given: Any) -> None:
     """Serve a store as a Nostr relay until interrupted."""
     host, port = parse_address(listen)
-    run_async(_serve(store or store_path(), host, port, _options(given), as_json=as_json))
+    options = _options(given)
+    path = store or store_path()
+    run_async(_serve(path, host, port, options, search=search, as_json=as_json))
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -101,7 +104,9 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-async def _serve(path: Path, host: str, port: int, options: RelayOptions, *, as_json: bool) -> None:
+async def _serve(
+    path: Path, host: str, port: int, options: RelayOptions, *, search: bool, as_json: bool
+) -> None:
     from agent.relay.listen import normal_urls, own_urls
     from agent.relay.server import serve
     from nostr_client.store.sqlite import SqliteStore
@@ -110,7 +115,7 @@ async def _serve(path: Path, host: str, port: int, options: RelayOptions, *, as_
     stop = asyncio.Event()
     urls = normal_urls(own_urls(options, host, port))
     async with (
-        await SqliteStore.open(path, urls=urls) as events,
+        await SqliteStore.open(path, urls=urls, search=search) as events,
         serve(events, host=host, port=port, options=options) as server,
     ):
         with _stopped_by_signals(stop):

@@ -70,7 +70,8 @@ class RelayLimits:
     """How long a reader may take nothing while it has stored events to get."""
 
     live_backlog: int = 2_000
-    """New events that one subscription keeps while its stored events are still being sent."""
+    """New events, of `send_bytes` at most, that one subscription keeps while its stored ones are
+    still being sent."""
 
     handshake_s: float = 10.0
     """How long a new socket may take to ask for something; browsers take milliseconds."""

@@ -21,13 +21,23 @@ class Subscription:
     were sent, for as long as a commit under way may announce one of them again.
     """
 
-    __slots__ = ("backlog", "filters", "head", "live", "overflown", "sent", "sub_id")
+    __slots__ = (
+        "backlog",
+        "backlog_size",
+        "filters",
+        "head",
+        "live",
+        "overflown",
+        "sent",
+        "sub_id",
+    )
 
     def __init__(self, sub_id: str, filters: tuple[Filter, ...]) -> None:
         self.sub_id = sub_id
         self.filters = filters
         self.head = f'["EVENT",{msgspec.json.encode(sub_id).decode()},'
         self.backlog: list[tuple[str, str]] = []
+        self.backlog_size = 0
         self.sent: set[str] | None = set()
         self.live = False
         self.overflown = False

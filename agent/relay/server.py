@@ -29,6 +29,7 @@ from agent.relay.session import Session
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
     from socket import socket
+    from ssl import SSLContext
 
     from nostr_client.event import Event
     from nostr_client.store.base import EventStore
@@ -266,22 +267,25 @@ async def serve(
     options = options or RelayOptions()
     has_policy = options.write_policy is not everything
     check_listen(host, options.access, has_policy=has_policy)
+    tls = tls_context(options.access)
     listener = bind(host, port)
     port = listener.getsockname()[1]
     context = Context(
         options=options,
         urls=frozenset(normal_urls(own_urls(options, host, port))),
-        search=getattr(store, "has_search", False),
+        search=store.has_search,
         clock=clock or Clock(),
     )
     core = Core(store, context)
     server = RelayServer(core, host, port)
-    async with _running(core, server, listener):
+    async with _running(core, server, listener, tls):
         yield server
 
 
 @asynccontextmanager
-async def _running(core: Core, server: RelayServer, listener: socket) -> AsyncIterator[None]:
+async def _running(
+    core: Core, server: RelayServer, listener: socket, tls: SSLContext | None
+) -> AsyncIterator[None]:
     http = HandshakeServer(server.handle, core.options.limits.handshake_s)
     runner = web.ServerRunner(http, shutdown_timeout=CLOSE_S)
     await runner.setup()

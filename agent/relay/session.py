@@ -225,14 +225,21 @@ class Session:
         if not self.is_open(subscription) or not self.viewer.may_see(event):
             return None
         if not subscription.live:
-            if len(subscription.backlog) >= self._options.limits.live_backlog:
-                subscription.overflown = True
-            else:
-                subscription.backlog.append((event.id, event_json))
+            self._keep_for_later(subscription, event, event_json)
             return None
         if subscription.sent and event.id in subscription.sent:
             return None
         return subscription.frame(event_json)
+
+    def _keep_for_later(self, subscription: Subscription, event: Event, event_json: str) -> None:
+        limits = self._options.limits
+        subscription.backlog_size += len(event_json)
+        too_many = len(subscription.backlog) >= limits.live_backlog
+        if too_many or subscription.backlog_size > limits.send_bytes:
+            subscription.overflown = True
+            subscription.backlog.clear()
+        if not subscription.overflown:
+            subscription.backlog.append((event.id, event_json))
 
     def _end_subscription(self, subscription: Subscription, reason: str) -> list[Output]:
         return [*self._drop(subscription.sub_id), Closed(subscription.sub_id, reason).to_json()]

@@ -97,6 +97,11 @@ class EventStore(Protocol):
     `delete` was done whole or not at all.
     """
 
+    @property
+    def has_search(self) -> bool:
+        """Whether `search` (NIP-50) is answered."""
+        ...
+
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
         """Keep events; one outcome for each, in order, once they are committed.
 

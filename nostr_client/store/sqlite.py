@@ -109,6 +109,11 @@ class SqliteStore:
         """The hash of the tag index, for those who read it in the writer's thread."""
         return self._saver.hasher
 
+    @property
+    def has_search(self) -> bool:
+        """Whether contents are indexed, so that `search` (NIP-50) is answered."""
+        return self._searchable
+
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
         plain = [verified.event for verified in events]
         return await self.database.write(lambda conn: self._saver.save(conn, plain, self._now()))

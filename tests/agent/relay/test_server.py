@@ -19,6 +19,8 @@ from tests.agent.relay.client import Client, connect, deaf
 from tests.agent.relay.kit import NOW, auth_event, frame, key, numbered, signed
 
 if TYPE_CHECKING:
+    from agent.relay.policy import WriteContext
+    from nostr_client.event import Event
     from nostr_client.store.sqlite import SqliteStore
 
 TARGET = "ab" * 32
@@ -205,6 +207,24 @@ async def test_the_token_is_for_writing(store: SqliteStore) -> None:
             assert (await client.publish(signed()))[2] is True
         async with connect(server.url, headers={"Authorization": "Bearer s3cret"}) as client:
             assert (await client.publish(signed()))[2] is True
+
+
+async def test_a_policy_that_breaks_costs_its_client_the_connection(store: SqliteStore) -> None:
+    def broken(event: Event, context: WriteContext) -> str:
+        if event.content == "bad":
+            raise ZeroDivisionError
+        return ""
+
+    options = RelayOptions(write_policy=broken)
+    async with (
+        serve(store, port=0, options=options) as server,
+        connect(server.url) as first,
+        connect(server.url) as second,
+    ):
+        await first.send("EVENT", signed(content="bad"))
+        assert await first.closed() is not None
+        assert (await second.publish(signed()))[2] is True
+        assert server.connections == 1
 
 
 async def test_connections_of_an_address_are_limited(store: SqliteStore) -> None:

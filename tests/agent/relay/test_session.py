@@ -190,8 +190,9 @@ def test_an_event_of_a_commit_under_way_is_not_sent_twice() -> None:
     assert session.live(job.subscription, event, event.to_json()) is not None
 
 
-def test_a_flood_before_eose_ends_the_subscription() -> None:
-    session = make_session(RelayOptions(limits=RelayLimits(live_backlog=1)))
+@pytest.mark.parametrize("limits", [RelayLimits(live_backlog=1), RelayLimits(send_bytes=500)])
+def test_a_flood_before_eose_ends_the_subscription(limits: RelayLimits) -> None:
+    session = make_session(RelayOptions(limits=limits))
     job = subscribe(session)
     for event in numbered(2):
         session.live(job.subscription, event, event.to_json())
