@@ -23,7 +23,7 @@ _CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8C
 
 
 class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event whose structure, id and signature hold; made by `verify*` and by signers alone."""
+    """An event whose structure, id and signature hold; made by this module's functions alone."""
 
     event: Event
 
@@ -44,6 +44,11 @@ def verify_many(events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
     Meant for a worker thread, in chunks of 64 to 256: libsecp256k1 runs without the GIL.
     """
     return [_verify_quietly(event) for event in events]
+
+
+def stored_event(event: Event) -> VerifiedEvent:
+    """An event that our own store gave: it was verified before it was stored."""
+    return VerifiedEvent(event)
 
 
 def _verify_quietly(event: Event) -> VerifiedEvent | InvalidEvent:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
-from typing import NamedTuple
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 
 class Done(NamedTuple):
@@ -27,7 +32,28 @@ async def start(*args: str, module: str = "nostr_client", **env: str) -> asyncio
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=os.environ | env,
+        preexec_fn=_as_on_a_terminal,
     )
+
+
+def _as_on_a_terminal() -> None:
+    """Hear SIGINT: a shell's background jobs, such as a whole test run, hand on that it is not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@asynccontextmanager
+async def started(
+    *args: str, within: float = 40.0, **env: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A run of `nostr-client` that the block talks to, for so many seconds; dead after it."""
+    process = await start(*args, **env)
+    try:
+        async with asyncio.timeout(within):
+            yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
 
 
 async def nostr_client(*args: str, within: float = 40.0, **env: str) -> Done:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused
 from nostr_client.filters import Filter
 from nostr_client.gate import Gate
-from nostr_client.keys import VerifiedEvent
+from nostr_client.keys import stored_event
 from nostr_client.reasons import Reason, classify
 from nostr_client.sync.memory import Side
 from nostr_client.sync.tally import RelayOut
@@ -111,8 +111,7 @@ class Uploads:
 
     async def _send(self, event: Event, tries: int) -> None:
         try:
-            # What the store gives was verified when it was stored.
-            await self._relay.publish(VerifiedEvent(event), self._options.progress)
+            await self._relay.publish(stored_event(event), self._options.progress)
         except RelayRefused as error:
             await self._refused(event, tries, error)
         except (NetworkError, DeadlineExceeded) as error:

@@ -15,6 +15,7 @@ from nostr_client.event import Event, parse_event
 from nostr_client.nip19 import Note, PublicKey
 from tests.faults import COUNT_REFUSALS, RefusesCount, Silent, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
+from tests.running import started
 from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, signer
 
 NPUB = PublicKey(TARGET).encode()
@@ -285,19 +286,15 @@ async def test_req_into_a_pipe_that_closes_early_ends_quietly() -> None:
 
 
 async def test_interrupting_a_live_req_is_exit_code_130() -> None:
-    async with followers(1) as relay:
-        process = await asyncio.create_subprocess_exec(
-            *[sys.executable, "-m", "nostr_client", "req", "--kind", "3", "--live"],
-            *["-r", relay.url],
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+    async with (
+        followers(1) as relay,
+        started("req", "--kind", "3", "--live", "-r", relay.url) as process,
+    ):
         assert process.stdout is not None
-        async with asyncio.timeout(40):
-            assert parse_event(await process.stdout.readline()).id == follow(0).id
-            await relay.broadcast(follow(1))
-            assert parse_event(await process.stdout.readline()).id == follow(1).id
-            process.send_signal(signal.SIGINT)
-            _, err = await process.communicate()
+        assert parse_event(await process.stdout.readline()).id == follow(0).id
+        await relay.broadcast(follow(1))
+        assert parse_event(await process.stdout.readline()).id == follow(1).id
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
     assert process.returncode == 130
     assert err.strip() == b"nostr-client: interrupted"
