@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "run": Entry("agent.commands.run:run", "Run the agent in the foreground."),
     "init": Entry("agent.commands.init:init", "Write a commented configuration."),
     "check": Entry("agent.commands.init:check", "Say what is wrong with the configuration."),
+    "status": Entry("agent.commands.look:status", "Whether the agent runs and is ready."),
+    "watch": Entry("agent.commands.watch:watch", "Questions that are asked again and again."),
+    "sync": Entry("agent.commands.sync:sync", "Events kept in common with relays."),
+    "relays": Entry("agent.commands.look:relays", "Every relay and how it does."),
+    "counter": Entry("agent.commands.counter:counter", "Exact sums."),
+    "logs": Entry("agent.commands.look:logs", "The newest lines of the log."),
+    "backup": Entry("agent.commands.backup:backup", "Copy the store, checked."),
+    "restore": Entry("agent.commands.backup:restore", "Put a backup in the store's place."),
     "relay": Entry("agent.relay.command:relay", "Serve a store as a relay, and nothing else."),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""
@@ -31,7 +40,7 @@ COMMANDS = {
 def cli() -> None:
     """Run the parts of nostr-tally that stay up.
 
-    Exit codes: 0 ok, 1 failure, 2 wrong usage or input.
+    Exit codes: 0 ok, 1 failure, 2 wrong usage or input, 3 no agent is running.
     """
 
 

@@ -10,17 +10,18 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+# A pattern's `$` also matches before a last newline: the lookahead forbids that.
 Name = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?!\n)$",
         description="letters, digits, dot, dash, underscore",
     ),
 ]
 Duration = Annotated[
     str,
     Meta(
-        pattern=r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)$",
+        pattern=r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)(?!\n)$",
         description='a number and a unit, as in "90s", "10m", "1.5h", "7d"',
     ),
 ]

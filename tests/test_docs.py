@@ -13,6 +13,7 @@ from typing import NamedTuple
 import click
 import pytest
 
+from agent.cli import cli as agent_cli
 from nostr_client.cli.app import cli
 from nostr_client.nip19 import PublicKey
 from tests.faulty_relay import FaultyRelay
@@ -21,7 +22,7 @@ from tests.worlds import TARGET, Sketches, follow
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+://|#)([^)#]+)[^)]*\)")
-PROGRAMS = {"nostr-client": cli}
+PROGRAMS = {"nostr-client": cli, "nostr-agent": agent_cli}
 
 
 class Block(NamedTuple):

@@ -11,7 +11,7 @@ from agent.specs import Duration, Name, SyncSpec, Url, WatchSpec
 from nostr_client.places import API_PORT, RELAY_PORT
 
 Urls = tuple[Url, ...]
-Listen = Annotated[str, Meta(pattern=r"^[^\s/]*:[0-9]{1,5}$", max_length=255)]
+Listen = Annotated[str, Meta(pattern=r"^[^\s/]*:[0-9]{1,5}(?!\n)$", max_length=255)]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Kind = Annotated[int, Meta(ge=0, le=65_535)]
 

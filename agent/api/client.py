@@ -1,0 +1,270 @@
+"""The typed client of the agent's API, for the command line and the terminal application."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from agent.api import schema
+from agent.api.schema import Message
+from nostr_client.errors import DeadlineExceeded, InvalidInput, NetworkError, NostrTallyError, clip
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from types import TracebackType
+
+    from agent.specs import SyncSpec, WatchSpec
+
+A = TypeVar("A", bound=schema.Answer)
+
+TIMEOUT_S: Final = 30.0
+QUIET_S: Final = 45.0
+"""A stream without a word for so long is dead: the agent sends one every 15."""
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+
+_encode: Final = msgspec.json.Encoder().encode
+_message: Final = msgspec.json.Decoder(Message)
+
+
+class ApiError(NostrTallyError):
+    """The agent refused; `status` is HTTP's, `code` the agent's word."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class AgentClient:
+    """Talks to the agent at `url` with its token; use it as an async context manager.
+
+    Every method may raise ApiError (refused), NetworkError (no agent there), DeadlineExceeded.
+    """
+
+    def __init__(self, url: str, token: str, *, timeout: float = TIMEOUT_S) -> None:
+        self.url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._timeout = timeout
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; safe twice."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def status(self) -> schema.Status:
+        return await self._get("/v1/status", schema.Status)
+
+    async def ready(self) -> schema.Ready:
+        return await self._get("/readyz", schema.Ready)
+
+    # Watches.
+
+    async def watches(self) -> schema.Watches:
+        return await self._get("/v1/watches", schema.Watches)
+
+    async def watch(self, name: str) -> schema.Watch:
+        return await self._get(f"/v1/watches/{_part(name)}", schema.Watch)
+
+    async def add_watch(self, spec: WatchSpec) -> schema.Watch:
+        return await self._send("POST", "/v1/watches", schema.Watch, spec)
+
+    async def change_watch(self, spec: WatchSpec) -> schema.Watch:
+        return await self._send("PUT", f"/v1/watches/{_part(spec.name)}", schema.Watch, spec)
+
+    async def remove_watch(self, name: str) -> schema.Done:
+        return await self._send("DELETE", f"/v1/watches/{_part(name)}", schema.Done)
+
+    async def recount(self, name: str) -> schema.Done:
+        """Ask every relay of a watch again; the numbers come over the stream."""
+        return await self._send("POST", f"/v1/watches/{_part(name)}/count", schema.Done)
+
+    async def explain(self, name: str) -> schema.Counted:
+        return await self._get(f"/v1/watches/{_part(name)}/explain", schema.Counted)
+
+    async def history(self, name: str, *, since: float = 0.0, limit: int = 2000) -> schema.History:
+        path = f"/v1/watches/{_part(name)}/history"
+        return await self._get(path, schema.History, since=since, limit=limit)
+
+    async def count(self, body: schema.CountBody) -> schema.Counted:
+        timeout = body.timeout + TIMEOUT_S
+        return await self._send("POST", "/v1/counts", schema.Counted, body, timeout=timeout)
+
+    # Syncs.
+
+    async def syncs(self) -> schema.Syncs:
+        return await self._get("/v1/syncs", schema.Syncs)
+
+    async def sync(self, name: str) -> schema.Sync:
+        return await self._get(f"/v1/syncs/{_part(name)}", schema.Sync)
+
+    async def add_sync(self, spec: SyncSpec) -> schema.Sync:
+        return await self._send("POST", "/v1/syncs", schema.Sync, spec)
+
+    async def remove_sync(self, name: str) -> schema.Done:
+        return await self._send("DELETE", f"/v1/syncs/{_part(name)}", schema.Done)
+
+    async def run_sync(self, name: str) -> schema.Done:
+        return await self._send("POST", f"/v1/syncs/{_part(name)}/run", schema.Done)
+
+    async def cancel_sync(self, name: str) -> schema.Done:
+        return await self._send("POST", f"/v1/syncs/{_part(name)}/cancel", schema.Done)
+
+    # Relays, counters, store, log.
+
+    async def relays(self) -> schema.Relays:
+        return await self._get("/v1/relays", schema.Relays)
+
+    async def streams(self) -> schema.Streams:
+        return await self._get("/v1/streams", schema.Streams)
+
+    async def counters(
+        self, stream: str, pattern: str = ">", *, limit: int = 1000
+    ) -> schema.Counters:
+        path = f"/v1/streams/{_part(stream)}/counters"
+        return await self._get(path, schema.Counters, pattern=pattern, limit=limit)
+
+    async def counter_history(
+        self, stream: str, subject: str, *, after: int = 0, limit: int = 1000
+    ) -> schema.Counters:
+        path = f"/v1/streams/{_part(stream)}/history"
+        return await self._get(path, schema.Counters, subject=subject, after=after, limit=limit)
+
+    async def add(self, stream: str, subject: str, n: int, id: str = "") -> schema.Added:
+        body = schema.AddBody(subject=subject, add=str(n), id=id)
+        return await self._send("POST", f"/v1/streams/{_part(stream)}/counters", schema.Added, body)
+
+    async def audit(self, stream: str, subject: str) -> schema.Audit:
+        body = schema.SubjectBody(subject=subject)
+        return await self._send("POST", f"/v1/streams/{_part(stream)}/recount", schema.Audit, body)
+
+    async def reset(self, stream: str, subject: str) -> schema.Added:
+        body = schema.SubjectBody(subject=subject)
+        return await self._send("POST", f"/v1/streams/{_part(stream)}/reset", schema.Added, body)
+
+    async def store(self) -> schema.Store:
+        return await self._get("/v1/store", schema.Store)
+
+    async def retention(self) -> schema.Retention:
+        return await self._get("/v1/retention", schema.Retention)
+
+    async def log(self, *, after: int = 0, limit: int = 200) -> schema.Log:
+        return await self._get("/v1/log", schema.Log, after=after, limit=limit)
+
+    async def events(self, last: str = "") -> AsyncIterator[tuple[str, Message]]:
+        """The stream: pairs of an id to come back with, and a message; ends after a `Cut`.
+
+        `last`: the id seen last, to go on from there. Raises NetworkError when it breaks off.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=QUIET_S)
+        url = f"{self.url}/v1/events"
+        try:
+            async with self._open().get(url, params={"last": last}, timeout=timeout) as response:
+                await _checked(response)
+                id, seen = last, b""
+                async for line in _lines(response.content):
+                    if line.startswith(b"id: "):
+                        id = line[4:].decode()
+                    elif line.startswith(b"data: "):
+                        seen = line[6:]
+                    elif not line and seen:
+                        yield id, _decoded(seen, _message)
+                        seen = b""
+        except TimeoutError as error:
+            raise NetworkError(f"the agent at {self.url} has gone quiet") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise NetworkError(f"the stream broke off: {error}") from error
+
+    async def _get(self, path: str, answer: type[A], **query: object) -> A:
+        text = {key: str(value) for key, value in query.items()}
+        return await self._send("GET", path, answer, query=text)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        answer: type[A],
+        body: msgspec.Struct | None = None,
+        *,
+        query: dict[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> A:
+        seconds = timeout or self._timeout
+        data = None if body is None else _encode(body)
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self._open().request(
+                    method, self.url + path, data=data, params=query, allow_redirects=False
+                ) as response,
+            ):
+                raw = await _checked(response, ready=path == "/readyz")
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"the agent gave no answer within {seconds:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise NetworkError(f"no agent at {self.url}: {error}") from error
+        decoded: A = _decoded(raw, msgspec.json.Decoder(answer))
+        return decoded
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            headers = {**self._headers, "Content-Type": "application/json"}
+            self._session = aiohttp.ClientSession(headers=headers, timeout=_NO_TIMEOUT)
+        return self._session
+
+
+_NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
+
+
+async def _checked(response: aiohttp.ClientResponse, *, ready: bool = False) -> bytes:
+    """The body of a good answer ("" of a stream); raises ApiError for another."""
+    if response.content_type == "text/event-stream" and response.status == 200:
+        return b""
+    raw = await response.content.read(MOST_BYTES)
+    while chunk := await response.content.read(MOST_BYTES - len(raw)):
+        raw += chunk
+    if response.status < 300 or (ready and response.status == 503):
+        return raw
+    try:
+        problem = msgspec.json.decode(raw, type=schema.Problem)
+    except msgspec.MsgspecError:
+        text = clip(raw.decode("utf-8", "replace"))
+        problem = schema.Problem(code="http", message=f"HTTP {response.status}: {text}")
+    raise ApiError(response.status, problem.code, problem.message)
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length: a snapshot of 2,000 watches is some megabytes."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+def _decoded(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+    try:
+        return decoder.decode(raw)
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"the agent's answer cannot be read: {error}") from error
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

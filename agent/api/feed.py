@@ -1,0 +1,136 @@
+"""The event stream without its sockets: numbered deltas, kept for a while, bounded for each client.
+
+A client begins with a snapshot, or with the number that it saw last: when everything after that
+number is still here and comes from this run of the agent, it gets just that. One that does not
+read is cut with a reason, and comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agent.api.schema import Cut, Delta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.api.schema import Snapshot
+
+KEPT: Final = 10_000
+"""Deltas that are kept for those who come again: some minutes of a busy agent, a few MB."""
+
+SLOW: Final = "too slow: more messages waited than one client may leave unread"
+STOPPING: Final = "the agent stops"
+
+
+class Feed:
+    """All streams of one run of the agent; `run` is its random name."""
+
+    def __init__(self, run: str, backlog: int, *, kept: int = KEPT) -> None:
+        self.run = run
+        self.n = 0
+        self.cut = 0
+        """Streams that were cut because nobody read them."""
+        self._backlog = backlog
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=kept)
+        self._streams: set[Stream] = set()
+        self._encode = msgspec.json.Encoder().encode
+
+    @property
+    def streams(self) -> int:
+        """How many clients listen."""
+        return len(self._streams)
+
+    def publish(self, **changed: Any) -> None:
+        """Number a delta and hand it to every stream; the fields are those of `Delta`."""
+        self.n += 1
+        data = self._encode(Delta(n=self.n, **changed))
+        self._kept.append((self.n, data))
+        for stream in list(self._streams):
+            stream.offer(self.n, data)
+
+    def open(self, last: tuple[str, int] | None, snapshot: Callable[[], Snapshot]) -> Stream:
+        """A stream that goes on after `last` (run and number), or starts with a snapshot."""
+        stream = Stream(self, self._backlog)
+        missed = self._after(last)
+        if missed is None:
+            stream.offer(self.n, self._encode(snapshot()))
+        else:
+            for n, data in missed:
+                stream.offer(n, data)
+        self._streams.add(stream)
+        return stream
+
+    def _after(self, last: tuple[str, int] | None) -> list[tuple[int, bytes]] | None:
+        """What a client has missed; None when that is not known any more, or too much."""
+        if last is None or last[0] != self.run or last[1] > self.n:
+            return None
+        oldest = self._kept[0][0] if self._kept else self.n + 1
+        if last[1] < oldest - 1 or self.n - last[1] > self._backlog:
+            return None
+        return [(n, data) for n, data in self._kept if n > last[1]]
+
+    def dropped(self, stream: Stream) -> None:
+        """A stream takes no more."""
+        self._streams.discard(stream)
+
+    def close(self) -> None:
+        """End all streams with a word."""
+        for stream in list(self._streams):
+            stream.end(STOPPING)
+
+
+class Stream:
+    """One client's messages, as (number, JSON); iterate, and `close` it in the end."""
+
+    def __init__(self, feed: Feed, backlog: int) -> None:
+        self._feed = feed
+        self._backlog = backlog
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._ready = asyncio.Event()
+        self._ended = False
+
+    def offer(self, n: int, data: bytes) -> None:
+        """Put a message in; the one too many ends the stream."""
+        if self._ended:
+            return
+        if len(self._waiting) >= self._backlog:
+            self._feed.cut += 1
+            self.end(SLOW)
+            return
+        self._waiting.append((n, data))
+        self._ready.set()
+
+    def end(self, reason: str) -> None:
+        """Say why and take no more; when it is slow, what waits is thrown away for it."""
+        if self._ended:
+            return
+        if reason == SLOW:
+            self._waiting.clear()
+        self._waiting.append((0, msgspec.json.encode(Cut(reason=reason))))
+        self._ended = True
+        self._ready.set()
+        self._feed.dropped(self)
+
+    def close(self) -> None:
+        """The client is gone."""
+        self._ended = True
+        self._feed.dropped(self)
+        self._ready.set()
+
+    async def next(self, timeout: float) -> tuple[int, bytes] | None:
+        """The next message; None after `timeout` seconds without. Raises EOFError at the end."""
+        if not self._waiting and not self._ended:
+            self._ready.clear()
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._ready.wait()
+            except TimeoutError:
+                return None
+        if not self._waiting:
+            raise EOFError
+        return self._waiting.popleft()

@@ -1,0 +1,399 @@
+"""What goes over the agent's API, both ways. The OpenAPI document is made of these types.
+
+Light on purpose: the terminal application imports it. Times are Unix seconds. Counters are decimal
+strings, since they have no largest value.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from agent.specs import AlertSpec, FilterObject, Name, QueryName, SyncSpec, Url, WatchSpec
+
+Integer = Annotated[str, Meta(pattern=r"^-?[0-9]+(?!\n)$", description="an integer of any size")]
+Increment = Annotated[
+    str, Meta(pattern=r"^[+-]?[0-9]+(?!\n)$", max_length=4096, description="an integer of any size")
+]
+Subject = Annotated[str, Meta(min_length=1, max_length=256)]
+Origin = Annotated[
+    Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
+]
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Anything that the API says."""
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Anything that is told to the API; unknown fields are refused."""
+
+
+class Problem(Answer, frozen=True):
+    """Why a request was not done; `code` is one word, stable."""
+
+    code: str
+    message: str
+
+
+class Done(Answer, frozen=True):
+    """It is done, or asked for."""
+
+    done: bool = True
+
+
+class Health(Answer, frozen=True):
+    """The event loop answers."""
+
+    alive: bool
+    uptime: float
+
+
+class Ready(Answer, frozen=True):
+    """Whether the agent does its work; `reasons` say why not."""
+
+    ready: bool
+    reasons: tuple[str, ...] = ()
+
+
+class Status(Answer, frozen=True):
+    """The agent at a glance."""
+
+    version: str
+    pid: int
+    started_at: float
+    uptime: float
+    ready: bool
+    reasons: tuple[str, ...]
+    config: str
+    store: str
+    relay_url: str
+    watches: int
+    syncs: int
+    relays: int
+    relays_connected: int
+    tasks: int
+    running: int
+    overdue: int
+
+
+class Figure(Answer, frozen=True):
+    """A number and how far it can be trusted; `high` is null where nothing bounds it."""
+
+    value: int
+    low: int
+    high: int | None
+    exact: bool
+    lower_bound: bool
+
+
+class Claim(Answer, frozen=True):
+    """What one relay said, and what became of it in the number."""
+
+    relay: str
+    status: str
+    method: str | None = None
+    count: int | None = None
+    approximate: bool | None = None
+    limited: bool | None = None
+    estimate: float | None = None
+    events_read: int = 0
+    bytes_read: int = 0
+    last_read: int | None = None
+    asked_at: float | None = None
+    answered_at: float | None = None
+    latency_ms: float | None = None
+    warnings: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+    share: float | None = None
+    reasons: tuple[str, ...] = ()
+    excluded: bool = False
+
+
+class Counted(Answer, frozen=True):
+    """A number over many relays, and the claims that it is made of."""
+
+    query: str
+    target: str | None
+    filters: tuple[FilterObject, ...]
+    unit: Literal["distinct_authors", "events"]
+    figure: Figure | None
+    authors: Figure | None
+    events: Figure | None
+    corroborated: Figure | None
+    amount: Figure | None
+    relays: tuple[Claim, ...]
+
+
+class Watch(Answer, frozen=True):
+    """A watch and how it stands; `changes` over an hour, a day and a week, where known."""
+
+    spec: WatchSpec
+    origin: Origin
+    unit: Literal["distinct_authors", "events"] | None = None
+    figure: Figure | None = None
+    updated_at: float | None = None
+    asked: int = 0
+    answered: int = 0
+    warnings: tuple[str, ...] = ()
+    changes: dict[str, int] = {}
+    spark: tuple[int, ...] = ()
+    failing: tuple[str, ...] = ()
+
+
+class Watches(Answer, frozen=True):
+    """All watches, by name."""
+
+    watches: tuple[Watch, ...]
+
+
+class Point(Answer, frozen=True):
+    """A number of the past: the last of its minute, hour or day, as `step` of the history says."""
+
+    at: float
+    value: int
+    low: int
+    high: int | None
+    exact: bool
+
+
+class History(Answer, frozen=True):
+    """The numbers of one watch, oldest first."""
+
+    watch: str
+    points: tuple[Point, ...]
+
+
+class CountBody(Body, frozen=True):
+    """A question to be asked now; either `query` and `target`, or `filters`."""
+
+    query: QueryName | None = None
+    target: Annotated[str, Meta(max_length=4096)] = ""
+    filters: Annotated[tuple[FilterObject, ...], Meta(max_length=10)] = ()
+    relays: Annotated[tuple[Url, ...], Meta(max_length=50)] = ()
+    timeout: Annotated[float, Meta(gt=0, le=120)] = 15.0
+
+
+class RelaySync(Answer, frozen=True):
+    """How a sync stands with one relay; numbers of events and of bytes."""
+
+    relay: str
+    status: str
+    reason: str = ""
+    need: int = 0
+    have: int = 0
+    downloaded: int = 0
+    uploaded: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    rounds: int = 0
+    windows: int = 0
+
+
+class Sync(Answer, frozen=True):
+    """A sync and its newest run."""
+
+    spec: SyncSpec
+    origin: Origin
+    running: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
+    outcome: str = ""
+    relays: tuple[RelaySync, ...] = ()
+
+
+class Syncs(Answer, frozen=True):
+    """All syncs, by name."""
+
+    syncs: tuple[Sync, ...]
+
+
+class Capabilities(Answer, frozen=True):
+    """What a relay showed that it can do; null where nothing shows it yet."""
+
+    count: bool | None = None
+    hll: bool | None = None
+    negentropy: bool | None = None
+    auth: bool | None = None
+
+
+class Relay(Answer, frozen=True):
+    """A relay: its connection, its numbers, and the work that it has."""
+
+    url: str
+    status: str
+    connected_at: float | None = None
+    latency_ms: float | None = None
+    success_rate: float = 0.0
+    attempts: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    frames: int = 0
+    rejected: int = 0
+    faults: int = 0
+    last_error: str = ""
+    notices: tuple[str, ...] = ()
+    capabilities: Capabilities = Capabilities()
+    tasks: int = 0
+    failing: int = 0
+    trusted: bool = False
+
+
+class Relays(Answer, frozen=True):
+    """All relays that the agent has to do with."""
+
+    relays: tuple[Relay, ...]
+
+
+class Stream(Answer, frozen=True):
+    """A stream of counters."""
+
+    name: str
+    subjects: tuple[str, ...]
+    messages: int
+    counters: int
+    last_seq: int
+
+
+class Streams(Answer, frozen=True):
+    """All streams, by name."""
+
+    streams: tuple[Stream, ...]
+
+
+class Counter(Answer, frozen=True):
+    """One counter: its value, and what other streams brought to it."""
+
+    subject: str
+    value: Integer
+    seq: int
+    ts: float
+    incr: Integer | None = None
+    local: Integer = "0"
+    sources: dict[str, dict[str, Integer]] = {}
+
+
+class Counters(Answer, frozen=True):
+    """Counters of one stream; `more` is true when the limit left some out."""
+
+    stream: str
+    counters: tuple[Counter, ...]
+    more: bool = False
+
+
+class AddBody(Body, frozen=True):
+    """Add to a counter. The same `id` again, within the stream's window, adds nothing."""
+
+    subject: Subject
+    add: Increment
+    id: Annotated[str, Meta(max_length=256)] = ""
+
+
+class Added(Answer, frozen=True):
+    """What was added; `value` is null where the id says that it was counted before."""
+
+    seq: int
+    value: Integer | None
+    duplicate: bool = False
+
+
+class SubjectBody(Body, frozen=True):
+    """Which counter."""
+
+    subject: Subject
+
+
+class Audit(Answer, frozen=True):
+    """A counter added up anew from its kept messages; `ok` is false where they do not fit."""
+
+    subject: str
+    value: Integer
+    ok: bool
+    problems: tuple[str, ...] = ()
+
+
+class Store(Answer, frozen=True):
+    """What the store holds."""
+
+    path: str
+    events: int
+    authors: int
+    tags: int
+    deleted: int
+    expiring: int
+    bytes: int
+    oldest: int | None
+    newest: int | None
+    kinds: dict[str, int]
+
+
+class Rule(Answer, frozen=True):
+    """A rule of retention."""
+
+    older_than: str
+    kinds: tuple[int, ...] = ()
+    authors: tuple[str, ...] = ()
+    keep_authors: tuple[str, ...] = ()
+
+
+class Retention(Answer, frozen=True):
+    """What is removed when it gets old, and what the newest run removed."""
+
+    rules: tuple[Rule, ...]
+    ran_at: float | None = None
+    removed: int = 0
+    removed_total: int = 0
+
+
+class LogLine(Answer, frozen=True):
+    """A line of the log; `n` counts up from the start of the agent."""
+
+    n: int
+    at: float
+    level: str
+    event: str
+    fields: dict[str, Any] = {}
+
+
+class Log(Answer, frozen=True):
+    """The newest lines, oldest first."""
+
+    lines: tuple[LogLine, ...]
+
+
+class Snapshot(Answer, frozen=True, tag="snapshot"):
+    """Where a stream begins: all that deltas with a higher `n` than this change."""
+
+    n: int
+    run: str
+    status: Status
+    watches: tuple[Watch, ...]
+    syncs: tuple[Sync, ...]
+    relays: tuple[Relay, ...]
+
+
+class Delta(Answer, frozen=True, tag="delta"):
+    """One change; what is not null replaces what was known under its name or URL."""
+
+    n: int
+    watch: Watch | None = None
+    sync: Sync | None = None
+    relay: Relay | None = None
+    log: LogLine | None = None
+    status: Status | None = None
+    counter: Counter | None = None
+    removed_watch: str | None = None
+    removed_sync: str | None = None
+
+
+class Cut(Answer, frozen=True, tag="cut"):
+    """The last message of a stream: why it ends. Come again with the last number seen."""
+
+    reason: str
+
+
+Message = Snapshot | Delta | Cut
+
+__all__ = [name for name in globals() if name[0].isupper()] + ["AlertSpec", "Name"]

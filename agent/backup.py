@@ -1,0 +1,137 @@
+"""Copies of a store that are whole: SQLite's online backup beside a running agent, then checked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
+from nostr_client.store.lock import WriterLock
+from nostr_client.store.migrate import APPLICATION_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PAGES: Final = 2048
+"""Pages copied in one step, 8 MB: the writer goes on in between."""
+
+MOST_RESTARTS: Final = 20
+
+
+def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> int:
+    """Copy a store into a new file and check the copy; its bytes.
+
+    Works beside the process that writes. `progress` is told pages done and pages in all. The
+    target appears whole, or not at all. Raises InvalidInput (it is there), StoreError.
+    """
+    if target.exists():
+        raise InvalidInput(f"{target} is there; choose another name or remove it")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        _copy(store, part, progress)
+        check(part)
+        _sync(part)
+        part.replace(target)
+    finally:
+        for leftover in (
+            part,
+            _beside(part, "-wal"),
+            _beside(part, "-shm"),
+            _beside(part, "-journal"),
+        ):
+            leftover.unlink(missing_ok=True)
+    return target.stat().st_size
+
+
+def restore(backup: Path, store: Path, *, force: bool) -> int:
+    """Put a checked backup in the place of a store that nobody has open; its bytes.
+
+    Raises StoreLocked when an agent runs, InvalidInput when a store is there and not `force`,
+    StoreCorrupt for a backup that is not whole. What was there is kept as `<store>.before`.
+    """
+    check(backup)
+    store.parent.mkdir(parents=True, exist_ok=True)
+    lock = WriterLock(store)
+    try:
+        if store.exists() and not force:
+            raise InvalidInput(f"{store} is there; --force keeps it as {store.name}.before")
+        part = store.with_name(f"{store.name}.{os.getpid()}.part")
+        try:
+            _copy(backup, part, lambda done, of: None)
+            check(part)
+            _sync(part)
+            _put_in_place(part, store)
+        finally:
+            part.unlink(missing_ok=True)
+    finally:
+        lock.release()
+    return store.stat().st_size
+
+
+def check(path: Path) -> None:
+    """Raise StoreCorrupt unless a file is a whole store of ours, StoreError if unreadable."""
+    try:
+        with closing(_open(path, "ro")) as conn:
+            (mark,) = conn.execute("PRAGMA application_id").fetchone()
+            found = [text for (text,) in conn.execute("PRAGMA quick_check(5)")]
+    except sqlite3.OperationalError as error:
+        raise StoreError(f"{path}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreCorrupt(f"{path} is no store: {error}") from error
+    if mark != APPLICATION_ID:
+        raise StoreCorrupt(f"{path} is no store of ours")
+    if found != ["ok"]:
+        raise StoreCorrupt(f"{path} is damaged: {'; '.join(found)}")
+
+
+def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
+    """A page by page copy that is one snapshot; begun again by SQLite when the source changes."""
+    if not source.exists():
+        raise StoreError(f"no store at {source}")
+    try:
+        with closing(_open(source, "ro")) as old, closing(_open(target, "rwc")) as new:
+            old.execute("BEGIN")
+            old.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # pins the snapshot
+            old.backup(new, pages=PAGES, progress=lambda _, left, of: progress(of - left, of))
+            new.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot copy {source}: {error}") from error
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=10.0, isolation_level=None
+    )
+
+
+def _put_in_place(part: Path, store: Path) -> None:
+    """The old files move aside together: a log of the old store must not meet the new one."""
+    for suffix in ("", "-wal", "-shm"):
+        old = _beside(store, suffix)
+        kept = _beside(store, f".before{suffix}")
+        kept.unlink(missing_ok=True)
+        if old.exists():
+            old.replace(kept)
+    part.replace(store)
+    with contextlib.suppress(OSError):
+        folder = os.open(store.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,72 @@
+"""`nostr-agent backup` and `restore`: whole copies of the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from agent.commands.options import config_options, load_config
+from nostr_client.cli.output import console, json_option, print_json
+
+store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The store's file. Else that of the configuration.",
+)
+
+
+def _store(given: Path | None, config: Path | None, settings: tuple[str, ...]) -> Path:
+    from agent.service.parts import store_file
+
+    return given or store_file(load_config(config, settings))
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@store_option
+@config_options
+@json_option
+def backup(
+    file: Path, store: Path | None, config: Path | None, settings: tuple[str, ...], as_json: bool
+) -> None:
+    """Copy the store into FILE and check the copy; works beside the running agent."""
+    from rich.progress import Progress
+
+    from agent.backup import back_up
+
+    source = _store(store, config, settings)
+    err = console(stderr=True)
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("copying", total=None)
+        size = back_up(source, file, lambda n, of: bar.update(task, completed=n, total=of))
+    _tell(file, size, "checked", as_json=as_json)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@store_option
+@click.option("--force", is_flag=True, help="Put it in the place of a store that is there.")
+@config_options
+@json_option
+def restore(
+    file: Path,
+    store: Path | None,
+    force: bool,
+    config: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Put the backup FILE in the place of the store; the agent must not run."""
+    from agent.backup import restore as put_back
+
+    target = _store(store, config, settings)
+    size = put_back(file, target, force=force)
+    _tell(target, size, "restored", as_json=as_json)
+
+
+def _tell(path: Path, size: int, what: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"file": str(path), "bytes": size})
+    else:
+        click.echo(f"{path}: {size:,} bytes, {what}")

@@ -1,0 +1,69 @@
+"""`nostr-agent status`, `relays` and `logs`: how the running agent stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from agent.api.schema import Cut, Delta
+from agent.commands import tables
+from agent.commands.connect import agent_options, asked, show
+from nostr_client.cli.exitcodes import FAILURE, OK
+from nostr_client.cli.output import json_option, print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.api.client import AgentClient
+    from agent.api.schema import LogLine
+
+
+@click.command()
+@agent_options
+@json_option
+@click.pass_context
+def status(ctx: click.Context, api: str | None, token_file: Path | None, as_json: bool) -> None:
+    """Whether the agent runs and is ready. Exit code 0 ready, 1 not ready, 3 not running."""
+    found = asked(api, token_file, lambda c: c.status())
+    show(found, as_json, tables.status)
+    ctx.exit(OK if found.ready else FAILURE)
+
+
+@click.command()
+@agent_options
+@json_option
+def relays(api: str | None, token_file: Path | None, as_json: bool) -> None:
+    """Every relay: connection, latency, what it can, what it has to do."""
+    show(asked(api, token_file, lambda c: c.relays()), as_json, tables.relays)
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until interrupted.")
+@agent_options
+@json_option
+def logs(limit: int, follow: bool, api: str | None, token_file: Path | None, as_json: bool) -> None:
+    """The newest lines of the agent's log; with --json one object a line."""
+    asked(api, token_file, lambda c: _logs(c, limit, follow=follow, as_json=as_json))
+
+
+async def _logs(client: AgentClient, limit: int, *, follow: bool, as_json: bool) -> None:
+    seen = 0
+    for line in (await client.log(limit=limit)).lines:
+        _print(line, as_json)
+        seen = line.n
+    if not follow:
+        return
+    async for _, message in client.events():
+        if isinstance(message, Cut):
+            click.echo(message.reason, err=True)
+        if isinstance(message, Delta) and message.log is not None and message.log.n > seen:
+            _print(message.log, as_json)
+
+
+def _print(line: LogLine, as_json: bool) -> None:
+    if as_json:
+        print_json(line)
+    else:
+        tables.log_line(line)

@@ -1,0 +1,59 @@
+"""`nostr-agent run`: the service in the foreground."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from agent.commands.options import chosen_file, config_options, load_config
+from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
+from nostr_client.cli.output import json_option, say
+from nostr_client.cli.runner import run_async
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SWITCH_S = 0.0005
+"""How long a thread may keep the GIL while another wants it: the loop shares it with the store."""
+
+
+@click.command()
+@config_options
+@click.option("--store", metavar="PATH", help="The store's file; as --set store.path=PATH.")
+@click.option("--once", is_flag=True, help="Do what is due, then end: for cron.")
+@json_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    config: Path | None,
+    settings: tuple[str, ...],
+    store: str | None,
+    once: bool,
+    as_json: bool,
+) -> None:
+    """Run the agent until SIGTERM or Ctrl-C; SIGHUP reads the configuration again.
+
+    Logs go to stderr: key=value on a terminal, JSON otherwise and with --json.
+    """
+    from agent.config import InvalidConfig
+    from agent.service import run as service
+
+    given = list(settings)
+    if store is not None:
+        given.append(f"store.path={store}")
+    if as_json:
+        given.append("service.log_format=json")
+    try:
+        loaded = load_config(config, tuple(given))
+    except InvalidConfig as error:
+        for mistake in error.mistakes:
+            say(str(mistake))
+        ctx.exit(USAGE)
+    sys.setswitchinterval(SWITCH_S)
+    path = str(chosen_file(config) or "")
+    if once:
+        failed = run_async(service.once(loaded, path))
+        ctx.exit(FAILURE if failed else OK)
+    run_async(service.serve(loaded, lambda: load_config(config, tuple(given)), path))

@@ -1,0 +1,159 @@
+"""How answers of the agent look on a terminal."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.table import Table
+
+from nostr_client.cli.output import console
+from nostr_client.errors import clip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agent.api import schema
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """A plain table; cells are text, foreign text has its control characters visible."""
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*("" if cell is None else clip(str(cell)) for cell in row))
+    console().print(table, markup=False)
+
+
+def status(found: schema.Status) -> None:
+    """The agent at a glance."""
+    ready = "ready" if found.ready else "not ready: " + "; ".join(found.reasons)
+    click.echo(f"nostr-agent {found.version}, pid {found.pid}, up {age(found.uptime)}, {ready}")
+    click.echo(f"store {found.store}, local relay {found.relay_url or 'off'}")
+    click.echo(
+        f"{found.watches} watches, {found.syncs} syncs, "
+        f"{found.relays_connected} of {found.relays} relays connected, "
+        f"{found.running} of {found.tasks} tasks run, {found.overdue} overdue"
+    )
+
+
+def watches(found: schema.Watches) -> None:
+    """All watches."""
+    columns = ("name", "value", "range", "1h", "1d", "1w", "trend", "age", "relays")
+    print_table(columns, map(_watch_row, found.watches))
+
+
+def _watch_row(one: schema.Watch) -> Iterable[object]:
+    changes = [f"{one.changes[k]:+d}" if k in one.changes else "" for k in ("1h", "1d", "1w")]
+    asked = f"{one.answered}/{one.asked}"
+    return (one.spec.name, *figure(one.figure), *changes, spark(one.spark), _age(one), asked)
+
+
+def _age(one: schema.Watch) -> str:
+    if one.updated_at is None:
+        return "never"
+    return age(datetime.now().timestamp() - one.updated_at)
+
+
+def figure(found: schema.Figure | None) -> tuple[str, str]:
+    """A number, and its range."""
+    if found is None:
+        return "?", ""
+    if found.exact:
+        return f"{found.value:,}", "exact"
+    high = "" if found.high is None else f"{found.high:,}"
+    return f"{'≥ ' if found.lower_bound else ''}{found.value:,}", f"{found.low:,}–{high}"
+
+
+def counted(found: schema.Counted) -> None:
+    """A number and its claims."""
+    value, bounds = figure(found.figure)
+    click.echo(f"{value} {found.unit} ({bounds})" if bounds else f"{value} {found.unit}")
+    columns = ("relay", "status", "method", "count", "estimate", "used", "share", "why")
+    print_table(columns, map(_claim_row, found.relays))
+
+
+def _claim_row(one: schema.Claim) -> Iterable[object]:
+    used = "left out" if one.excluded else ", ".join(one.used)
+    share = None if one.share is None else f"{one.share:.0%}"
+    why = "; ".join(one.reasons)
+    return one.relay, one.status, one.method, one.count, one.estimate, used, share, why
+
+
+def history(found: schema.History) -> None:
+    """Numbers of the past, and their line."""
+    click.echo(spark(tuple(p.value for p in found.points)[-80:]))
+    print_table(
+        ("time", "value", "low", "high"),
+        ((when(p.at), p.value, p.low, "exact" if p.exact else p.high) for p in found.points),
+    )
+
+
+def syncs(found: schema.Syncs) -> None:
+    """All syncs with their relays."""
+    rows = []
+    for one in found.syncs:
+        state = "running" if one.running else one.outcome or "never ran"
+        rows.append((one.spec.name, state, "", "", "", "", when(one.ended_at)))
+        rows += [
+            ("", r.status, r.relay, f"{r.need}/{r.have}", r.downloaded, r.uploaded, r.reason)
+            for r in one.relays
+        ]
+    print_table(("name", "state", "relay", "need/have", "down", "up", "when / why"), rows)
+
+
+def relays(found: schema.Relays) -> None:
+    """All relays."""
+    columns = ("relay", "status", "latency", "up", "can", "tasks", "failing", "last error")
+    print_table(columns, map(_relay_row, found.relays))
+
+
+def _relay_row(one: schema.Relay) -> Iterable[object]:
+    able = one.capabilities
+    can = [n for n in ("count", "hll", "negentropy", "auth") if getattr(able, n)]
+    latency = None if one.latency_ms is None else f"{one.latency_ms:.0f} ms"
+    rate = f"{one.success_rate:.0%}" if one.attempts else ""
+    cells = (one.url, one.status, latency, rate, " ".join(can))
+    return *cells, one.tasks, one.failing, one.last_error
+
+
+def counters(found: schema.Counters) -> None:
+    """Counters of a stream, and where they came from."""
+    rows = []
+    for one in found.counters:
+        brought = [f"{s}:{k}={v}" for s, of in one.sources.items() for k, v in of.items()]
+        rows.append((one.subject, one.value, one.incr, one.seq, " ".join(brought)))
+    print_table(("subject", "value", "last", "seq", "sources"), rows)
+    if found.more:
+        click.echo("there are more: narrow the pattern or raise --limit", err=True)
+
+
+def log_line(line: schema.LogLine) -> None:
+    """One line of the log."""
+    fields = " ".join(f"{key}={clip(str(value))}" for key, value in line.fields.items())
+    click.echo(f"{when(line.at)} {line.level:7} {line.event} {fields}")
+
+
+def spark(values: tuple[int, ...]) -> str:
+    """Values as a line of bars."""
+    if not values:
+        return ""
+    low, span = min(values), max(values) - min(values)
+    return "".join(_BARS[(value - low) * 7 // span if span else 3] for value in values)
+
+
+def when(at: float | None) -> str:
+    """A time in the machine's own zone."""
+    return "" if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def age(seconds: float) -> str:
+    """A span of time in its largest unit."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(0, seconds):.0f}s"

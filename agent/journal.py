@@ -1,0 +1,170 @@
+"""The agent's log: one line for each thing that happened, as key=value or JSON, on stderr.
+
+Values are ids, names, numbers and reasons; foreign text is cut and made visible, keys and contents
+never come here. Lines about one relay are rationed, so that a relay in trouble cannot fill a disk:
+what was left out is counted and told with the next line that comes through.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections import deque
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from agent.api.schema import LogLine
+from nostr_client.errors import clip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+BURST: Final = 5
+"""Lines about one relay and one event that may come at once."""
+
+REFILL_S: Final = 60.0
+"""Seconds after which one more may come."""
+
+KEPT: Final = 1000
+"""Lines kept for the API."""
+
+MOST_BUCKETS: Final = 5000
+
+_SECRET: Final = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
+_BARE: Final = re.compile(r"[A-Za-z0-9_./:@%+,\[\]{}*<>~-]+")
+
+
+class Journal:
+    """Where everything of the agent is told. `listeners` get each line that is written."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        *,
+        level: str = "info",
+        style: str = "auto",
+        out: TextIO | None = None,
+    ) -> None:
+        self.listeners: list[Callable[[LogLine], None]] = []
+        self.lines: deque[LogLine] = deque(maxlen=KEPT)
+        self.n = 0
+        self.dropped = 0
+        """Lines that were left out because their relay had too many."""
+        self._now = now
+        self._out = out or sys.stderr
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
+        self.configure(level, style)
+
+    def configure(self, level: str, style: str) -> None:
+        """What is written, and how; may change while the agent runs."""
+        self._level = LEVELS[level]
+        text = style == "text" or (style == "auto" and self._out.isatty())
+        self._render = _as_text if text else _as_json
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self.write("debug", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.write("info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.write("warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.write("error", event, fields)
+
+    def write(self, level: str, event: str, fields: dict[str, Any]) -> None:
+        """Write one line; `fields["relay"]` rations it."""
+        if LEVELS[level] < self._level:
+            return
+        at = self._now()
+        relay = fields.get("relay")
+        if relay is not None:
+            left_out = self._ration(event, str(relay), at)
+            if left_out is None:
+                self.dropped += 1
+                return
+            if left_out:
+                fields = {**fields, "left_out": left_out}
+        self.n += 1
+        clean = {key: _clean(value) for key, value in fields.items() if value is not None}
+        line = LogLine(n=self.n, at=round(at, 3), level=level, event=event, fields=clean)
+        self.lines.append(line)
+        self._print(line)
+        for listener in self.listeners:
+            listener(line)
+
+    def _ration(self, event: str, relay: str, at: float) -> int | None:
+        """How many lines were left out before this one; None where this one is to be, too."""
+        if len(self._buckets) > MOST_BUCKETS:
+            self._buckets.clear()
+        bucket = self._buckets.setdefault((event, relay), _Bucket(at))
+        return bucket.take(at)
+
+    def _print(self, line: LogLine) -> None:
+        try:
+            self._out.write(self._render(line) + "\n")
+            self._out.flush()
+        except (OSError, ValueError):  # nobody reads our stderr any more
+            self.dropped += 1
+
+
+class _Bucket:
+    __slots__ = ("at", "left_out", "tokens")
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.tokens = float(BURST)
+        self.left_out = 0
+
+    def take(self, at: float) -> int | None:
+        self.tokens = min(BURST, self.tokens + max(0.0, at - self.at) / REFILL_S)
+        self.at = at
+        if self.tokens < 1:
+            self.left_out += 1
+            return None
+        self.tokens -= 1
+        told, self.left_out = self.left_out, 0
+        return told
+
+
+class JournalHandler(logging.Handler):
+    """Brings what libraries log into the journal, cut and without their tracebacks' values."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(logging.WARNING)
+        self._journal = journal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        fields: dict[str, Any] = {"logger": record.name, "message": record.getMessage()}
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["error"] = f"{record.exc_info[0].__name__}: {record.exc_info[1]}"
+        self._journal.write(level, "log", fields)
+
+
+def _clean(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return _SECRET.sub("nsec1...", clip(str(value)))
+
+
+def _as_json(line: LogLine) -> str:
+    at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")
+    head = {"time": at, "level": line.level, "event": line.event}
+    return json.dumps(head | line.fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def _as_text(line: LogLine) -> str:
+    at = datetime.fromtimestamp(line.at).strftime("%H:%M:%S")
+    words = [f"{key}={_quoted(value)}" for key, value in line.fields.items()]
+    return " ".join([at, f"{line.level:7}", line.event, *words])
+
+
+def _quoted(value: Any) -> str:
+    text = json.dumps(value) if isinstance(value, (bool, type(None))) else str(value)
+    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,96 @@
+"""Keeping the store in shape: retention, expired events, history that got old; in small steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from agent import scheduler, stored
+from agent.api import schema
+from agent.specs import seconds
+from nostr_client import nip19
+from nostr_client.filters import Filter
+
+if TYPE_CHECKING:
+    from agent.clock import Clock
+    from agent.config.model import RetentionRule, RetentionSection
+    from agent.journal import Journal
+    from nostr_client.store.sqlite import SqliteStore
+
+KIND: Final = "house"
+LANE: Final = "house"
+
+KINDS_OF_DELETION: Final = frozenset({5, 62})
+"""Never removed by age: without them, what they deleted would come back with the next sync."""
+
+
+class Keeping:
+    """One task that applies the rules again and again."""
+
+    def __init__(self, clock: Clock, journal: Journal, store: SqliteStore) -> None:
+        self.ran_at: float | None = None
+        self.removed = 0
+        self.removed_total = 0
+        self.section: RetentionSection | None = None
+        self._clock = clock
+        self._journal = journal
+        self._store = store
+
+    def tasks(self) -> list[scheduler.Task]:
+        """The one task."""
+        every = 3600.0 if self.section is None else seconds(self.section.interval)
+        return [scheduler.Task(f"{KIND} keeping", LANE, every, backs_off=False)]
+
+    async def run(self, _: str) -> bool:
+        """Apply every rule; each step is a transaction of its own, with others in between."""
+        now = self._clock.wall()
+        section = self.section
+        removed = await self._store.sweep()
+        for rule in () if section is None else section.rules:
+            assert section is not None
+            removed += await self._apply(rule, now, section.step)
+        step = 200 if section is None else section.step
+        while await self._store.database.write(lambda c: stored.thin(c, now, step)) >= step:
+            pass
+        self.ran_at, self.removed = now, removed
+        self.removed_total += removed
+        if removed:
+            self._journal.info("removed", events=removed)
+        return True
+
+    async def _apply(self, rule: RetentionRule, now: float, step: int) -> int:
+        until = int(now - seconds(rule.older_than))
+        if until < 0:
+            return 0
+        asked = Filter(
+            kinds=rule.kinds or None,
+            authors=[nip19.decode_pubkey(key) for key in rule.authors] or None,
+            until=until,
+        )
+        keep = {nip19.decode_pubkey(key) for key in rule.keep_authors}
+        removed, ids = 0, []
+        async for event in self._store.stream([asked]):
+            if event.pubkey in keep or event.kind in KINDS_OF_DELETION:
+                continue
+            ids.append(event.id)
+            if len(ids) >= step:
+                removed += await self._store.delete([Filter(ids=ids)])
+                ids = []
+        return removed + (await self._store.delete([Filter(ids=ids)]) if ids else 0)
+
+    def shown(self) -> schema.Retention:
+        """The rules and the newest run, as the API shows them."""
+        rules = () if self.section is None else self.section.rules
+        return schema.Retention(
+            rules=tuple(
+                schema.Rule(
+                    older_than=rule.older_than,
+                    kinds=rule.kinds,
+                    authors=rule.authors,
+                    keep_authors=rule.keep_authors,
+                )
+                for rule in rules
+            ),
+            ran_at=self.ran_at,
+            removed=self.removed,
+            removed_total=self.removed_total,
+        )

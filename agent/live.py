@@ -1,0 +1,99 @@
+"""Listening to relays between two questions: an event that a watch counts has its relay asked soon.
+
+The event itself is not added to anything: only the relay's own answer changes a claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from agent.listening import live_filters
+from agent.watching import KIND
+from nostr_client.errors import NostrTallyError, RelayError
+
+if TYPE_CHECKING:
+    from agent.clock import Clock
+    from agent.journal import Journal
+    from agent.watching import Watching
+    from agent.worker import Worker
+    from nostr_client.filters import Filter
+    from nostr_client.pool import RelayPool
+
+RETRY_S = 60.0
+"""Before a relay that ended our subscription is asked for it again."""
+
+
+class Live:
+    """One listener for each relay that has watches; `refresh` after these have changed."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Journal,
+        pool: RelayPool,
+        watching: Watching,
+        worker: Worker,
+    ) -> None:
+        self.heard = 0
+        self._clock = clock
+        self._journal = journal
+        self._pool = pool
+        self._watching = watching
+        self._worker = worker
+        self._wanted: dict[str, tuple[Filter, ...]] = {}
+        self._listeners: dict[str, asyncio.Task[None]] = {}
+        self._changed = asyncio.Event()
+        self._never = asyncio.Event()
+
+    def refresh(self) -> None:
+        """The watches have changed."""
+        wanted: dict[str, dict[Filter, None]] = {}
+        for watch in self._watching.watches.values():
+            for url in watch.relays if watch.spec.live else ():
+                wanted.setdefault(url, {}).update(dict.fromkeys(watch.query.filters))
+        self._wanted = {url: tuple(filters) for url, filters in wanted.items()}
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Keep a listener for each relay until cancelled."""
+        heard: dict[str, tuple[Filter, ...]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._changed.clear()
+                for url in [u for u, filters in heard.items() if self._wanted.get(u) != filters]:
+                    self._listeners.pop(url).cancel()
+                    del heard[url]
+                for url in self._wanted.keys() - heard.keys():
+                    heard[url] = self._wanted[url]
+                    self._listeners[url] = group.create_task(self._listen(url, heard[url]))
+                await self._changed.wait()
+
+    async def _listen(self, url: str, filters: tuple[Filter, ...]) -> None:
+        while True:
+            requests = live_filters(filters, int(self._clock.wall()))
+            async with asyncio.TaskGroup() as group:
+                for request in requests:
+                    group.create_task(self._hear(url, request))
+            await self._clock.wait(self._never, RETRY_S)
+
+    async def _hear(self, url: str, request: list[Filter]) -> None:
+        try:
+            subscription = self._pool.relay(url).subscribe(
+                request, resubscribe=lambda relay, asked: self._from_now(asked)
+            )
+            with subscription:
+                async for verified in subscription:
+                    self.heard += 1
+                    for name in self._watching.matching(url, verified.event):
+                        key = f"{KIND} {name} {url}"
+                        self._worker.nudge(key, self._watching.live_delay(key))
+        except RelayError as error:
+            self._journal.debug("not_listening", relay=url, why=str(error))
+        except NostrTallyError as error:
+            self._journal.warning("not_listening", relay=url, why=str(error))
+
+    def _from_now(self, asked: object) -> list[Filter]:
+        """After a reconnect: what came meanwhile is found by the next question."""
+        filters = asked if isinstance(asked, (list, tuple)) else []
+        return [one.replace(since=int(self._clock.wall())) for one in filters]

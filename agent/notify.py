@@ -1,0 +1,44 @@
+"""Telling a supervisor how the service stands: sd_notify(3), a datagram to $NOTIFY_SOCKET."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Notifier:
+    """Sends states; without a socket in the environment it does nothing."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        environ = os.environ if environ is None else environ
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        self.watchdog_s = _watchdog(environ)
+        """How often the supervisor wants to hear from us, in seconds; None: it does not."""
+
+    def send(self, **states: str | int) -> bool:
+        """Send e.g. `READY=1`; whether somebody took it. Never waits and never raises."""
+        if not self._address:
+            return False
+        text = "\n".join(f"{key}={value}" for key, value in states.items())
+        address = self._address
+        if address.startswith("@"):
+            address = "\0" + address[1:]
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+                sock.setblocking(False)
+                sock.sendto(text.encode(), address)
+        except OSError:
+            return False
+        return True
+
+
+def _watchdog(environ: Mapping[str, str]) -> float | None:
+    """WATCHDOG_USEC, where it is meant for this process."""
+    text, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
+    if not text.isdecimal() or int(text) == 0 or (pid and pid != str(os.getpid())):
+        return None
+    return int(text) / 1e6

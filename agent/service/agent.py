@@ -1,0 +1,205 @@
+"""The agent as a whole: its parts, what they are configured with, and how they run together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from agent import scheduler, watching
+from agent.alerting import Alerting
+from agent.api.feed import Feed
+from agent.keeping import KIND as HOUSE
+from agent.keeping import Keeping
+from agent.live import Live
+from agent.metrics import Metrics
+from agent.service.parts import make_counter
+from agent.service.specs import Specs
+from agent.specs import SyncSpec, WatchSpec, seconds
+from agent.syncing import AT_ONCE, Syncing
+from agent.syncing import KIND as SYNC
+from agent.syncing import LANE as SYNC_LANE
+from agent.watches import chosen
+from agent.watching import MERGE, MERGE_DELAY_S, MERGE_LANE, Watching
+from agent.worker import Worker
+from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.clock import Clock
+    from agent.config import Config
+    from agent.journal import Journal
+    from agent.service.parts import Parts
+
+MERGES_AT_ONCE = 2
+"""Merges are CPU: more at once would only make the loop wait."""
+
+
+class Agent:
+    """Everything that one agent does; made over open `Parts`, and run once."""
+
+    def __init__(self, config: Config, parts: Parts, clock: Clock, journal: Journal) -> None:
+        self.config = config
+        self.parts = parts
+        self.clock = clock
+        self.journal = journal
+        self.started_at = clock.wall()
+        self.started_mono = time.monotonic()
+        database = parts.store.database
+        self.feed = Feed(parts.run, config.api.stream_backlog)
+        self.watch_specs = Specs("watch", WatchSpec, database, clock)
+        self.sync_specs = Specs("sync", SyncSpec, database, clock)
+        self.watching = Watching(
+            clock,
+            journal,
+            database,
+            parts.pool,
+            make_counter(config, parts.store, clock),
+            parts.count_options,
+        )
+        self.syncing = Syncing(
+            clock,
+            journal,
+            parts.store,
+            parts.pool,
+            parts.memory,
+            lambda shown: self.feed.publish(sync=shown),
+        )
+        self.keeping = Keeping(clock, journal, parts.store)
+        self.alerting = Alerting(clock, journal, database)
+        runners = {
+            watching.KIND: self._ask,
+            MERGE: self._merge,
+            SYNC: self.syncing.run,
+            HOUSE: self.keeping.run,
+        }
+        self.worker = Worker(clock, journal, runners, self._limits())
+        self.live = Live(clock, journal, parts.pool, self.watching, self.worker)
+        self.metrics = Metrics(self._numbers)
+        journal.listeners.append(lambda line: self.feed.publish(log=line))
+
+    def _limits(self) -> scheduler.Limits:
+        lanes = {SYNC_LANE: AT_ONCE, MERGE_LANE: MERGES_AT_ONCE}
+        return scheduler.Limits(
+            per_lane=self.config.relays.at_once,
+            total=1024,
+            catch_up=seconds(self.config.service.catch_up),
+            lanes=lanes,
+        )
+
+    async def configure(self, config: Config) -> None:
+        """Take a configuration, the first or another: watches, syncs, relays, retention."""
+        self.config = config
+        await self.watch_specs.load(config.watches, self.journal)
+        await self.sync_specs.load(config.syncs, self.journal)
+        self.keeping.section = config.retention
+        self.watching.counter = make_counter(config, self.parts.store, self.clock)
+        self.worker.limits = self._limits()
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Watches or syncs have changed: bring tasks and listeners in line."""
+        self.watching.configure(self.watch_specs.all(), self.config.relays)
+        self.syncing.configure(self.sync_specs.all(), self.config.relays)
+        last = {**await self.watching.last(), **await self.syncing.last()}
+        tasks = [*self.watching.tasks(), *self.syncing.tasks(), *self.keeping.tasks()]
+        self.worker.set_tasks(tasks, last)
+        self.live.refresh()
+
+    async def _ask(self, rest: str) -> bool:
+        name = rest.partition(" ")[0]
+        began = time.monotonic()
+        ok = await self.watching.ask(rest)
+        self.metrics.answers.observe(time.monotonic() - began)
+        self.worker.nudge(f"{MERGE} {name}", MERGE_DELAY_S)
+        return ok
+
+    async def _merge(self, name: str) -> bool:
+        began = time.monotonic()
+        merged = await self.watching.merge(name)
+        self.metrics.merges.observe(time.monotonic() - began)
+        self.feed.publish(watch=merged.shown)
+        await self.alerting.check(merged.shown, merged.liars)
+        return True
+
+    async def run(self) -> None:
+        """Do the work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.worker.run())
+            group.create_task(self.live.run())
+            group.create_task(self.alerting.run())
+
+    def reasons(self) -> tuple[str, ...]:
+        """Why the agent is not ready; none when it is."""
+        found = list(self.parts.health.reasons())
+        statuses = [str(relay.status) for relay in self.parts.pool.relays.values()]
+        if statuses and "connected" not in statuses and self.worker.started:
+            found.append("no relay can be reached")
+        return tuple(found)
+
+    def chosen(self, relays: Sequence[str]) -> list[str]:
+        """Whom to ask where `relays` are named, or none."""
+        section = self.config.relays
+        return chosen(relays, section.default, section.denied)
+
+    def loads(self) -> dict[str, tuple[int, int]]:
+        """How many tasks each relay has, and how many of them failed last, by URL."""
+        found: dict[str, tuple[int, int]] = {}
+        for key, task in self.worker.state.tasks.items():
+            if "://" not in task.lane:
+                continue
+            tasks, failing = found.get(task.lane, (0, 0))
+            failed = self.worker.state.turns[key].failures > 0
+            found[task.lane] = (tasks + 1, failing + failed)
+        for one in self.syncing.syncs.values():
+            for url in one.relays:
+                tasks, failing = found.get(url, (0, 0))
+                found[url] = (tasks + 1, failing)
+        return found
+
+    @property
+    def trusted(self) -> frozenset[str]:
+        """Normalised URLs of the relays that are believed in any case."""
+        return frozenset(map(normalize, self.config.relays.trusted))
+
+    def _numbers(self) -> dict[str, tuple[str, float]]:
+        pool = self.parts.pool.relays.values()
+        stats = [relay.stats for relay in pool]
+        numbers: dict[str, tuple[str, Any]] = {
+            "watches": ("Watches.", len(self.watching.watches)),
+            "syncs": ("Syncs.", len(self.syncing.syncs)),
+            "relays": ("Relays that were asked something.", len(stats)),
+            "relays_connected": (
+                "Relays with an open connection.",
+                sum(str(relay.status) == "connected" for relay in pool),
+            ),
+            "tasks": ("Tasks of the scheduler.", len(self.worker.state.tasks)),
+            "tasks_running": ("Tasks that run now.", self.worker.running),
+            "tasks_overdue": ("Tasks that are due and wait for room.", self.worker.overdue),
+            "tasks_started_total": ("Tasks that were started.", self.worker.started),
+            "tasks_failed_total": ("Tasks that did not go well.", self.worker.failed),
+            "live_events_total": ("Live events that came.", self.live.heard),
+            "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),
+            "uploaded_events_total": ("Events that relays took.", self.syncing.uploaded),
+            "removed_events_total": ("Events removed by age.", self.keeping.removed_total),
+            "received_bytes_total": (
+                "Characters received from relays.",
+                sum(one.bytes_received for one in stats),
+            ),
+            "sent_bytes_total": (
+                "Characters sent to relays.",
+                sum(one.bytes_sent for one in stats),
+            ),
+            "relay_faults_total": (
+                "Times that a relay was cut off.",
+                sum(one.faults for one in stats),
+            ),
+            "alerts_told_total": ("Alerts that were told.", self.alerting.told),
+            "alerts_given_up_total": ("Alerts that could not be told.", self.alerting.given_up),
+            "streams": ("Clients of the event stream.", self.feed.streams),
+            "streams_cut_total": ("Stream clients that were too slow.", self.feed.cut),
+            "log_lines_total": ("Lines written to the log.", self.journal.n),
+            "log_lines_left_out_total": ("Lines left out of the log.", self.journal.dropped),
+        }
+        return numbers

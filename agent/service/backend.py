@@ -1,0 +1,264 @@
+"""The agent as its API sees it: `agent.api.backend.Backend`, over the running parts."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent import stored, views
+from agent.api import schema
+from agent.api.backend import Refusal, not_found
+from agent.config.rules import check_sync, check_watch
+from agent.service.counters import CounterCalls
+from agent.specs import WatchSpec
+from agent.syncing import KIND as SYNC
+from agent.watches import query_of
+from agent.watching import KIND as WATCH
+from agent.watching import Watched
+from nostr_client._version import __version__
+from nostr_client.errors import InvalidInput
+from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from agent.api.feed import Feed
+    from agent.service.agent import Agent
+    from agent.specs import SyncSpec
+    from agent.syncing import Synced
+
+
+class AgentBackend(CounterCalls):
+    """Answers what the API is asked."""
+
+    def __init__(self, agent: Agent, config_path: str) -> None:
+        super().__init__(agent.parts.counters, agent.feed)
+        self._agent = agent
+        self._config_path = config_path
+        self.relay_url = ""
+
+    @property
+    def feed(self) -> Feed:
+        return self._agent.feed
+
+    def health(self) -> schema.Health:
+        return schema.Health(alive=True, uptime=self._uptime())
+
+    def ready(self) -> schema.Ready:
+        reasons = self._agent.reasons()
+        return schema.Ready(ready=not reasons, reasons=reasons)
+
+    def metrics(self) -> bytes:
+        return self._agent.metrics.text()
+
+    def status(self) -> schema.Status:
+        agent = self._agent
+        reasons = agent.reasons()
+        relays = agent.parts.pool.relays.values()
+        return schema.Status(
+            version=__version__,
+            pid=os.getpid(),
+            started_at=agent.started_at,
+            uptime=self._uptime(),
+            ready=not reasons,
+            reasons=reasons,
+            config=self._config_path,
+            store=agent.parts.path,
+            relay_url=self.relay_url,
+            watches=len(agent.watching.watches),
+            syncs=len(agent.syncing.syncs),
+            relays=len(relays),
+            relays_connected=sum(str(relay.status) == "connected" for relay in relays),
+            tasks=len(agent.worker.state.tasks),
+            running=agent.worker.running,
+            overdue=agent.worker.overdue,
+        )
+
+    def snapshot(self) -> schema.Snapshot:
+        return schema.Snapshot(
+            n=self.feed.n,
+            run=self.feed.run,
+            status=self.status(),
+            watches=self._watches(),
+            syncs=self._syncs(),
+            relays=self.all_relays(),
+        )
+
+    def _uptime(self) -> float:
+        return round(time.monotonic() - self._agent.started_mono, 3)
+
+    # Watches.
+
+    def _watches(self) -> tuple[schema.Watch, ...]:
+        found = self._agent.watching.watches
+        return tuple(found[name].shown for name in sorted(found))
+
+    async def watches(self) -> schema.Watches:
+        return schema.Watches(watches=self._watches())
+
+    async def watch(self, name: str) -> schema.Watch:
+        return self._watched(name).shown
+
+    async def add_watch(self, spec: WatchSpec) -> schema.Watch:
+        _check(check_watch, spec)
+        specs = self._agent.watch_specs
+        specs.check_new(spec.name)
+        await specs.put(spec)
+        return await self._took(spec.name)
+
+    async def change_watch(self, name: str, spec: WatchSpec) -> schema.Watch:
+        if spec.name != name:
+            raise InvalidInput("the name of a watch stays: add another and remove this one")
+        _check(check_watch, spec)
+        self._agent.watch_specs.check_stored(name)
+        await self._agent.watch_specs.put(spec)
+        return await self._took(name)
+
+    async def _took(self, name: str) -> schema.Watch:
+        await self._agent.refresh()
+        shown = self._watched(name).shown
+        self.feed.publish(watch=shown)
+        return shown
+
+    async def remove_watch(self, name: str) -> schema.Done:
+        self._agent.watch_specs.check_stored(name)
+        await self._agent.watch_specs.remove(name)
+        await self._agent.refresh()
+        self.feed.publish(removed_watch=name)
+        return schema.Done()
+
+    async def recount(self, name: str) -> schema.Done:
+        for url in self._watched(name).relays:
+            self._agent.worker.nudge(f"{WATCH} {name} {url}")
+        return schema.Done()
+
+    async def explain(self, name: str) -> schema.Counted:
+        self._watched(name)
+        return views.counted(await self._agent.watching.explain(name))
+
+    async def history(self, name: str, since: float, limit: int) -> schema.History:
+        self._watched(name)
+        now = self._agent.clock.wall()
+        points = await self._agent.parts.store.database.read(
+            lambda conn: stored.history(conn, name, since, limit, now)
+        )
+        return schema.History(watch=name, points=tuple(points))
+
+    async def count(self, body: schema.CountBody) -> schema.Counted:
+        agent = self._agent
+        spec = WatchSpec(
+            name="once",
+            query=body.query,
+            target=body.target,
+            filters=body.filters,
+            relays=body.relays,
+        )
+        query = query_of(spec)
+        asked = Watched(spec, "api", agent.chosen(body.relays))
+        if not asked.relays:
+            raise InvalidInput("no relay to ask")
+        options = agent.parts.count_options
+        timeouts = replace(options.timeouts, group=body.timeout, count=body.timeout)
+        result = await agent.watching.counter.count(
+            query,
+            [(url, agent.parts.pool.relay(url)) for url in asked.relays],
+            replace(options, timeouts=timeouts),
+        )
+        return views.counted(result)
+
+    def _watched(self, name: str) -> Watched:
+        found = self._agent.watching.watches.get(name)
+        if found is None:
+            raise not_found(f"watch {name}")
+        return found
+
+    # Syncs.
+
+    def _syncs(self) -> tuple[schema.Sync, ...]:
+        found = self._agent.syncing.syncs
+        return tuple(found[name].shown for name in sorted(found))
+
+    async def syncs(self) -> schema.Syncs:
+        return schema.Syncs(syncs=self._syncs())
+
+    async def sync(self, name: str) -> schema.Sync:
+        return self._synced(name).shown
+
+    async def add_sync(self, spec: SyncSpec) -> schema.Sync:
+        _check(check_sync, spec)
+        specs = self._agent.sync_specs
+        specs.check_new(spec.name)
+        await specs.put(spec)
+        await self._agent.refresh()
+        shown = self._synced(spec.name).shown
+        self.feed.publish(sync=shown)
+        return shown
+
+    async def remove_sync(self, name: str) -> schema.Done:
+        self._agent.sync_specs.check_stored(name)
+        await self._agent.sync_specs.remove(name)
+        await self._agent.refresh()
+        self.feed.publish(removed_sync=name)
+        return schema.Done()
+
+    async def run_sync(self, name: str) -> schema.Done:
+        self._synced(name)
+        self._agent.worker.nudge(f"{SYNC} {name}")
+        return schema.Done()
+
+    async def cancel_sync(self, name: str) -> schema.Done:
+        self._synced(name)
+        if not self._agent.worker.cancel(f"{SYNC} {name}"):
+            raise Refusal(409, "not_running", f"the sync {name} does not run")
+        return schema.Done()
+
+    def _synced(self, name: str) -> Synced:
+        found = self._agent.syncing.syncs.get(name)
+        if found is None:
+            raise not_found(f"sync {name}")
+        return found
+
+    # Relays, store, log.
+
+    def all_relays(self) -> tuple[schema.Relay, ...]:
+        """Every relay that watches and syncs name, or that was asked something."""
+        agent = self._agent
+        loads = agent.loads()
+        pool = {normalize(url): relay for url, relay in agent.parts.pool.relays.items()}
+        trusted = agent.trusted
+        found = []
+        for url in sorted(loads.keys() | pool.keys()):
+            tasks, failing = loads.get(url, (0, 0))
+            relay = pool.get(url)
+            if relay is None:
+                found.append(views.unmet_relay(url, tasks=tasks, trusted=trusted))
+            else:
+                found.append(views.relay(relay, tasks=tasks, failing=failing, trusted=trusted))
+        return tuple(found)
+
+    async def relays(self) -> schema.Relays:
+        return schema.Relays(relays=self.all_relays())
+
+    async def store_stats(self) -> schema.Store:
+        parts = self._agent.parts
+        return views.store(parts.path, await parts.store.stats())
+
+    async def retention(self) -> schema.Retention:
+        return self._agent.keeping.shown()
+
+    async def log(self, after: int, limit: int) -> schema.Log:
+        lines = [line for line in self._agent.journal.lines if line.n > after]
+        return schema.Log(lines=tuple(lines[-limit:]))
+
+
+def _check(check: object, spec: object) -> None:
+    """Raise InvalidInput with everything that is wrong with a spec."""
+    found: list[str] = []
+
+    def complain(path: tuple[str | int, ...], why: str) -> None:
+        found.append(f"{'.'.join(map(str, path))}: {why}" if path else why)
+
+    assert callable(check)
+    check(spec, complain)
+    if found:
+        raise InvalidInput("; ".join(found))

@@ -1,0 +1,91 @@
+"""Counters of the store, as the API asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent import views
+from agent.api import schema
+from agent.api.backend import not_found
+from nostr_client.counters.numbers import format_integer, parse_integer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from agent.api.feed import Feed
+    from nostr_client.counters.base import Entry
+    from nostr_client.counters.sqlite.store import SqliteCounterStore
+
+_ENOUGH_BYTES = 4 * 1024 * 1024
+"""Digits in one answer: counters may be as long as they like, answers may not."""
+
+
+class CounterCalls:
+    """The part of the backend that is about counters."""
+
+    def __init__(self, counters: SqliteCounterStore, feed: Feed) -> None:
+        self._counters = counters
+        self._feed = feed
+
+    async def streams(self) -> schema.Streams:
+        infos = await self._counters.streams()
+        return schema.Streams(streams=tuple(map(views.stream, infos)))
+
+    async def counters(self, stream: str, pattern: str, limit: int) -> schema.Counters:
+        bound = await self._counters.counters(stream)
+        return await _taken(stream, bound.get_many(pattern), limit)
+
+    async def counter_history(
+        self, stream: str, subject: str, after: int, limit: int
+    ) -> schema.Counters:
+        bound = await self._counters.counters(stream)
+        return await _taken(stream, bound.history(subject, after_seq=after), limit)
+
+    async def add(self, stream: str, body: schema.AddBody) -> schema.Added:
+        bound = await self._counters.counters(stream)
+        number = parse_integer(body.add)
+        ack = await bound.publish(body.subject, number, msg_id=body.id or None)
+        await self._tell(stream, body.subject)
+        value = None if ack.val is None else format_integer(ack.val)
+        return schema.Added(seq=ack.seq, value=value, duplicate=ack.duplicate)
+
+    async def audit(self, stream: str, subject: str) -> schema.Audit:
+        bound = await self._counters.counters(stream)
+        found = await bound.recount(subject)
+        if not found.messages:
+            raise not_found(f"counter {subject}")
+        problems = tuple(
+            f"message {one.seq}: {one.found} instead of {one.expected}" for one in found.breaks
+        )
+        return schema.Audit(
+            subject=subject,
+            value=format_integer(found.value),
+            ok=not problems,
+            problems=problems[:100],
+        )
+
+    async def reset(self, stream: str, subject: str) -> schema.Added:
+        bound = await self._counters.counters(stream)
+        value = await bound.reset(subject)
+        entry = await bound.get(subject)
+        await self._tell(stream, subject)
+        return schema.Added(seq=entry.seq, value=format_integer(value))
+
+    async def _tell(self, stream: str, subject: str) -> None:
+        """Tell listeners what a counter has become."""
+        if self._feed.streams:
+            bound = await self._counters.counters(stream)
+            self._feed.publish(counter=views.counter(await bound.get(subject)))
+
+
+async def _taken(stream: str, entries: AsyncIterator[Entry], limit: int) -> schema.Counters:
+    """At most `limit` entries, and not more digits than an answer should have."""
+    found: list[schema.Counter] = []
+    size = 0
+    async for entry in entries:
+        if len(found) >= limit or size > _ENOUGH_BYTES:
+            return schema.Counters(stream=stream, counters=tuple(found), more=True)
+        one = views.counter(entry)
+        size += len(one.value) + sum(len(v) for s in one.sources.values() for v in s.values())
+        found.append(one)
+    return schema.Counters(stream=stream, counters=tuple(found))

@@ -1,0 +1,146 @@
+"""What the agent stands on: store, relays, counting and counters, opened in order."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from agent.stored import AGENT
+from nostr_client.claims import CLAIMS, ClaimBook
+from nostr_client.count.asking import CountOptions
+from nostr_client.count.procedure import Counter
+from nostr_client.counters.base import NoStream
+from nostr_client.counters.config import StreamConfig
+from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
+from nostr_client.counters.sqlite.store import SqliteCounterStore
+from nostr_client.merge import TrustPolicy
+from nostr_client.options import ConnectionOptions, Options
+from nostr_client.places import store_path
+from nostr_client.pool import RelayPool
+from nostr_client.relayurl import normalize
+from nostr_client.store.options import StoreOptions
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.memory import SyncMemory, memory_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+
+    from agent.clock import Clock
+    from agent.config import Config
+    from nostr_client.keys import Signer
+
+STUCK_S: Final = 30.0
+"""A writer that has finished nothing for so long is stuck."""
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """Whether event loop and writer make progress; beaten by the service's ticker."""
+
+    written_at: float = field(default_factory=time.monotonic)
+    stopping: bool = False
+
+    def beat(self) -> None:
+        """The writer has done something just now."""
+        self.written_at = time.monotonic()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the writer's last sign is recent."""
+        return time.monotonic() - self.written_at < STUCK_S
+
+    def reasons(self) -> list[str]:
+        """Why it is not well."""
+        found = [] if self.alive else ["the store's writer makes no progress"]
+        return [*found, "stopping"] if self.stopping else found
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Open parts; `run` names this run of the agent."""
+
+    store: SqliteStore
+    path: str
+    pool: RelayPool
+    count_options: CountOptions
+    memory: SyncMemory
+    counters: SqliteCounterStore
+    health: Heartbeat
+    run: str
+
+
+@asynccontextmanager
+async def open_parts(
+    config: Config, clock: Clock, signer: Signer | None, urls: Collection[str] = ()
+) -> AsyncIterator[Parts]:
+    """Open everything for as long as the block runs. Raises StoreError and its kinds."""
+    async with AsyncExitStack() as stack:
+        path = store_file(config)
+        store = await stack.enter_async_context(await _open_store(config, path, clock, urls))
+        options = pool_options(config)
+        pool = await stack.enter_async_context(
+            RelayPool(options=options, signer=signer, now=clock.wall)
+        )
+        counters = await SqliteCounterStore.over(
+            store.database, clock=lambda: int(clock.wall() * 1e9)
+        )
+        await make_streams(counters, config)
+        yield Parts(
+            store=store,
+            path=str(path),
+            pool=pool,
+            count_options=CountOptions(timeouts=options.timeouts, read=config.relays.read),
+            memory=memory_of(store, clock.wall),
+            counters=counters,
+            health=Heartbeat(),
+            run=secrets.token_hex(6),
+        )
+
+
+def store_file(config: Config) -> Path:
+    """Where the store is."""
+    return Path(config.store.path).expanduser() if config.store.path else store_path()
+
+
+async def _open_store(
+    config: Config, path: Path, clock: Clock, urls: Collection[str]
+) -> SqliteStore:
+    options = StoreOptions(synchronous=config.store.synchronous, cache_mb=config.store.cache_mb)
+    return await SqliteStore.open(
+        path,
+        urls=urls,
+        migrations=[CLAIMS, COUNTERS, AGENT],
+        options=options,
+        clock=clock.wall,
+    )
+
+
+def pool_options(config: Config) -> Options:
+    """How relays are connected to."""
+    return Options(connection=ConnectionOptions(proxy=config.relays.proxy or None))
+
+
+def make_counter(config: Config, store: SqliteStore, clock: Clock) -> Counter:
+    """What counts, with the claims of the store."""
+    return Counter(
+        policy=TrustPolicy(config.relays.trust),
+        trusted=[normalize(url) for url in config.relays.trusted],
+        book=ClaimBook(store.database),
+        now=clock.wall,
+    )
+
+
+async def make_streams(counters: SqliteCounterStore, config: Config) -> None:
+    """Make the configured streams where they are missing; others are left as they are."""
+    for section in config.counters.streams:
+        try:
+            await counters.stream_info(section.name)
+        except NoStream:
+            wanted = StreamConfig(
+                name=section.name, subjects=section.subjects, allow_msg_counter=True
+            )
+            await counters.create_stream(wanted)

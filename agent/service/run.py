@@ -1,0 +1,262 @@
+"""Running the agent: open, serve, work until told to stop, drain, close."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent.api.guard import Access
+from agent.api.server import ApiServer, Bounds
+from agent.api.server import serve as serve_api
+from agent.clock import SystemClock
+from agent.config import InvalidConfig
+from agent.journal import Journal, JournalHandler
+from agent.notify import Notifier
+from agent.service.agent import Agent
+from agent.service.backend import AgentBackend
+from agent.service.parts import open_parts
+from agent.service.relaying import address, relay_urls, serve_relay
+from agent.service.secrets import make_signer, make_token, token_file
+from agent.service.ticker import Ticker
+from agent.specs import seconds
+from nostr_client.errors import NostrTallyError
+from nostr_client.places import addresses_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from agent.clock import Clock
+    from agent.config import Config
+
+ONCE_S: Final = 3600.0
+"""How long `--once` may take in all."""
+
+
+class Service:
+    """A running agent; made by `running`."""
+
+    def __init__(self, agent: Agent, backend: AgentBackend, api: ApiServer, token: str) -> None:
+        self.agent = agent
+        self.backend = backend
+        self.api = api
+        self.token = token
+        self.stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End in order: finish or park what runs, then close."""
+        self.stopping.set()
+
+    async def reload(self, load: Callable[[], Config]) -> None:
+        """Read the configuration again; a wrong one is told, and the old one stays."""
+        try:
+            config = await asyncio.to_thread(load)
+        except InvalidConfig as error:
+            for mistake in error.mistakes:
+                self.agent.journal.error("reload_refused", mistake=str(mistake))
+            return
+        except NostrTallyError as error:
+            self.agent.journal.error("reload_refused", mistake=str(error))
+            return
+        old = self.agent.config
+        fixed = [n for n in ("store", "identity", "relay") if getattr(old, n) != getattr(config, n)]
+        if old.api != config.api:
+            fixed.append("api")
+        self.agent.journal.configure(config.service.log, config.service.log_format)
+        await self.agent.configure(config)
+        self.agent.journal.info("reloaded", restart_needed_for=", ".join(fixed) or None)
+
+
+@asynccontextmanager
+async def running(
+    config: Config,
+    *,
+    clock: Clock | None = None,
+    journal: Journal | None = None,
+    notifier: Notifier | None = None,
+    config_path: str = "",
+) -> AsyncIterator[Service]:
+    """A whole agent for as long as the block runs; leaving it drains and closes everything.
+
+    Raises StoreError and its kinds, NetworkError (an address in use), InvalidInput.
+    """
+    clock = clock or SystemClock()
+    section = config.service
+    journal = journal or Journal(clock.wall, level=section.log, style=section.log_format)
+    notifier = notifier or Notifier()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_library_logs(journal))
+        signer = await asyncio.to_thread(make_signer, config.identity)
+        urls = relay_urls(config.relay)
+        parts = await stack.enter_async_context(open_parts(config, clock, signer, urls))
+        agent = Agent(config, parts, clock, journal)
+        await agent.configure(config)
+        backend = AgentBackend(agent, config_path)
+        api, token = await _serve_api(stack, config, backend)
+        backend.relay_url = await serve_relay(stack, config.relay, parts.store)
+        stack.enter_context(_published(api.url, backend.relay_url, config))
+        service = Service(agent, backend, api, token)
+        async with _working(service, Ticker(agent, backend, notifier), notifier):
+            journal.info(
+                "started",
+                store=parts.path,
+                api=api.url,
+                local_relay=backend.relay_url,
+                watches=len(agent.watching.watches),
+                syncs=len(agent.syncing.syncs),
+            )
+            notifier.send(READY=1, MAINPID=os.getpid())
+            yield service
+    journal.info("stopped")
+
+
+@asynccontextmanager
+async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> AsyncIterator[None]:
+    """The work beside the block; in the end it is drained, then cut off."""
+    agent = service.agent
+    working = asyncio.create_task(_work(agent, ticker))
+    working.add_done_callback(lambda _: service.stop())
+    try:
+        yield
+    finally:
+        agent.parts.health.stopping = True
+        notifier.send(STOPPING=1)
+        agent.worker.stop()
+        if not working.done():
+            cut = await agent.worker.drain(seconds(agent.config.service.drain))
+            agent.journal.info("drained", cut_off=cut)
+        await _end(working)
+
+
+async def _work(agent: Agent, ticker: Ticker) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(agent.run())
+        group.create_task(ticker.run())
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for it; a failure of its own is raised."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()
+
+
+async def _serve_api(
+    stack: AsyncExitStack, config: Config, backend: AgentBackend
+) -> tuple[ApiServer, str]:
+    section = config.api
+    token = await asyncio.to_thread(make_token, token_file(section))
+    access = Access(
+        token=token,
+        hosts=frozenset(host.lower() for host in section.hosts),
+        origins=frozenset(origin.lower() for origin in section.cors_origins),
+        open_metrics=section.open_metrics,
+    )
+    host, port = address(section.listen)
+    bounds = Bounds(section.body_limit, section.connections)
+    server = serve_api(backend, access, host=host, port=port, bounds=bounds)
+    return await stack.enter_async_context(server), token
+
+
+@contextlib.contextmanager
+def _published(api: str, relay: str, config: Config) -> Iterator[None]:
+    """Write where the agent listens, for whoever wants to talk to it; removed in the end."""
+    path = addresses_path()
+    text = json.dumps(
+        {"pid": os.getpid(), "api": api, "relay": relay, "token": str(token_file(config.api))}
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_text(text, "utf-8")
+    part.replace(path)
+    try:
+        yield
+    finally:
+        _remove(path, text)
+
+
+def _remove(path: Path, text: str) -> None:
+    """Remove our file, not that of an agent that was started since."""
+    with contextlib.suppress(OSError):
+        if path.read_text("utf-8") == text:
+            path.unlink()
+
+
+@contextlib.contextmanager
+def _library_logs(journal: Journal) -> Iterator[None]:
+    handler = JournalHandler(journal)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+async def serve(config: Config, load: Callable[[], Config], config_path: str) -> None:
+    """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
+    notifier = Notifier()
+    async with running(config, notifier=notifier, config_path=config_path) as service:
+        hangup = asyncio.Event()
+        with _signals(
+            {signal.SIGTERM: service.stop, signal.SIGINT: service.stop, signal.SIGHUP: hangup.set}
+        ):
+            async with asyncio.TaskGroup() as group:
+                reloading = group.create_task(_reload_on(hangup, service, load, notifier))
+                await service.stopping.wait()
+                reloading.cancel()
+
+
+async def _reload_on(
+    hangup: asyncio.Event, service: Service, load: Callable[[], Config], notifier: Notifier
+) -> None:
+    while True:
+        await hangup.wait()
+        hangup.clear()
+        notifier.send(RELOADING=1)
+        await service.reload(load)
+        notifier.send(READY=1)
+
+
+async def once(config: Config, config_path: str) -> int:
+    """Do everything that is due once, for cron; how many tasks did not go well."""
+    at_once = msgspec.structs.replace(config.service, catch_up="0s")
+    config = msgspec.structs.replace(config, service=at_once)
+    async with running(config, config_path=config_path) as service:
+        worker = service.agent.worker
+        with _signals({signal.SIGTERM: service.stop, signal.SIGINT: service.stop}):
+            settled = asyncio.ensure_future(worker.settled())
+            stopping = asyncio.ensure_future(service.stopping.wait())
+            try:
+                await asyncio.wait(
+                    {settled, stopping},
+                    timeout=ONCE_S,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            finally:
+                settled.cancel()
+                stopping.cancel()
+        return worker.failed
+
+
+@contextlib.contextmanager
+def _signals(
+    handlers: dict[signal.Signals, Callable[[], None]],
+) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,166 @@
+"""Syncs at work: each is one run over all its relays, which may be stopped at any byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent import scheduler, stored, views
+from agent.api import schema
+from agent.specs import SyncSpec, seconds
+from agent.watches import chosen, sync_filters
+from nostr_client.sync.mode import Mode
+from nostr_client.sync.options import Direction, SyncOptions
+from nostr_client.sync.procedure import Syncer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from agent.clock import Clock
+    from agent.config.model import RelaysSection
+    from agent.journal import Journal
+    from nostr_client.pool import RelayPool
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.report import RelayReport
+
+KIND: Final = "sync"
+LANE: Final = "syncing"
+AT_ONCE: Final = 2
+"""Syncs that run at once: each has its own windows and downloads in flight."""
+
+TELL_EVERY_S: Final = 0.5
+
+
+class Synced:
+    """One sync at work."""
+
+    def __init__(self, spec: SyncSpec, origin: str, relays: list[str]) -> None:
+        self.spec = spec
+        self.relays = relays
+        kind: schema.Origin = "file" if origin == "file" else "api"
+        self.shown = schema.Sync(spec=spec, origin=kind)
+
+
+class Syncing:
+    """All syncs: their tasks, their runs, and what is told about them.
+
+    `tell` gets every change of one, as the API shows it.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Journal,
+        store: SqliteStore,
+        pool: RelayPool,
+        memory: SyncMemory,
+        tell: Callable[[schema.Sync], None],
+    ) -> None:
+        self.syncs: dict[str, Synced] = {}
+        self.downloaded = 0
+        self.uploaded = 0
+        self._clock = clock
+        self._journal = journal
+        self._store = store
+        self._pool = pool
+        self._memory = memory
+        self._tell = tell
+        self._told_at = 0.0
+
+    def configure(self, specs: Mapping[str, tuple[SyncSpec, str]], relays: RelaysSection) -> None:
+        """Take these syncs, by name with their origin, in the place of all."""
+        before = self.syncs
+        self.syncs = {}
+        for name, (spec, origin) in specs.items():
+            urls = chosen(spec.relays, relays.default, relays.denied)
+            one = Synced(spec, origin, urls)
+            if name in before:
+                old = before[name].shown
+                one.shown = msgspec.structs.replace(old, spec=spec, origin=one.shown.origin)
+            self.syncs[name] = one
+
+    def tasks(self) -> list[scheduler.Task]:
+        """One task for each sync."""
+        return [
+            scheduler.Task(f"{KIND} {name}", LANE, seconds(one.spec.interval))
+            for name, one in self.syncs.items()
+        ]
+
+    async def last(self) -> dict[str, float]:
+        """When each ended last; brings what is known of those runs back, too."""
+        found: dict[str, float] = {}
+        kept = await self._store.database.read(lambda conn: stored.notes(conn, f"{KIND}:"))
+        for key, text in kept.items():
+            one = self.syncs.get(key.removeprefix(f"{KIND}:"))
+            if one is None:
+                continue
+            old = msgspec.json.decode(text, type=_Run)
+            one.shown = msgspec.structs.replace(one.shown, **msgspec.structs.asdict(old))
+            found[f"{KIND} {one.spec.name}"] = old.ended_at
+        return found
+
+    async def run(self, name: str) -> bool:
+        """Run a sync with all its relays; whether everything was settled."""
+        one = self.syncs[name]
+        started = self._clock.wall()
+        self._show(one, running=True, started_at=started, ended_at=None, outcome="", relays=())
+        outcome = "cancelled"
+        try:
+            outcome = await self._sync(one, started)
+        finally:
+            self._show(one, running=False, ended_at=self._clock.wall(), outcome=outcome)
+        run = _Run(
+            started_at=started,
+            ended_at=one.shown.ended_at or started,
+            outcome=outcome,
+            relays=one.shown.relays,
+        )
+        await self._store.database.write(lambda conn: stored.note(conn, f"{KIND}:{name}", run))
+        return outcome == "complete"
+
+    async def _sync(self, one: Synced, now: float) -> str:
+        options = SyncOptions(window=one.spec.window)
+        syncer = Syncer(self._store, options=options, memory=self._memory, now=self._clock.wall)
+        report = await syncer.sync(
+            sync_filters(one.spec, now),
+            [(url, self._pool.relay(url)) for url in one.relays],
+            Mode(Direction(one.spec.direction)),
+            on_progress=lambda relays: self._progress(one, relays),
+        )
+        self.downloaded += report.downloaded
+        self.uploaded += report.uploaded
+        for relay in report.relays:
+            if str(relay.status) != "complete":
+                self._journal.warning(
+                    "sync_incomplete",
+                    relay=relay.relay,
+                    sync=one.spec.name,
+                    status=str(relay.status),
+                    why=relay.reason,
+                )
+        moved = {"downloaded": report.downloaded, "uploaded": report.uploaded}
+        self._journal.info("synced", sync=one.spec.name, complete=report.complete, **moved)
+        self._show(one, relays=tuple(map(views.relay_sync, report.relays)))
+        return "complete" if report.complete else "partial"
+
+    def _progress(self, one: Synced, relays: Sequence[RelayReport]) -> None:
+        one.shown = msgspec.structs.replace(one.shown, relays=tuple(map(views.relay_sync, relays)))
+        now = self._clock.wall()
+        if abs(now - self._told_at) >= TELL_EVERY_S:
+            self._told_at = now
+            self._tell(one.shown)
+
+    def _show(self, one: Synced, **changes: object) -> None:
+        one.shown = msgspec.structs.replace(one.shown, **changes)
+        self._tell(one.shown)
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """What is kept of a run."""
+
+    started_at: float
+    ended_at: float
+    outcome: str
+    relays: tuple[schema.RelaySync, ...] = ()

@@ -1,0 +1,171 @@
+"""From the SDK's results to what the API says. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent.api import schema
+from nostr_client import hll
+from nostr_client.counters.numbers import format_integer
+from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from nostr_client.count.result import CountResult
+    from nostr_client.counters.base import Entry, StreamInfo
+    from nostr_client.merge import Claim, Figure
+    from nostr_client.merge.values import Part
+    from nostr_client.relay import Relay
+    from nostr_client.store.base import StoreStats
+    from nostr_client.sync.report import RelayReport
+
+LARGEST = 2**63 - 1
+"""The largest number that the store and JSON readers take; no honest count comes near it."""
+
+
+def figure(found: Figure | None) -> schema.Figure | None:
+    """A merged number."""
+    if found is None:
+        return None
+    return schema.Figure(
+        value=min(found.value, LARGEST),
+        low=min(found.low, LARGEST),
+        high=None if found.high is None else min(found.high, LARGEST),
+        exact=found.exact,
+        lower_bound=found.lower_bound,
+    )
+
+
+def counted(result: CountResult) -> schema.Counted:
+    """A whole result, with what became of every claim."""
+    merged = result.merged
+    parts = {part.relay: part for part in merged.parts}
+    excluded = set(merged.excluded)
+    return schema.Counted(
+        query=result.query.name,
+        target=result.query.target,
+        filters=tuple(one.to_dict() for one in result.query.filters),
+        unit=_unit(result),
+        figure=figure(merged.figure),
+        authors=figure(merged.authors),
+        events=figure(merged.events),
+        corroborated=figure(merged.corroborated),
+        amount=figure(merged.amount),
+        relays=tuple(
+            claim(one, parts.get(one.relay), excluded=one.relay in excluded)
+            for one in result.relays
+        ),
+    )
+
+
+def _unit(result: CountResult) -> Any:
+    return str(result.unit)
+
+
+def claim(said: Claim, part: Part | None, *, excluded: bool) -> schema.Claim:
+    """One relay's claim, with its part in the number."""
+    return schema.Claim(
+        relay=said.relay,
+        status=str(said.status),
+        method=None if said.method is None else str(said.method),
+        count=None if said.count is None else min(said.count, LARGEST),
+        approximate=said.approximate,
+        limited=said.limited,
+        estimate=None if said.registers is None else round(hll.estimate(said.registers), 1),
+        events_read=said.events_read,
+        bytes_read=said.bytes_read,
+        last_read=said.last_read,
+        asked_at=said.asked_at,
+        answered_at=said.answered_at,
+        latency_ms=said.latency_ms,
+        warnings=said.warnings,
+        used=() if part is None else part.used,
+        share=None if part is None else part.share,
+        reasons=() if part is None else part.reasons,
+        excluded=excluded,
+    )
+
+
+def relay_sync(report: RelayReport) -> schema.RelaySync:
+    """How a sync stands with one relay."""
+    fields = {name: getattr(report, name) for name in _SYNC_FIELDS}
+    return schema.RelaySync(status=str(report.status), **fields)
+
+
+_SYNC_FIELDS = tuple(n for n in schema.RelaySync.__struct_fields__ if n != "status")
+
+
+def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> schema.Relay:
+    """A relay with its connection's numbers."""
+    stats, able = one.stats, one.capabilities
+    return schema.Relay(
+        url=one.url,
+        status=str(one.status),
+        connected_at=stats.connected_at,
+        latency_ms=None if stats.latency_ms is None else round(stats.latency_ms, 1),
+        success_rate=round(stats.success_rate, 3),
+        attempts=stats.attempts,
+        bytes_sent=stats.bytes_sent,
+        bytes_received=stats.bytes_received,
+        frames=stats.frames,
+        rejected=stats.rejected,
+        faults=stats.faults,
+        last_error=stats.last_error,
+        notices=one.notices,
+        capabilities=schema.Capabilities(
+            count=able.count, hll=able.hll, negentropy=able.negentropy, auth=able.auth
+        ),
+        tasks=tasks,
+        failing=failing,
+        trusted=normalize(one.url) in trusted,
+    )
+
+
+def unmet_relay(url: str, *, tasks: int, trusted: Collection[str]) -> schema.Relay:
+    """A relay that nobody has asked anything yet."""
+    return schema.Relay(url=url, status="initialized", tasks=tasks, trusted=url in trusted)
+
+
+def counter(entry: Entry) -> schema.Counter:
+    """One counter; its numbers as text."""
+    sources = {
+        stream: {subject: format_integer(value) for subject, value in subjects.items()}
+        for stream, subjects in entry.sources.items()
+    }
+    return schema.Counter(
+        subject=entry.subject,
+        value=format_integer(entry.value),
+        seq=entry.seq,
+        ts=entry.ts / 1e9,
+        incr=None if entry.incr is None else format_integer(entry.incr),
+        local=format_integer(entry.local),
+        sources=sources,
+    )
+
+
+def stream(info: StreamInfo) -> schema.Stream:
+    """A stream of counters."""
+    return schema.Stream(
+        name=info.config.name,
+        subjects=tuple(info.config.subjects),
+        messages=info.state.messages,
+        counters=info.state.subjects,
+        last_seq=info.state.last_seq,
+    )
+
+
+def store(path: str, stats: StoreStats) -> schema.Store:
+    """What the store holds; the hundred commonest kinds."""
+    return schema.Store(
+        path=path,
+        events=stats.events,
+        authors=stats.authors,
+        tags=stats.tags,
+        deleted=stats.deleted_ids + stats.deleted_addresses,
+        expiring=stats.expiring,
+        bytes=stats.bytes,
+        oldest=stats.oldest,
+        newest=stats.newest,
+        kinds={str(kind): n for kind, n in list(stats.kinds.items())[:100]},
+    )

@@ -1,0 +1,205 @@
+"""Watches at work: each relay of each watch is asked by itself, and the number is merged on read.
+
+So a relay that is slow, mute or gone delays nobody: its claim is late, the others are counted with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from agent import scheduler, stored, views
+from agent.api import schema
+from agent.specs import WatchSpec, seconds
+from agent.watches import chosen, query_of
+from nostr_client.count.remembering import asked_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from agent.clock import Clock
+    from agent.config.model import RelaysSection
+    from agent.journal import Journal
+    from nostr_client.count.asking import CountOptions
+    from nostr_client.count.procedure import Counter
+    from nostr_client.count.queries import Query
+    from nostr_client.count.result import CountResult
+    from nostr_client.event import Event
+    from nostr_client.pool import RelayPool
+    from nostr_client.store.database import Database
+
+KIND: Final = "watch"
+MERGE: Final = "merge"
+
+MERGE_LANE: Final = "merging"
+MERGE_EVERY_S: Final = 86_400.0
+"""A merge is nudged by claims; once a day without any, so that drift of old claims shows."""
+
+MERGE_DELAY_S: Final = 0.3
+"""Claims that come together are merged together."""
+
+SPACING_S: Final = 10.0
+"""Least time between two questions that live events bring about: a relay is not a ticker."""
+
+LIVE_DELAY_S: Final = 0.2
+
+
+class Watched:
+    """One watch at work."""
+
+    def __init__(self, spec: WatchSpec, origin: str, relays: list[str]) -> None:
+        self.spec = spec
+        self.origin = origin
+        self.query: Query = query_of(spec)
+        self.key = asked_of(self.query).key
+        self.relays = relays
+        self.failing: dict[str, str] = {}
+        """Relays whose newest answer was none, and what it was."""
+        self.shown = schema.Watch(spec=spec, origin=_origin(origin), asked=len(relays))
+
+
+def _origin(text: str) -> schema.Origin:
+    return "file" if text == "file" else "api"
+
+
+class Merge(NamedTuple):
+    """A watch brought up to date; `liars` relays' claims are left out since they cannot be true."""
+
+    shown: schema.Watch
+    liars: int
+
+
+class Watching:
+    """All watches: their tasks, their numbers, and what is told about them."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Journal,
+        database: Database,
+        pool: RelayPool,
+        counter: Counter,
+        options: CountOptions,
+    ) -> None:
+        self.watches: dict[str, Watched] = {}
+        self.counter = counter
+        self.options = options
+        self._clock = clock
+        self._journal = journal
+        self._database = database
+        self._pool = pool
+        self._live_at: dict[str, float] = {}
+
+    def configure(self, specs: Mapping[str, tuple[WatchSpec, str]], relays: RelaysSection) -> None:
+        """Take these watches, by name with their origin, in the place of all."""
+        before = self.watches
+        self.watches = {}
+        for name, (spec, origin) in specs.items():
+            urls = chosen(spec.relays, relays.default, relays.denied)
+            old = before.get(name)
+            if old and old.spec == spec and old.relays == urls and old.origin == origin:
+                self.watches[name] = old
+                continue
+            fresh = Watched(spec, origin, urls)
+            if old is not None and old.key == fresh.key:
+                fresh.shown = msgspec.structs.replace(old.shown, spec=spec, asked=len(urls))
+            self.watches[name] = fresh
+
+    def tasks(self) -> list[scheduler.Task]:
+        """One task for each relay of each watch, and one that merges."""
+        found = []
+        for name, watch in self.watches.items():
+            every = seconds(watch.spec.interval)
+            found += [scheduler.Task(f"{KIND} {name} {url}", url, every) for url in watch.relays]
+            merge = scheduler.Task(f"{MERGE} {name}", MERGE_LANE, MERGE_EVERY_S, backs_off=False)
+            found.append(merge)
+        return found
+
+    async def last(self) -> dict[str, float]:
+        """When each task was done last, as the store knows it."""
+        asked = await self._database.read(stored.last_asked)
+        return {
+            f"{KIND} {name} {url}": asked[watch.key, url]
+            for name, watch in self.watches.items()
+            for url in watch.relays
+            if (watch.key, url) in asked
+        }
+
+    async def ask(self, rest: str) -> bool:
+        """Ask one relay for one watch, and keep its claim; whether it answered."""
+        name, _, url = rest.partition(" ")
+        watch = self.watches[name]
+        relay = self._pool.relay(url)
+        result = await self.counter.count(watch.query, [(url, relay)], self.options)
+        claim = result.relays[0]
+        if claim.answered:
+            watch.failing.pop(url, None)
+        else:
+            watch.failing[url] = str(claim.status)
+            why = claim.warnings[-1] if claim.warnings else None
+            self._journal.warning(
+                "no_answer", relay=url, watch=name, status=str(claim.status), why=why
+            )
+        return claim.answered
+
+    async def explain(self, name: str) -> CountResult:
+        """The number of a watch from the claims of its relays, as they stand."""
+        watch = self.watches[name]
+        return await self.counter.explain(watch.query, {url: url for url in watch.relays})
+
+    async def merge(self, name: str) -> Merge:
+        """Bring the number of a watch up to date and keep it in its history."""
+        watch = self.watches[name]
+        result = await self.explain(name)
+        now = self._clock.wall()
+        merged = views.figure(result.merged.figure)
+        moved = stored.Moved({}, ())
+        if merged is not None:
+            point = schema.Point(
+                at=now,
+                value=merged.value,
+                low=merged.low,
+                high=merged.high,
+                exact=merged.exact,
+            )
+            await self._database.write(lambda conn: stored.add_point(conn, name, point))
+            moved = await self._database.read(
+                lambda conn: stored.moved(conn, name, point.value, now)
+            )
+        watch.shown = msgspec.structs.replace(
+            watch.shown,
+            unit=str(result.unit),
+            figure=merged,
+            updated_at=now,
+            answered=result.answered,
+            warnings=_warnings(result),
+            changes=moved.changes,
+            spark=moved.spark,
+            failing=tuple(sorted(watch.failing)),
+        )
+        return Merge(watch.shown, len(result.merged.excluded))
+
+    def matching(self, url: str, event: Event) -> Iterable[str]:
+        """The watches of a relay that an event belongs to."""
+        for name, watch in self.watches.items():
+            if watch.spec.live and url in watch.relays and _matches(watch.query, event):
+                yield name
+
+    def live_delay(self, key: str) -> float:
+        """After how long a live event may have a relay asked again, for the task of `key`."""
+        now = self._clock.wall()
+        last = self._live_at.get(key, 0.0)
+        at = max(now + LIVE_DELAY_S, min(last, now) + SPACING_S)
+        self._live_at[key] = at
+        return at - now
+
+
+def _matches(query: Query, event: Event) -> bool:
+    return any(one.matches(event) for one in query.filters)
+
+
+def _warnings(result: CountResult) -> tuple[str, ...]:
+    """What every relay of a watch has to say, each once, the first twenty."""
+    found = [f"{c.relay}: {text}" for c in result.relays for text in c.warnings]
+    return tuple(dict.fromkeys(found))[:20]

@@ -1,0 +1,83 @@
+"""Requests that schemathesis makes of the API's own document, against a running agent."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.api.document import document
+from tests.agent.service.kit import an_agent
+from tests.faulty_relay import FaultyRelay
+from tests.worlds import TARGET, follow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLLOWERS = f"""
+[[watches]]
+name = "followers"
+query = "followers"
+target = "{TARGET}"
+"""
+
+# What is no mistake: a filter or a target may be well-formed JSON and still mean nothing, which no
+# schema can say.
+EXPECTED = "positive_data_acceptance"
+
+KNOWN = """
+[parameters]
+name = "followers"
+stream = "app"
+"""
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["any-names", "known-names"])
+async def test_schemathesis_finds_nothing(tmp_path: Path, known: bool) -> None:
+    """Generated requests, valid and not, against every operation; fewer than in the long set."""
+    await schemathesis(tmp_path, 3, known=known)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("known", [False, True], ids=["any-names", "known-names"])
+async def test_schemathesis_finds_nothing_long(tmp_path: Path, known: bool) -> None:
+    await schemathesis(tmp_path, 100, known=known)
+
+
+async def schemathesis(folder: Path, examples: int, *, known: bool) -> None:
+    (folder / "schemathesis.toml").write_text(KNOWN if known else "")
+    async with (
+        FaultyRelay(events=[follow(1)]) as relay,
+        an_agent(folder, [relay.url], FOLLOWERS) as agent,
+    ):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "schemathesis.cli",
+            "run",
+            f"{agent.service.api.url}/v1/openapi.json",
+            "-H",
+            f"Authorization: Bearer {agent.service.token}",
+            f"--max-examples={examples}",
+            "--seed=1",
+            "--exclude-path=/v1/events",
+            f"--exclude-checks={EXPECTED}",
+            "--phases=examples,coverage,fuzzing",
+            "--request-timeout=30",
+            "--no-color",
+            cwd=folder,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+        assert process.returncode == 0, said.decode()[-6000:]
+        assert f"Tested: {operations() - 1}" in said.decode()
+        assert (await agent.client.status()).pid
+
+
+def operations() -> int:
+    """How many operations the document has; the endless stream among them."""
+    return sum(len(path) for path in document()["paths"].values())
