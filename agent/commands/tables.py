@@ -95,7 +95,7 @@ def history(found: schema.History) -> None:
 
 def syncs(found: schema.Syncs) -> None:
     """All syncs with their relays."""
-    rows = []
+    rows: list[Iterable[object]] = []
     for one in found.syncs:
         state = "running" if one.running else one.outcome or "never ran"
         rows.append((one.spec.name, state, "", "", "", "", when(one.ended_at)))
