@@ -13,6 +13,7 @@ import numpy as np
 
 from nostr_client.errors import InvalidInput
 from nostr_client.negentropy.encoding import FINGERPRINT_SIZE, ID_SIZE, INFINITY, varint
+from nostr_client.negentropy.storage import fingerprint_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 8
 _FEW = 16
-"""Indices up to which their sums are added one by one: numpy's overhead outweighs (measured)."""
+"""Fingerprints up to which one after the other is faster than all together (measured)."""
 
 _ID_BITS = 8
 """Bits of the id in the sort key at least."""
@@ -90,8 +91,11 @@ class ArrayStorage:
         return lows
 
     def fingerprints(self, lows: Sequence[int], highs: Sequence[int]) -> list[bytes]:
-        if not len(lows):
-            return []
+        if len(lows) <= _FEW:
+            return [
+                fingerprint_of(self._total_below(high) - self._total_below(low), high - low)
+                for low, high in zip(lows, highs, strict=True)
+            ]
         low, high = np.array(lows, dtype=np.intp), np.array(highs, dtype=np.intp)
         below_low = self._sums_below(low)
         below_high = np.empty_like(below_low)
@@ -101,14 +105,16 @@ class ArrayStorage:
         below_high[alone] = self._sums_below(high[alone])
         return _digests(_carry(below_high - below_low), high - low)
 
+    def _total_below(self, index: int) -> int:
+        """The sum of the ids of all items below an index."""
+        limbs = self._words.view("<u4")[index & -_BLOCK : index]
+        sums = self._sums[index // _BLOCK] + limbs.sum(axis=0, dtype=np.uint64)
+        return sum(limb << (32 * at) for at, limb in enumerate(sums.tolist()))
+
     def _sums_below(self, indices: NDArray[np.intp]) -> U64:
         """The limb sums (m, 8) of all items below each index."""
         sums = self._sums.take(indices >> 3, axis=0)
         limbs = self._words.view("<u4")
-        if len(indices) <= _FEW:
-            for row, index in enumerate(indices.tolist()):
-                sums[row] += limbs[index & -_BLOCK : index].sum(axis=0, dtype=np.uint64)
-            return sums
         rest = indices & (_BLOCK - 1)
         for step in range(1, _BLOCK):
             chosen = np.flatnonzero(rest >= step)

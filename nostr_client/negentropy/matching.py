@@ -64,13 +64,29 @@ def differences(ours: list[bytes], theirs: list[bytes]) -> tuple[bytes, bytes]:
     Each pair stands for itself: an id that is in our list of one pair and in theirs of another is
     named on both sides. What they repeat within a list is named once.
     """
-    all_ours = [mine for mine, other in zip(ours, theirs, strict=True) if not other]
-    pairs = [pair for pair in zip(ours, theirs, strict=True) if pair[1] and pair[0] != pair[1]]
+    have: list[bytes] = []
+    need: list[bytes] = []
+    pairs: list[tuple[bytes, bytes]] = []
+    for mine, other in zip(ours, theirs, strict=True):
+        if not other:
+            have.append(mine)
+        elif not mine and len(other) >= _ARRAYS_FROM * ID_SIZE and _are_distinct(other):
+            need.append(other)
+        elif mine != other:
+            pairs.append((mine, other))
     found = None
     if sum(len(mine) + len(other) for mine, other in pairs) >= _ARRAYS_FROM * ID_SIZE:
         found = _by_arrays([mine for mine, _ in pairs], [other for _, other in pairs])
-    have, need = found or _by_sets(pairs)
-    return b"".join((have, *all_ours)), need
+    more_have, more_need = found or _by_sets(pairs)
+    return b"".join((*have, more_have)), b"".join((*need, more_need))
+
+
+def _are_distinct(packed: bytes) -> bool:
+    """Whether no two ids begin with the same 8 bytes: then surely no two are the same."""
+    import numpy as np
+
+    words = np.sort(np.frombuffer(packed, dtype="<u8")[::4])
+    return not bool((words[1:] == words[:-1]).any())
 
 
 def _by_sets(pairs: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:

@@ -95,7 +95,7 @@ def test_a_fingerprint_is_of_its_range(
     make: Callable[[list[Item]], Storage], items: list[Item], data: st.DataObject
 ) -> None:
     edge = st.integers(0, len(items))
-    ranges = data.draw(st.lists(st.tuples(edge, edge).map(sorted), max_size=12))
+    ranges = data.draw(st.lists(st.tuples(edge, edge).map(sorted), max_size=40))
     ordered = sorted(items)
     got = make(items).fingerprints([low for low, _ in ranges], [high for _, high in ranges])
     assert got == [print_of(ordered[low:high]) for low, high in ranges]
