@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from agent.relay.hub import Hub
 from agent.relay.ingest import Ingest
+from agent.relay.outputs import End
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
     from agent.relay.options import RelayOptions
     from nostr_client.event import Event
     from nostr_client.store.base import EventStore
+
+INTERNAL_ERROR = 1011
+"""WebSocket code for a server's own fault."""
+
+TICK_S = 1.0
+"""How often idle NIP-77 sessions are looked for."""
 
 WORKERS = 2
 """Threads for signatures and reconciliation: libsecp256k1 and numpy leave the GIL to others."""
@@ -31,6 +39,7 @@ class Core:
         self.threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="relay")
         self.ingest = Ingest(store, self.threads, self.announce)
         self.connections: set[Connection] = set()
+        self.stopped = False
 
     @property
     def options(self) -> RelayOptions:
@@ -49,6 +58,38 @@ class Core:
                 text = event.to_json()
                 sent += sum(r.connection.live(r.subscription, event, text) for r in routes)
         self.context.counted["live_events"] += sent
+
+    async def run(self) -> None:
+        """What goes on beside the connections, until cancelled; if it breaks, they are ended."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.ingest.run())
+                group.create_task(self._tick())
+        finally:
+            self.stopped = True
+            self.end_all(End(INTERNAL_ERROR, "error: the relay broke down"))
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until every EVENT that was taken has its answer, but no longer than `seconds`."""
+        if self.stopped:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self.ingest.drain()
+        except TimeoutError:
+            self.context.counted["undrained"] += 1
+
+    def end_all(self, end: End) -> None:
+        """End every connection with the same reason."""
+        for connection in list(self.connections):
+            connection.end(end)
+
+    async def _tick(self) -> None:
+        """Look for idle NIP-77 sessions, for ever."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            for connection in list(self.connections):
+                connection.handle(connection.session.negotiation.tick())
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""

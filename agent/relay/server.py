@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 CLOSE_S = 2.0
 """How long a client may take to answer our close frame."""
 
-TICK_S = 1.0
-"""How often idle NIP-77 sessions are looked for."""
-
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Headers": "*",
@@ -155,6 +152,8 @@ class RelayServer:
         if entry.refusal:
             self._core.context.counted["refused_connections"] += 1
             return web.Response(status=403, text=entry.refusal + "\n")
+        if websocket and self._core.stopped:
+            return web.Response(status=503, text="The relay broke down.\n")
         if websocket:
             return await self._websocket(request, host, entry.read_only_reason)
         if info.wants_info(request.headers.get("Accept")):
@@ -233,17 +232,9 @@ class RelayServer:
 
     async def goodbye(self) -> None:
         """Tell every client that the relay goes away, and wait until they have gone."""
-        for connection in list(self._core.connections):
-            connection.end(End(GOING_AWAY, "the relay goes away"))
+        self._core.end_all(End(GOING_AWAY, "the relay goes away"))
         if self._handlers:
             await asyncio.wait(self._handlers, timeout=LAST_WORDS_S + CLOSE_S)
-
-    async def tick(self) -> None:
-        """Look for idle NIP-77 sessions until cancelled."""
-        while True:
-            await asyncio.sleep(TICK_S)
-            for connection in list(self._core.connections):
-                connection.handle(connection.session.negotiation.tick())
 
     def _now(self) -> float:
         return self._core.context.clock.monotonic()
@@ -292,25 +283,19 @@ async def _running(
     site = web.SockSite(
         runner, listener, ssl_context=tls_context(core.options.access), backlog=BACKLOG
     )
-    working = asyncio.create_task(_work(core, server))
+    working = asyncio.create_task(core.run())
     try:
         await site.start()
         try:
             yield
         finally:
             await site.stop()
-            await _drain(core)
+            await core.drain(CLOSE_S)
             await server.goodbye()
     finally:
         await _end(working)
         await runner.cleanup()
         core.close()
-
-
-async def _work(core: Core, server: RelayServer) -> None:
-    async with asyncio.TaskGroup() as group:
-        group.create_task(core.ingest.run())
-        group.create_task(server.tick())
 
 
 async def _end(task: asyncio.Task[None]) -> None:
@@ -319,14 +304,6 @@ async def _end(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
     if not task.cancelled():
         task.result()
-
-
-async def _drain(core: Core) -> None:
-    try:
-        async with asyncio.timeout(CLOSE_S):
-            await core.ingest.drain()
-    except TimeoutError:
-        core.context.counted["undrained"] += 1
 
 
 async def _frames(ws: web.WebSocketResponse) -> AsyncIterator[str | bytes]:

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from agent.relay.visible import Items
 
 
+UNLIMITED = 2**63
+"""More events than any store holds."""
+
+
 async def open_session(job: NegOpenJob, core: Core, session: Session) -> Sequence[Output]:
     """Make the snapshot and the first answer. Raises Refused, StoreError."""
     visible = Visible(core.store, job.viewer)
     filters = await _filters(job, core, visible)
-    _reserve(session, job, await visible.count(filters))
+    _reserve(session, job, min(await visible.count(filters), _limit(filters)))
     items = await visible.items(filters)
     _reserve(session, job, len(items[0]))
     core.context.counted["neg_sessions"] += 1
@@ -64,6 +68,11 @@ def _reserve(session: Session, job: NegOpenJob, items: int) -> None:
     refusal = session.negotiation.reserve(job, items)
     if refusal:
         raise Refused(refusal)
+
+
+def _limit(filters: Sequence[Filter]) -> int:
+    """The most events that the limits of `filters` leave; a filter without one leaves all."""
+    return sum(UNLIMITED if f.limit is None else f.limit for f in filters)
 
 
 async def _filters(job: NegOpenJob, core: Core, visible: Visible) -> tuple[Filter, ...]:

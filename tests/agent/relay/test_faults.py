@@ -9,6 +9,7 @@ import sys
 from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 
 from agent.relay.options import RelayLimits, RelayOptions
@@ -71,6 +72,21 @@ async def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -
         assert (await client.ask("COUNT", "q", {}))[2]["count"] == len(acknowledged)
     async with await SqliteStore.open(path) as store:
         assert {e.id for e in await store.query([Filter()])} == set(acknowledged)
+
+
+async def test_when_the_ingest_breaks_no_client_waits(store: SqliteStore) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    store.on_batch.append(broken)
+    with pytest.RaisesGroup(ZeroDivisionError, flatten_subgroups=True, allow_unwrapped=True):
+        async with serve(store, port=0) as server, connect(server.url) as client:
+            await client.send("EVENT", signed())
+            assert await client.closed() == 1011
+            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                async with connect(server.url):
+                    pass
+            assert caught.value.status == 503
 
 
 async def test_clock_jumps_break_neither_rates_nor_sessions(store: SqliteStore) -> None:
