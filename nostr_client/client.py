@@ -197,6 +197,34 @@ class NostrClient:
             question, self._chosen(relays), mode, timeout=timeout, on_progress=on_progress
         )
 
+    async def mirror(
+        self,
+        question: Question,
+        first: str,
+        second: str,
+        *,
+        options: SyncOptions | None = None,
+        dry_run: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> SyncReport:
+        """Copy both ways between two relays, without a store; what each lacks is told for each.
+
+        Raises InvalidInput, also for one relay twice. Safe to cancel.
+        """
+        from nostr_client.sync.mirror import mirror
+
+        relays = self._chosen([first, second])
+        if len(relays) != 2:
+            raise InvalidInput("a mirror needs two relays")
+        return await mirror(
+            question,
+            (relays[0], relays[1]),
+            options=options,
+            dry_run=dry_run,
+            on_progress=on_progress,
+            now=self._now,
+        )
+
     async def relay_info(self, url: str) -> RelayInfo:
         """A relay's own description (NIP-11). Raises NetworkError, ProtocolError."""
         return await self.pool.relay(url).info()

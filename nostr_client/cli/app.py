@@ -17,6 +17,7 @@ COMMANDS = {
     "count": Entry("nostr_client.cli.count:count", "One number from many relays."),
     "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
     "sync": Entry("nostr_client.cli.sync:sync", "Bring the store and relays to the same events."),
+    "mirror": Entry("nostr_client.cli.mirror:mirror", "Copy both ways between two relays."),
     "publish": Entry("nostr_client.cli.publish:publish", "Hand an event to relays."),
     "relay": Entry("nostr_client.cli.relay:relay", "What a relay says about itself."),
     "store": Entry("nostr_client.cli.store:store", "Import, export and ask the local store."),

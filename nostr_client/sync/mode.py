@@ -11,13 +11,14 @@ from nostr_client.sync.options import Direction
 class Mode:
     """`dry_run`: compare only. `ids_only`: the same, and what is settled counts too.
 
-    `keep_ids`: remember which ids differ.
+    `keep_ids`: remember which ids differ. `by_req`: read ids from events where it must be.
     """
 
     direction: Direction = Direction.BOTH
     dry_run: bool = False
     ids_only: bool = False
     keep_ids: bool = False
+    by_req: bool = False
 
     @property
     def moves(self) -> bool:

@@ -34,7 +34,7 @@ class Pages:
     """See the module. `keep`: whether new events are stored."""
 
     def __init__(
-        self, relay: Relay, desk: Desk, store: EventStore, tally: Tally, *, keep: bool
+        self, relay: Relay, desk: Desk, store: EventStore | None, tally: Tally, *, keep: bool
     ) -> None:
         self._relay = relay
         self._desk = desk
@@ -71,11 +71,13 @@ class Pages:
         fresh = [key for key in keys.values() if key not in seen]
         lacking = set(await self._desk.met(self._relay.url, fresh))
         self._tally.needs(list(lacking))
-        if self._keep:
-            await self._save([one for one in page.events if keys[one.event.id] in lacking])
+        if self._keep and self._store is not None:
+            await self._save(
+                self._store, [one for one in page.events if keys[one.event.id] in lacking]
+            )
 
-    async def _save(self, events: Sequence[VerifiedEvent]) -> None:
-        outcomes = await self._store.save(events)
+    async def _save(self, store: EventStore, events: Sequence[VerifiedEvent]) -> None:
+        outcomes = await store.save(events)
         self._tally.downloaded += sum(one.stored for one in outcomes)
         self._tally.declined += sum(one.status not in _HELD for one in outcomes)
         known = [bytes.fromhex(one.id) for one in outcomes if one.status not in _FORGOTTEN]

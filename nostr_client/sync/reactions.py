@@ -75,7 +75,7 @@ class Reactions:
         self._authenticated = False
         self._published = False
         self._pages = None
-        if store is not None and options.pages and mode.moves:
+        if options.pages and (mode.moves or mode.by_req):
             self._pages = Pages(relay, desk, store, tally, keep=mode.downloads)
 
     async def recall(self) -> None:

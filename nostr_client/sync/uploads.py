@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused
 from nostr_client.filters import Filter
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from nostr_client.event import Event
     from nostr_client.relay import Relay
-    from nostr_client.store.base import EventStore
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.tally import Tally
@@ -33,19 +32,27 @@ _CLOSED_DOOR: Final = 20
 _FOR_US: Final = (Reason.AUTH_REQUIRED, Reason.RESTRICTED)
 
 
+class Source(Protocol):
+    """Where the events of ids come from: a store, or another relay."""
+
+    async def query(self, filters: Sequence[Filter]) -> list[Event]:
+        """The events that match; those that are gone are left out."""
+        ...
+
+
 class Uploads:
     """See the module; fill it by `have`, say `finish`, and `run` ends when all is settled."""
 
     def __init__(
         self,
         relay: Relay,
-        store: EventStore,
+        source: Source,
         memory: SyncMemory,
         options: SyncOptions,
         tally: Tally,
     ) -> None:
         self._relay = relay
-        self._store = store
+        self._source = source
         self._memory = memory
         self._options = options
         self._tally = tally
@@ -97,7 +104,7 @@ class Uploads:
         if self._again:
             return [self._again.popleft()]
         ids = [self._queue.popleft() for _ in range(min(_READ, len(self._queue)))]
-        events = await self._store.query([Filter(ids=[key.hex() for key in ids])])
+        events = await self._source.query([Filter(ids=[key.hex() for key in ids])])
         return [(event, 0) for event in events]
 
     async def _pause(self) -> None:

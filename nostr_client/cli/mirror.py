@@ -1,0 +1,67 @@
+"""`nostr-client mirror`: two relays brought to the same events, without a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.runner import run_async
+from nostr_client.cli.secretkey import key_file_option, optional_signer
+from nostr_client.cli.sync import filters_of, show, sync_code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.client import NostrClient
+    from nostr_client.filters import Filter
+    from nostr_client.sync.report import SyncReport
+
+
+@click.command()
+@click.argument("first", metavar="RELAY_A")
+@click.argument("second", metavar="RELAY_B")
+@click.option("--filter", "filters", metavar="JSON", multiple=True, help="A filter; more are OR'd.")
+@click.option("--dry-run", is_flag=True, help="Compare only.")
+@key_file_option
+@json_option
+@click.pass_context
+def mirror(
+    ctx: click.Context,
+    first: str,
+    second: str,
+    filters: tuple[str, ...],
+    dry_run: bool,
+    key_file: str | None,
+    as_json: bool,
+) -> None:
+    """Copy what RELAY_A and RELAY_B lack of each other, both ways; by default everything.
+
+    Both list their ids (32 bytes an event), and only what differs passes through here. Exit codes
+    as for sync.
+    """
+    from nostr_client.client import NostrClient
+
+    asked = filters_of(filters or ("{}",))
+    client = NostrClient(signer=optional_signer(key_file))
+    report = run_async(_mirror(client, asked, (first, second), dry_run, not as_json))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        show(report, False)
+    ctx.exit(sync_code(report))
+
+
+async def _mirror(
+    client: NostrClient,
+    asked: Sequence[Filter],
+    relays: tuple[str, str],
+    dry_run: bool,
+    bars: bool,
+) -> SyncReport:
+    from nostr_client.cli.syncbars import SyncBars
+
+    async with client:
+        with SyncBars(console(stderr=True), shown=bars) as shown:
+            return await client.mirror(asked, *relays, dry_run=dry_run, on_progress=shown.update)
