@@ -34,7 +34,8 @@ class Facts:
 
     def __init__(self, conn: sqlite3.Connection, events: Sequence[Event], authors: Authors) -> None:
         self._conn = conn
-        self.held = _held(conn, events)
+        ids = [bytes.fromhex(event.id) for event in events]
+        self.held = _held(conn, ids)
         self.doomed: dict[int, bytes] = {}
         """Stored events that this batch removes, seq to id."""
         id_tombs, self._addr_tombs, vanished = conn.execute(_ANY).fetchone()
@@ -42,17 +43,24 @@ class Facts:
         if vanished:
             pubkeys.update(key for event in events for key in wrapped_for(event))
         self.authors = authors.find(conn, pubkeys)
-        self._dead = _dead(conn, events, self.authors) if id_tombs else set()
+        self._dead = _dead(conn, ids, events, self.authors) if id_tombs else set()
         self._dead_until: dict[Address, int] = {}
         self._vanished = _vanished(conn, self.authors) if vanished else {}
 
-    def about(self, event: Event, address: Address | None, current: Version | None) -> Known:
-        """What bears on one event; `current` is the version of its address."""
-        if address is None and not self._dead and not self._vanished:
+    def about(self, event: Event) -> Known:
+        """What bears on an event of which every one is kept."""
+        if not self._dead and not self._vanished:
             return NOTHING
         return Known(
             deleted=(event.id, event.pubkey) in self._dead,
-            deleted_until=None if address is None else self._deleted_until(address),
+            vanished_until=self._vanished_until(event),
+        )
+
+    def about_version(self, event: Event, address: Address, current: Version | None) -> Known:
+        """What bears on a version of an address; `current` is the one to beat."""
+        return Known(
+            deleted=(event.id, event.pubkey) in self._dead,
+            deleted_until=self._deleted_until(address),
             vanished_until=self._vanished_until(event) if self._vanished else None,
             current=current,
         )
@@ -116,16 +124,17 @@ class Facts:
         return max((self._vanished[key] for key in keys if key in self._vanished), default=None)
 
 
-def _held(conn: sqlite3.Connection, events: Sequence[Event]) -> set[str]:
-    ids = [bytes.fromhex(event.id) for event in events]
+def _held(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
     return {id_.hex() for (id_,) in rows_in(conn, "SELECT id FROM event WHERE id IN", ids)}
 
 
 def _dead(
-    conn: sqlite3.Connection, events: Sequence[Event], authors: dict[str, int]
+    conn: sqlite3.Connection,
+    ids: Sequence[bytes],
+    events: Sequence[Event],
+    authors: dict[str, int],
 ) -> set[tuple[str, str]]:
     """Ids of the batch that their own author deleted, as (id, pubkey)."""
-    ids = [bytes.fromhex(event.id) for event in events]
     rows = rows_in(conn, "SELECT id, a FROM tomb_id WHERE id IN", ids)
     buried = {(id_.hex(), a) for id_, a in rows}
     if not buried:

@@ -73,24 +73,35 @@ NOTHING: Final = Known()
 
 def judge(event: Event, known: Known, now: int) -> Outcome:
     """What becomes of an arriving event, given what is known at `now` (Unix seconds)."""
-    status, reason = _judge(event, known, now)
-    return Outcome(event.id, status, reason)
+    return Outcome(event.id, *verdict(event, known, expiration(event), now))
 
 
-def _judge(event: Event, known: Known, now: int) -> tuple[Status, str]:
+def verdict(event: Event, known: Known, ends: int | None, now: int) -> tuple[Status, str]:
+    """As `judge`, for those who have the event's expiration already: status and reason."""
     if kinds.is_ephemeral(event.kind):
         return Status.EPHEMERAL, "ephemeral events are not kept"
+    if known is not NOTHING:
+        refused = _refused(event, known)
+        if refused is not None:
+            return refused
+    if ends is not None and ends <= now:
+        return Status.EXPIRED, "its expiration has passed"
+    if known.current is not None and not version(event).beats(known.current):
+        return Status.SUPERSEDED, "a newer version is held"
+    return _STORED
+
+
+_STORED: Final = (Status.STORED, "")
+
+
+def _refused(event: Event, known: Known) -> tuple[Status, str] | None:
     if known.held:
         return Status.DUPLICATE, ""
     if _vanished(event, known):
         return Status.VANISHED, "its author asked to vanish"
     if _deleted(event, known):
         return Status.DELETED, "its author asked for its deletion"
-    if is_expired(event, now):
-        return Status.EXPIRED, "its expiration has passed"
-    if known.current is not None and not version(event).beats(known.current):
-        return Status.SUPERSEDED, "a newer version is held"
-    return Status.STORED, ""
+    return None
 
 
 def _vanished(event: Event, known: Known) -> bool:
@@ -121,9 +132,12 @@ def d_of(event: Event) -> str | None:
 
     Of several `d` tags the first counts, and one without a value is "".
     """
-    if kinds.is_replaceable(event.kind):
+    kind = event.kind
+    if 3 < kind < 10_000:  # nearly every event, and this is asked for every event
+        return None
+    if kinds.is_replaceable(kind):
         return ""
-    if not kinds.is_addressable(event.kind):
+    if not kinds.is_addressable(kind):
         return None
     first = next((tag for tag in event.tags if tag[0] == "d"), ())
     return first[1] if len(first) > 1 else ""

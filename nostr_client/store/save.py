@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import kinds
 from nostr_client.store import rules, search
@@ -78,6 +78,15 @@ class Saver:
         remove(conn, sorted(seqs), self.hasher, self.on_remove, searchable=self.searchable)
 
 
+class Arrived(NamedTuple):
+    """An event that will be written: its place in the batch, and two of its columns."""
+
+    place: int
+    event: Event
+    d: str | None
+    ends: int | None
+
+
 class _Batch:
     """One batch on its way: outcomes so far, and what will be written at its end."""
 
@@ -85,36 +94,39 @@ class _Batch:
         self._saver = saver
         self._conn = conn
         self._facts = Facts(conn, events, saver.authors)
-        self._pending: dict[str, tuple[int, Event, str | None]] = {}
+        self._pending: dict[str, Arrived] = {}
         self._latest: dict[Address, str] = {}
         self.outcomes: list[Outcome] = []
 
     def arrive(self, index: int, event: Event, now: int) -> None:
         """Judge one event against what is stored and what came before it in the batch."""
-        facts = self._facts
-        if event.id in facts.held or event.id in self._pending:
-            self.outcomes.append(Outcome(event.id, Status.DUPLICATE))
+        facts, id_ = self._facts, event.id
+        if id_ in facts.held or id_ in self._pending:
+            self.outcomes.append(Outcome(id_, Status.DUPLICATE))
             return
-        d = rules.d_of(event)
-        address = None if d is None else Address(event.kind, event.pubkey, d)
-        current = None if address is None else self._current(address)
-        outcome = rules.judge(event, facts.about(event, address, current), now)
-        self.outcomes.append(outcome)
-        if outcome.status is Status.STORED:
-            self._accept(index, event, address)
+        d, ends = rules.d_of(event), rules.expiration(event)
+        if d is None:
+            address, known = None, facts.about(event)
+        else:
+            address = Address(event.kind, event.pubkey, d)
+            known = facts.about_version(event, address, self._current(address))
+        status, reason = rules.verdict(event, known, ends, now)
+        self.outcomes.append(Outcome(id_, status, reason))
+        if status is Status.STORED:
+            self._accept(index, event, address, ends)
 
     def _current(self, address: Address) -> Version | None:
         pending = self._latest.get(address)
         if pending is not None:
-            return rules.version(self._pending[pending][1])
+            return rules.version(self._pending[pending].event)
         held = self._facts.current(address)
         return None if held is None else held.version
 
-    def _accept(self, index: int, event: Event, address: Address | None) -> None:
+    def _accept(self, index: int, event: Event, address: Address | None, ends: int | None) -> None:
         if address is not None:
             self._replace(address)
             self._latest[address] = event.id
-        self._pending[event.id] = (index, event, None if address is None else address.d)
+        self._pending[event.id] = Arrived(index, event, address and address.d, ends)
         if event.kind == kinds.DELETION:
             self._delete(event)
         elif event.kind == kinds.VANISH and rules.vanishes_here(event, self._saver.urls):
@@ -131,7 +143,7 @@ class _Batch:
 
     def _drop(self, id_: str, status: Status, reason: str) -> None:
         """Take back an event of this batch that was to be stored."""
-        index, event, d = self._pending.pop(id_)
+        index, event, d, _ = self._pending.pop(id_)
         self.outcomes[index] = Outcome(id_, status, reason)
         if d is not None:
             self._latest.pop(Address(event.kind, event.pubkey, d))
@@ -150,8 +162,10 @@ class _Batch:
     def _drop_deleted(self, request: Event, wanted: rules.Deletion) -> None:
         ids = [*wanted.ids, *(self._latest.get(a, "") for a in wanted.addresses)]
         for id_ in dict.fromkeys(ids):
-            _, event, _ = self._pending.get(id_, (0, None, None))
-            if event is None or event.pubkey != request.pubkey:
+            if id_ not in self._pending:
+                continue
+            event = self._pending[id_].event
+            if event.pubkey != request.pubkey:
                 continue
             by_id = id_ in wanted.ids and rules.is_deletable(event.kind)
             if by_id or (id_ not in wanted.ids and event.created_at <= request.created_at):
@@ -164,7 +178,7 @@ class _Batch:
         self._facts.doom(self._conn.execute(_OF_AUTHOR, (a, until, kinds.VANISH)).fetchall())
         h = self._saver.hasher("p", request.pubkey)
         self._facts.doom(self._conn.execute(_WRAPPED, (h, until, kinds.GIFT_WRAP)).fetchall())
-        for id_, (_, event, _) in list(self._pending.items()):
+        for id_, (_, event, *_) in list(self._pending.items()):
             theirs = event.pubkey == request.pubkey and event.kind != kinds.VANISH
             if event.created_at <= until and (theirs or request.pubkey in rules.wrapped_for(event)):
                 self._drop(id_, Status.VANISHED, "its author asked to vanish")
@@ -184,7 +198,9 @@ class _Batch:
         if not self._pending:
             return
         known = self._facts.authors
-        new = dict.fromkeys(e.pubkey for _, e, _ in self._pending.values() if e.pubkey not in known)
+        new = dict.fromkeys(
+            one.event.pubkey for one in self._pending.values() if one.event.pubkey not in known
+        )
         if new:
             known.update(self._saver.authors.create(self._conn, list(new)))
         (first,) = self._conn.execute(_SEQ, (NEXT_SEQ,)).fetchone()
@@ -192,20 +208,22 @@ class _Batch:
         self._conn.execute(_SET_SEQ, (first + len(self._pending), NEXT_SEQ))
 
     def _insert(self, first: int, authors: dict[str, int]) -> None:
-        events, tags = [], []
-        of_tags = self._saver.hasher.of_tags
-        for seq, (_, event, d) in enumerate(self._pending.values(), first):
+        events: list[tuple[object, ...]] = []
+        tags: list[tuple[int, int, int, int, int]] = []
+        of_tags, raw = self._saver.hasher.of_tags, bytes.fromhex
+        for seq, (_, event, d, ends) in enumerate(self._pending.values(), first):
             a, at, kind = authors[event.pubkey], event.created_at, event.kind
             events.append(
-                (seq, bytes.fromhex(event.id), a, at, kind, d, rules.expiration(event),
-                 encode_tags(event.tags), event.content.encode(), bytes.fromhex(event.sig))
+                (seq, raw(event.id), a, at, kind, d, ends, encode_tags(event.tags),
+                 event.content.encode(), raw(event.sig))
             )  # fmt: skip
-            tags.extend([(h, at, seq, kind, a) for h in of_tags(event.tags)])
+            for h in of_tags(event.tags):
+                tags.append((h, at, seq, kind, a))  # noqa: PERF401  # a list for each is slower
         tags.sort(key=_HASH)
         self._conn.executemany(INSERT_EVENT, events)
         self._conn.executemany(INSERT_TAG, tags)
         if self._saver.searchable:
-            search.add(self._conn, enumerate((e for _, e, _ in self._pending.values()), first))
+            search.add(self._conn, enumerate((one.event for one in self._pending.values()), first))
 
 
 _OF_AUTHOR = "SELECT seq, id FROM event WHERE a = ? AND created_at <= ? AND kind <> ?"
