@@ -1,7 +1,7 @@
 """The keyed 64-bit hash under which the tag index keeps a tag's name and value.
 
 The key is random per store, so that nobody can prepare two values that meet. Two that meet by
-chance (one pair in 10^12 at ten million values) are told apart where events are read; counts and
+chance (three in a million at ten million values) are told apart where events are read; counts and
 registers, which read the index alone, take that chance.
 """
 
