@@ -96,6 +96,7 @@ class _Batch:
         self._facts = Facts(conn, events, saver.authors)
         self._pending: dict[str, Arrived] = {}
         self._latest: dict[Address, str] = {}
+        self._by_person: dict[str, list[str]] | None = None
         self.outcomes: list[Outcome] = []
 
     def arrive(self, index: int, event: Event, now: int) -> None:
@@ -127,6 +128,7 @@ class _Batch:
             self._replace(address)
             self._latest[address] = event.id
         self._pending[event.id] = Arrived(index, event, address and address.d, ends)
+        self._note_persons(event)
         if event.kind == kinds.DELETION:
             self._delete(event)
         elif event.kind == kinds.VANISH and rules.vanishes_here(event, self._saver.urls):
@@ -160,15 +162,14 @@ class _Batch:
         self._drop_deleted(request, wanted)
 
     def _drop_deleted(self, request: Event, wanted: rules.Deletion) -> None:
-        ids = [*wanted.ids, *(self._latest.get(a, "") for a in wanted.addresses)]
-        for id_ in dict.fromkeys(ids):
-            if id_ not in self._pending:
-                continue
+        named = [id_ for id_ in wanted.ids if id_ in self._pending]
+        latest = [self._latest.get(address, "") for address in wanted.addresses]
+        for id_ in named:
             event = self._pending[id_].event
-            if event.pubkey != request.pubkey:
-                continue
-            by_id = id_ in wanted.ids and rules.is_deletable(event.kind)
-            if by_id or (id_ not in wanted.ids and event.created_at <= request.created_at):
+            if event.pubkey == request.pubkey and rules.is_deletable(event.kind):
+                self._drop(id_, Status.DELETED, "its author asked for its deletion")
+        for id_ in latest:
+            if id_ in self._pending and self._pending[id_].event.created_at <= request.created_at:
                 self._drop(id_, Status.DELETED, "its author asked for its deletion")
 
     def _vanish(self, request: Event) -> None:
@@ -178,10 +179,24 @@ class _Batch:
         self._facts.doom(self._conn.execute(_OF_AUTHOR, (a, until, kinds.VANISH)).fetchall())
         h = self._saver.hasher("p", request.pubkey)
         self._facts.doom(self._conn.execute(_WRAPPED, (h, until, kinds.GIFT_WRAP)).fetchall())
-        for id_, (_, event, *_) in list(self._pending.items()):
-            theirs = event.pubkey == request.pubkey and event.kind != kinds.VANISH
-            if event.created_at <= until and (theirs or request.pubkey in rules.wrapped_for(event)):
-                self._drop(id_, Status.VANISHED, "its author asked to vanish")
+        for id_ in self._concerning(request.pubkey):
+            if id_ in self._pending:
+                event = self._pending[id_].event
+                if event.kind != kinds.VANISH and event.created_at <= until:
+                    self._drop(id_, Status.VANISHED, "its author asked to vanish")
+
+    def _concerning(self, pubkey: str) -> list[str]:
+        """Ids of this batch that go when somebody vanishes; noted from the first one who does."""
+        if self._by_person is None:
+            self._by_person = {}
+            for one in self._pending.values():
+                self._note_persons(one.event)
+        return self._by_person.get(pubkey, [])
+
+    def _note_persons(self, event: Event) -> None:
+        if self._by_person is not None:
+            for key in {event.pubkey, *rules.wrapped_for(event)}:
+                self._by_person.setdefault(key, []).append(event.id)
 
     def _ensure_author(self, pubkey: str) -> int:
         known = self._facts.authors

@@ -184,3 +184,16 @@ async def test_damaged_rows_are_told_and_not_believed(tmp_path: Path) -> None:
         report = await store.verify()
     assert report.found == 3
     assert {problem.what.split()[0] for problem in report.problems} == {"an", "the", "not"}
+
+
+async def test_floods_of_requests_in_one_batch_stay_cheap(store: SqliteStore) -> None:
+    """Thousands of people vanish, and one request names thousands of the batch's own events:
+    each looks at its own events, not at all of them."""
+    notes = [make(0, content=str(n)) for n in range(2_000)]
+    tags = tuple(("e", v.event.id) for v in notes)
+    farewell = (("relay", "ALL_RELAYS"),)
+    vanishing = [make(10 + n, kind=62, at=NOW, tags=farewell) for n in range(2_000)]
+    outcomes = await store.save([*notes, make(kind=5, tags=tags), *vanishing, *notes[:5]])
+    assert [o.status for o in outcomes[:2_000]] == [Status.DELETED] * 2_000
+    assert [o.status for o in outcomes[2_000:4_001]] == [Status.STORED] * 2_001
+    assert await store.count([Filter()]) == 2_001
