@@ -53,7 +53,7 @@ class Ingest:
         self._verified = asyncio.Queue(1)
         self._room = asyncio.Event()
         self._room.set()
-        self._saving = False
+        self._saving: dict[int, Event] = {}
         self._after: list[Callable[[], None]] = []
 
     def put(self, connection: Connection, job: SaveJob) -> None:
@@ -72,6 +72,10 @@ class Ingest:
             self._after.append(call)
         else:
             call()
+
+    def is_saving(self, event: Event) -> bool:
+        """Whether this very object, and not an equal one, is in the commit under way."""
+        return id(event) in self._saving
 
     async def run(self) -> None:
         """Work until cancelled; what was not yet answered then gets no OK."""
@@ -100,11 +104,11 @@ class Ingest:
     async def _save(self) -> None:
         while True:
             batch = await self._verified.get()
-            self._saving = True
+            self._saving = {id(job.event): job.event for (_, job), _ in batch}
             try:
                 await self._commit(batch)
             finally:
-                self._saving = False
+                self._saving = {}
                 self._call_after()
             for _ in batch:
                 self._queue.task_done()

@@ -136,6 +136,14 @@ class RelayServer:
         """Tell subscribers of events that got into the store by another way; after their commit."""
         self._core.announce(events)
 
+    def is_wanted(self, event: Event) -> bool:
+        """Whether a subscription matches `event`."""
+        return next(self._core.hub.match(event), None) is not None
+
+    def is_taking(self, event: Event) -> bool:
+        """Whether `event`, this very object, came from a client and is being committed now."""
+        return self._core.ingest.is_saving(event)
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request: a WebSocket, the NIP-11 document, or a word to a person."""
         if request.path != "/":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.relay.follow import following
 from agent.relay.listen import normal_urls, own_urls
 from agent.relay.options import Access, RelayOptions
 from agent.relay.policy import everything, only_keys
@@ -57,6 +58,7 @@ async def serve_relay(stack: AsyncExitStack, section: LocalRelaySection, store: 
     host, port = address(section.listen)
     options = relay_options(section)
     server = await stack.enter_async_context(serve(store, host=host, port=port, options=options))
+    await stack.enter_async_context(following(store, server))
     return server.url
 
 
