@@ -54,7 +54,7 @@ def judge(error: BaseException) -> Step:
     """Whether what failed may be tried again.
 
     Your own mistakes, an unknown command, a refusal for what you are or sent: FATAL. A policy
-    close, HTTP 4xx at the handshake, a relay that speaks no protocol: RETRY_LATE. The rest, a
+    close, HTTP 3xx or 4xx at the handshake, a relay that speaks no protocol: RETRY_LATE. The rest, a
     restart (1001, 1012) above all: RETRY.
     """
     match error:
@@ -74,5 +74,5 @@ def judge(error: BaseException) -> Step:
 def _judge_connection(close_code: int | None, http_status: int | None) -> Step:
     if close_code == _GO_AWAY:
         return Step.FATAL
-    blames_us = close_code in _LATE_CLOSE or 400 <= (http_status or 0) < 500
+    blames_us = close_code in _LATE_CLOSE or 300 <= (http_status or 0) < 500
     return Step.RETRY_LATE if blames_us else Step.RETRY

@@ -147,6 +147,7 @@ class Transport:
                 timeout=aiohttp.ClientTimeout(total=None),
                 auto_decompress=False,  # a small document needs none, and none can be a bomb
                 cookie_jar=aiohttp.DummyCookieJar(),  # a relay must not recognise us by a cookie
+                trace_configs=[_no_redirects()],
             )
         return self._session
 
@@ -202,6 +203,26 @@ class Transport:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _no_redirects() -> aiohttp.TraceConfig:
+    """`ws_connect` follows redirects, and a relay must not send us elsewhere: into our own network.
+
+    Browsers follow none either.
+    """
+
+    async def refuse(
+        session: aiohttp.ClientSession, context: object, told: aiohttp.TraceRequestRedirectParams
+    ) -> None:
+        response = told.response
+        response.close()
+        raise aiohttp.ClientResponseError(
+            response.request_info, (), status=response.status, message="a redirect"
+        )
+
+    config = aiohttp.TraceConfig()
+    config.on_request_redirect.append(refuse)
+    return config
 
 
 async def _read_capped(stream: aiohttp.StreamReader, most: int, url: str) -> bytes:

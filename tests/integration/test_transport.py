@@ -186,3 +186,27 @@ async def test_no_cookie_and_no_version_tell_who_we_are() -> None:
     assert [headers.get("Cookie") for headers in seen] == [None, None]
     assert seen[0]["User-Agent"] == "nostr-tally"
     assert seen[0]["Accept"] == "application/nostr+json"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_handshake_is_not_sent_elsewhere(status: int) -> None:
+    asked: list[str] = []
+
+    async def secret(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(text="a secret of the user's own network")
+
+    async def moved(request: web.Request) -> web.Response:
+        return web.Response(status=status, headers={"Location": f"http{private[2:]}/"})
+
+    inside, private = await serve_document(secret)
+    outside, url = await serve_document(moved)
+    try:
+        async with Relay(url) as relay:
+            with pytest.raises(NetworkError, match=f"HTTP {status}") as caught:
+                await relay.connect()
+        assert caught.value.http_status == status
+        assert asked == []
+    finally:
+        await outside.cleanup()
+        await inside.cleanup()

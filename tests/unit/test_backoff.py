@@ -64,6 +64,7 @@ def test_attempts_end_it() -> None:
         (NetworkError("go away", close_code=4000), Step.FATAL),
         (NetworkError("busy", http_status=503), Step.RETRY),
         (NetworkError("banned", http_status=403), Step.RETRY_LATE),
+        (NetworkError("moved", http_status=302), Step.RETRY_LATE),
         (NetworkError("slow down", http_status=429), Step.RETRY_LATE),
         (DeadlineExceeded("connect"), Step.RETRY),
         (ConnectionResetError(), Step.RETRY),
