@@ -54,8 +54,8 @@ def judge(error: BaseException) -> Step:
     """Whether what failed may be tried again.
 
     Your own mistakes, an unknown command, a refusal for what you are or sent: FATAL. A policy
-    close, HTTP 3xx or 4xx at the handshake, a relay that speaks no protocol: RETRY_LATE. The rest, a
-    restart (1001, 1012) above all: RETRY.
+    close, HTTP 3xx or 4xx at the handshake, a relay that speaks no protocol: RETRY_LATE. The
+    rest, a restart (1001, 1012) above all: RETRY.
     """
     match error:
         case Unsupported():

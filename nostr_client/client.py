@@ -79,6 +79,7 @@ class NostrClient:
         self._memory: SyncMemory | None = None
         self._now = now
         self._opening = asyncio.Lock()
+        self._closed = False
         self.pool = RelayPool(options=self._options, signer=signer, now=now)
         """The relays, for whatever this facade does not offer."""
 
@@ -126,6 +127,8 @@ class NostrClient:
         return await self.count(asked, relays=relays)
 
     async def _open_store(self) -> None:
+        if self._closed:
+            raise InvalidInput("this client was closed")
         async with self._opening:
             if self._path is not None and self._owned is None:
                 from nostr_client.store.sqlite import SqliteStore
@@ -239,7 +242,11 @@ class NostrClient:
         return [(name, self.pool.relay(url)) for url, name in self._urls(relays)]
 
     async def close(self) -> None:
-        """Close every connection, and the store if it was opened here; nothing is left running."""
+        """Close every connection, and the store if it was opened here; nothing is left running.
+
+        Whatever is asked afterwards raises InvalidInput.
+        """
+        self._closed = True
         try:
             await self.pool.close()
         finally:

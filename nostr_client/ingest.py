@@ -19,6 +19,7 @@ from nostr_client.errors import InvalidEvent, StoreError
 from nostr_client.gate import Gate
 from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.store.base import Status
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +124,7 @@ class Ingest:
         when the store failed. Safe to cancel: what was verified is still saved.
         """
         flow = _Flow(subscription)
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             while self._failed is None:
                 items = await subscription.received(self._options.chunk)
                 if not items:

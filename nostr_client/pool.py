@@ -18,6 +18,7 @@ from nostr_client.options import Options
 from nostr_client.relay import Relay, as_filters
 from nostr_client.relayurl import normalize
 from nostr_client.subscription import Overflow, Subscription
+from nostr_client.taskgroup import task_group
 from nostr_client.transport import Transport
 from nostr_client.verifier import ThreadVerifier, Verifier
 
@@ -85,6 +86,7 @@ class RelayPool:
         )
         self._relay_args = relay_args
         self._relays: dict[str, Relay] = {}
+        self._closed = False
 
     def _own(self, part: Owned) -> Owned:
         self._owned.append(part)
@@ -99,9 +101,11 @@ class RelayPool:
         """The relay at a URL, made at the first call; not connected before it is asked something.
 
         `capabilities` are those of an earlier run, for a relay that is new here. Raises
-        InvalidRelayURL, and InvalidInput for more relays than `Limits.relays`.
+        InvalidRelayURL, and InvalidInput for more relays than `Limits.relays` or after `close`.
         """
         key = normalize(url)
+        if self._closed:
+            raise InvalidInput("this pool, or its client, was closed")
         if key not in self._relays:
             if len(self._relays) >= self.options.limits.relays:
                 raise InvalidInput(f"more than {self.options.limits.relays} relays in one pool")
@@ -144,7 +148,7 @@ class RelayPool:
                 found[relay.url] = error
 
         try:
-            async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(seconds), task_group() as group:
                 for relay in asked.values():
                     group.create_task(one(relay))
         except TimeoutError:
@@ -218,6 +222,7 @@ class RelayPool:
 
     async def close(self) -> None:
         """Close every relay; returns when nothing is left running."""
+        self._closed = True
         relays, self._relays = list(self._relays.values()), {}
         try:
             async with asyncio.TaskGroup() as group:

@@ -11,6 +11,7 @@ from nostr_client.count.claiming import Outcome, claim_of
 from nostr_client.count.reading import Reader
 from nostr_client.errors import DeadlineExceeded, RelayError
 from nostr_client.options import ReadBudget, Timeouts
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ class Asking:
         self._reading = False
 
     async def run(self, name: str) -> Claim:
-        """Ask until the relay is done or the time for all relays is over; raises nothing.
+        """Ask until the relay is done or the time for all relays is over. Raises StoreError alone.
 
         `name` is the user's spelling of the relay. Cancelling gives up without a claim.
         """
@@ -104,7 +105,7 @@ class Asking:
 
     async def _ask(self) -> None:
         """COUNT, and events beside it as soon as it is silent, refused or without registers."""
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             counting = group.create_task(self._count())
             if not self._options.read:
                 return
@@ -124,8 +125,8 @@ class Asking:
         outcome, heard = self._outcome, self._relay.notices
         try:
             outcome.answers = await self._all_counts()
-        except* RelayError as errors:
-            outcome.count_error = _first(errors)
+        except RelayError as error:  # of several refusals one: they say the same in practice
+            outcome.count_error = error
         outcome.count_elapsed = self._elapsed()
         if self._relay.notices != heard:
             outcome.doubt_zero(self._relay.notices[-1])
@@ -135,7 +136,7 @@ class Asking:
         filters = self._query.filters
         questions = [filters] if self._relay.capabilities.union else [(f,) for f in filters]
         timeout = self._options.timeouts.count
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             tasks = [group.create_task(self._relay.count(q, timeout)) for q in questions]
         return [task.result() for task in tasks]
 
@@ -161,12 +162,3 @@ class Asking:
 
     def _elapsed(self) -> float:
         return asyncio.get_running_loop().time() - self._started
-
-
-def _first(errors: BaseExceptionGroup[RelayError]) -> RelayError:
-    """One of several refusals, the first; they say the same in practice."""
-    found: BaseException = errors
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, RelayError)
-    return found

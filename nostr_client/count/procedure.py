@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from nostr_client.count.remembering import KEEP, asked_of, merge_input, remember
 from nostr_client.count.result import CountResult
 from nostr_client.merge import TrustPolicy, merge_claims
 from nostr_client.relayurl import normalize
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -58,7 +58,7 @@ class Counter:
         nothing that a relay did. Raises StoreError where claims are kept. Cancelling gives up the
         requests.
         """
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             tasks = [
                 group.create_task(self._ask(name, relay, query, options or self._options))
                 for name, relay in relays

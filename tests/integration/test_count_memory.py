@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+import sqlite3
+from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING
+
+import pytest
 
 from nostr_client import count
 from nostr_client.client import NostrClient
+from nostr_client.errors import StoreError
 from nostr_client.options import ReadBudget
 from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
@@ -160,3 +164,17 @@ async def test_explaining_without_a_store_counts() -> None:
         result = await client.explain(FOLLOWERS)
         await client.close()
     assert result.value == 40
+
+
+@pytest.mark.parametrize("lost", ["claim_mark", "claim_event", "claim"])
+async def test_a_broken_store_is_a_store_error(tmp_path: Path, lost: str) -> None:
+    path = tmp_path / "store.db"
+    async with (
+        FaultyRelay(plain(), events=[follow(i) for i in range(5)]) as relay,
+        NostrClient(relay.url, timeout=5, store=path) as client,
+    ):
+        await client.count(FOLLOWERS)
+        with closing(sqlite3.connect(path)) as other:
+            other.execute(f"drop table {lost}")
+        with pytest.raises(StoreError):
+            await client.count(FOLLOWERS)

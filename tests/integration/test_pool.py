@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from nostr_client.client import NostrClient
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidInput,
@@ -181,3 +182,24 @@ async def test_no_relay_is_an_empty_result() -> None:
     async with RelayPool() as pool:
         told = await pool.count(NOTES, [])
         assert (dict(told.answers), dict(told.errors)) == ({}, {})
+
+
+async def test_a_wrong_argument_is_an_error_of_its_own_kind(stack: AsyncExitStack) -> None:
+    (server,) = await serve(stack, None)
+    async with RelayPool() as pool:
+        with pytest.raises(InvalidInput, match="at least one filter"):
+            await pool.count([], [server.url])
+
+
+async def test_a_closed_pool_makes_no_connection(stack: AsyncExitStack) -> None:
+    (server,) = await serve(stack, None)
+    pool, client = RelayPool(), NostrClient(server.url)
+    await pool.close()
+    await client.close()
+    with pytest.raises(InvalidInput, match="closed"):
+        await pool.count(NOTES, [server.url])
+    with pytest.raises(InvalidInput, match="closed"):
+        await client.count(NOTES)
+    with pytest.raises(InvalidInput, match="closed"):
+        client.subscribe(NOTES)
+    assert server.connections == 0

@@ -12,6 +12,7 @@ from nostr_client.counters.jetstream import direct, wire
 from nostr_client.counters.numbers import parse_integer
 from nostr_client.counters.subjects import check_patterns, is_subject, matches
 from nostr_client.errors import CounterError, InvalidInput
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -89,7 +90,7 @@ class JetStreamCounters:
                 except CounterError as error:
                     return error
 
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             tasks = [group.create_task(one(subject, n)) for subject, n in items]
         return [task.result() for task in tasks]
 
