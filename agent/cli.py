@@ -26,6 +26,9 @@ COMMANDS = {
     "logs": Entry("agent.commands.look:logs", "The newest lines of the log."),
     "backup": Entry("agent.commands.backup:backup", "Copy the store, checked."),
     "restore": Entry("agent.commands.backup:restore", "Put a backup in the store's place."),
+    "install-service": Entry(
+        "agent.commands.install:install_service", "Have systemd or launchd run the agent."
+    ),
     "relay": Entry("agent.relay.command:relay", "Serve a store as a relay, and nothing else."),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""

@@ -1,13 +1,14 @@
 """The API's sockets: aiohttp under the table of routes, and nothing else of it.
 
-async with serve(backend, access, host="127.0.0.1", port=0) as server:
+async with serve(access, host="127.0.0.1", port=0) as server:
+    server.backend = backend
     print(server.url)
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,7 +19,7 @@ from agent.api.backend import Refusal
 from agent.api.document import document
 from agent.api.guard import bearer_of, check
 from agent.api.routes import EventsQuery, Route, find, validated
-from agent.api.schema import Problem
+from agent.api.schema import Health, Problem, Ready
 from agent.relay.listen import bind
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from agent.api.backend import Backend
     from agent.api.feed import Stream
     from agent.api.guard import Access
-
-_log = logging.getLogger(__name__)
 
 BODY_S: Final = 10.0
 """How long a client may take to send its body: it is small, and on this machine."""
@@ -102,8 +101,10 @@ class BoundedServer(web.Server):
 class ApiServer:
     """A running API; made by `serve`."""
 
-    def __init__(self, backend: Backend, access: Access, bounds: Bounds) -> None:
-        self._backend = backend
+    def __init__(self, access: Access, bounds: Bounds) -> None:
+        self.backend: Backend | None = None
+        """What answers; None while the agent starts: then only health is told."""
+        self._began = time.monotonic()
         self.access = access
         """May be replaced while it runs."""
         self._bounds = bounds
@@ -149,9 +150,10 @@ class ApiServer:
             call = validated(route, params, _query(request), body)
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, "invalid", clip(str(error))) from error
+        backend = self._ready_backend()
         try:
             async with asyncio.timeout(REQUEST_S):
-                answer = await route.run(self._backend, call)
+                answer = await route.run(backend, call)
         except TimeoutError as error:
             raise Refusal(503, "timeout", f"no answer within {REQUEST_S:g} s") from error
         return _json(route.status, answer)
@@ -160,20 +162,27 @@ class ApiServer:
         if request.method not in ("GET", "HEAD"):
             return _lost(("GET",))
         if path == "/healthz":
-            return _json(200, self._backend.health())
+            return _json(200, Health(alive=True, uptime=round(time.monotonic() - self._began, 3)))
         if path == "/readyz":
-            ready = self._backend.ready()
+            starting = Ready(ready=False, reasons=("starting",))
+            ready = starting if self.backend is None else self.backend.ready()
             return _json(200 if ready.ready else 503, ready)
-        if path == "/metrics":
-            kind = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-            return web.Response(body=self._backend.metrics(), headers=kind)
         if path == "/v1/openapi.json":
             return _json(200, document())
-        return await self._events(request)
+        backend = self._ready_backend()
+        if path == "/metrics":
+            kind = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            return web.Response(body=backend.metrics(), headers=kind)
+        return await self._events(request, backend)
 
-    async def _events(self, request: web.BaseRequest) -> web.StreamResponse:
+    def _ready_backend(self) -> Backend:
+        if self.backend is None:
+            raise Refusal(503, "starting", "the agent is starting: ask again in a moment")
+        return self.backend
+
+    async def _events(self, request: web.BaseRequest, backend: Backend) -> web.StreamResponse:
         """The event stream, until the client goes, is too slow, or the agent stops."""
-        stream = self._backend.feed.open(_last_seen(request), self._backend.snapshot)
+        stream = backend.feed.open(_last_seen(request), backend.snapshot)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
@@ -182,15 +191,14 @@ class ApiServer:
             response.headers.update(_cors(origin))
         try:
             await response.prepare(request)
-            await self._pour(stream, response)
+            await self._pour(backend.feed.run, stream, response)
         except (ConnectionError, TimeoutError):
             _abort(request)
         finally:
             stream.close()
         return response
 
-    async def _pour(self, stream: Stream, response: web.StreamResponse) -> None:
-        run = self._backend.feed.run
+    async def _pour(self, run: str, stream: Stream, response: web.StreamResponse) -> None:
         while True:
             try:
                 found = await stream.next(HEARTBEAT_S)
@@ -309,15 +317,17 @@ def _abort(request: web.BaseRequest) -> None:
 
 @asynccontextmanager
 async def serve(
-    backend: Backend,
     access: Access,
     *,
     host: str = "127.0.0.1",
     port: int = 4870,
     bounds: Bounds = DEFAULT_BOUNDS,
 ) -> AsyncIterator[ApiServer]:
-    """Serve the API while the block runs; port 0 takes a free one. Raises NetworkError."""
-    api = ApiServer(backend, access, bounds)
+    """Serve the API while the block runs; port 0 takes a free one. Raises NetworkError.
+
+    Set `backend` as soon as there is one.
+    """
+    api = ApiServer(access, bounds)
     listener = bind(host, port)
     api.port = listener.getsockname()[1]
     api.url = f"http://{f'[{host}]' if ':' in host else host}:{api.port}"
@@ -329,5 +339,6 @@ async def serve(
         await web.SockSite(runner, listener, backlog=bounds.connections).start()
         yield api
     finally:
-        backend.feed.close()
+        if api.backend is not None:
+            api.backend.feed.close()
         await runner.cleanup()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from agent import units
 from nostr_client.cli.output import print_json
 from nostr_client.cli.runner import run_async
 from nostr_client.errors import InvalidInput, NetworkError
@@ -46,13 +47,20 @@ def agent_options(command: F) -> F:
 
 def addresses() -> Addresses:
     """Where the running agent is. Raises NetworkError when none has said so."""
-    path = addresses_path()
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Addresses)
-    except OSError as error:
-        raise NetworkError("no agent is running; start it with: nostr-agent run") from error
-    except msgspec.MsgspecError as error:
-        raise InvalidInput(f"{path} cannot be read: {error}") from error
+    for path in (addresses_path(), *_SERVICE_PLACES):
+        try:
+            return msgspec.json.decode(path.expanduser().read_bytes(), type=Addresses)
+        except OSError:
+            continue
+        except msgspec.MsgspecError as error:
+            raise InvalidInput(f"{path} cannot be read: {error}") from error
+    raise NetworkError("no agent is running; start it with: nostr-agent run")
+
+
+_SERVICE_PLACES = tuple(
+    Path(folder) / units.NAME / "agent.json" for folder in ("~/.local/state", "/var/lib")
+)
+"""Where systemd's StateDirectory is, of a user's manager and of the system's."""
 
 
 def asked(

@@ -38,22 +38,30 @@ def run(
     Logs go to stderr: key=value on a terminal, JSON otherwise and with --json.
     """
     from agent.config import InvalidConfig
-    from agent.service import run as service
 
     given = list(settings)
     if store is not None:
         given.append(f"store.path={store}")
     if as_json:
         given.append("service.log_format=json")
+    sys.setswitchinterval(SWITCH_S)
     try:
-        loaded = load_config(config, tuple(given))
+        ctx.exit(_run(config, tuple(given), once=once))
     except InvalidConfig as error:
         for mistake in error.mistakes:
             say(str(mistake))
         ctx.exit(USAGE)
-    sys.setswitchinterval(SWITCH_S)
-    path = str(chosen_file(config) or "")
+
+
+def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:
+    from agent.config import read
+    from agent.service import main
+
+    path = chosen_file(config)
+    draft = read(path, settings=settings)
     if once:
-        failed = run_async(service.once(loaded, path))
-        ctx.exit(FAILURE if failed else OK)
-    run_async(service.serve(loaded, lambda: load_config(config, tuple(given)), path))
+        from agent.service import run as service
+
+        return FAILURE if run_async(service.once(draft.checked(), str(path or ""))) else OK
+    run_async(main.serve(draft, lambda: load_config(config, settings), str(path or "")))
+    return OK

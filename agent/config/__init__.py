@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.config.load import load, parse
+from agent.config.load import Draft, load, parse, read
 from agent.config.mistakes import InvalidConfig, Mistake
 from agent.config.model import Config
 
-__all__ = ["Config", "InvalidConfig", "Mistake", "load", "parse"]
+__all__ = ["Config", "Draft", "InvalidConfig", "Mistake", "load", "parse", "read"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.config.check import convert
 from agent.config.mistakes import InvalidConfig, Mistake
 from agent.config.model import Config
 from agent.config.positions import positions
-from agent.config.rules import check
 from agent.config.sources import from_environment, from_flags
 from nostr_client.errors import InvalidInput
 
@@ -34,13 +33,44 @@ def load(
     `settings` are flags, `section.key=value`. Raises InvalidConfig with every mistake, InvalidInput
     for a file that cannot be read.
     """
+    return read(path, environ=environ, settings=settings).checked()
+
+
+def read(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    settings: Iterable[str] = (),
+) -> Draft:
+    """As `load`, without the checks that need more than types: those are `Draft.checked`."""
     text = "" if path is None else _read(path)
     overrides = [*from_environment(os.environ if environ is None else environ)]
-    return parse(text, str(path), [*overrides, *from_flags(settings)])
+    return draft(text, str(path), [*overrides, *from_flags(settings)])
 
 
 def parse(text: str, name: str = "config", overrides: Iterable[Override] = ()) -> Config:
     """A TOML text as a configuration, with `overrides` on top; `name` stands in the mistakes."""
+    return draft(text, name, overrides).checked()
+
+
+class Draft(NamedTuple):
+    """A configuration whose values have the right types; a few modules suffice to make one."""
+
+    config: Config
+    report: _Report
+
+    def checked(self) -> Config:
+        """The configuration, with everything checked. Raises InvalidConfig."""
+        from agent.config.rules import check  # the SDK's queries come with it: half a second
+
+        check(self.config, self.report.complain)
+        if self.report.mistakes:
+            raise InvalidConfig(self.report.mistakes)
+        return self.config
+
+
+def draft(text: str, name: str, overrides: Iterable[Override] = ()) -> Draft:
+    """A TOML text with `overrides` as a draft. Raises InvalidConfig for wrong keys and types."""
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -49,11 +79,9 @@ def parse(text: str, name: str = "config", overrides: Iterable[Override] = ()) -
     for where, path, value in overrides:
         report.override(table, where, path, value)
     config = convert(table, Config, report.complain)
-    if config is not None:
-        check(config, report.complain)
     if report.mistakes or config is None:
         raise InvalidConfig(report.mistakes)
-    return config
+    return Draft(config, report)
 
 
 class _Report:

@@ -41,9 +41,6 @@ class AgentBackend(CounterCalls):
     def feed(self) -> Feed:
         return self._agent.feed
 
-    def health(self) -> schema.Health:
-        return schema.Health(alive=True, uptime=self._uptime())
-
     def ready(self) -> schema.Ready:
         reasons = self._agent.reasons()
         return schema.Ready(ready=not reasons, reasons=reasons)

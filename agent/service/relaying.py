@@ -10,6 +10,7 @@ from agent.relay.listen import normal_urls, own_urls
 from agent.relay.options import Access, RelayOptions
 from agent.relay.policy import everything, only_keys
 from agent.relay.server import serve
+from agent.service.front import address
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
 
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
 
     from agent.config.model import LocalRelaySection
     from nostr_client.store.sqlite import SqliteStore
-
-
-def address(listen: str) -> tuple[str, int]:
-    """Host and port of a checked HOST:PORT."""
-    host, _, port = listen.rpartition(":")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def relay_options(section: LocalRelaySection) -> RelayOptions:

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.api.guard import Access
-from agent.api.server import ApiServer, Bounds
-from agent.api.server import serve as serve_api
 from agent.clock import SystemClock
 from agent.config import InvalidConfig
 from agent.journal import Journal, JournalHandler
 from agent.notify import Notifier
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
+from agent.service.front import Door, front_door, token_file
 from agent.service.parts import open_parts
-from agent.service.relaying import address, relay_urls, serve_relay
-from agent.service.secrets import make_signer, make_token, token_file
+from agent.service.relaying import relay_urls, serve_relay
+from agent.service.secrets import make_signer
 from agent.service.ticker import Ticker
 from agent.specs import seconds
 from nostr_client.errors import NostrTallyError
@@ -44,11 +42,11 @@ ONCE_S: Final = 3600.0
 class Service:
     """A running agent; made by `running`."""
 
-    def __init__(self, agent: Agent, backend: AgentBackend, api: ApiServer, token: str) -> None:
+    def __init__(self, agent: Agent, backend: AgentBackend, door: Door) -> None:
         self.agent = agent
         self.backend = backend
-        self.api = api
-        self.token = token
+        self.api = door.api
+        self.token = door.token
         self.stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -83,8 +81,11 @@ async def running(
     journal: Journal | None = None,
     notifier: Notifier | None = None,
     config_path: str = "",
+    door: Door | None = None,
 ) -> AsyncIterator[Service]:
     """A whole agent for as long as the block runs; leaving it drains and closes everything.
+
+    `door`: one that is open already.
 
     Raises StoreError and its kinds, NetworkError (an address in use), InvalidInput.
     """
@@ -100,15 +101,18 @@ async def running(
         agent = Agent(config, parts, clock, journal)
         await agent.configure(config)
         backend = AgentBackend(agent, config_path)
-        api, token = await _serve_api(stack, config, backend)
+        if door is None:
+            door = await stack.enter_async_context(front_door(config.api))
         backend.relay_url = await serve_relay(stack, config.relay, parts.store)
-        stack.enter_context(_published(api.url, backend.relay_url, config))
-        service = Service(agent, backend, api, token)
+        stack.callback(agent.feed.close)
+        stack.enter_context(_published(door.api.url, backend.relay_url, config))
+        service = Service(agent, backend, door)
+        door.api.backend = backend
         async with _working(service, Ticker(agent, backend, notifier), notifier):
             journal.info(
                 "started",
                 store=parts.path,
-                api=api.url,
+                api=door.api.url,
                 local_relay=backend.relay_url,
                 watches=len(agent.watching.watches),
                 syncs=len(agent.syncing.syncs),
@@ -150,23 +154,6 @@ async def _end(task: asyncio.Task[None]) -> None:
         task.result()
 
 
-async def _serve_api(
-    stack: AsyncExitStack, config: Config, backend: AgentBackend
-) -> tuple[ApiServer, str]:
-    section = config.api
-    token = await asyncio.to_thread(make_token, token_file(section))
-    access = Access(
-        token=token,
-        hosts=frozenset(host.lower() for host in section.hosts),
-        origins=frozenset(origin.lower() for origin in section.cors_origins),
-        open_metrics=section.open_metrics,
-    )
-    host, port = address(section.listen)
-    bounds = Bounds(section.body_limit, section.connections)
-    server = serve_api(backend, access, host=host, port=port, bounds=bounds)
-    return await stack.enter_async_context(server), token
-
-
 @contextlib.contextmanager
 def _published(api: str, relay: str, config: Config) -> Iterator[None]:
     """Write where the agent listens, for whoever wants to talk to it; removed in the end."""
@@ -202,10 +189,12 @@ def _library_logs(journal: Journal) -> Iterator[None]:
         root.removeHandler(handler)
 
 
-async def serve(config: Config, load: Callable[[], Config], config_path: str) -> None:
+async def serve(
+    config: Config, load: Callable[[], Config], config_path: str, door: Door | None = None
+) -> None:
     """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
     notifier = Notifier()
-    async with running(config, notifier=notifier, config_path=config_path) as service:
+    async with running(config, notifier=notifier, config_path=config_path, door=door) as service:
         hangup = asyncio.Event()
         with _signals(
             {signal.SIGTERM: service.stop, signal.SIGINT: service.stop, signal.SIGHUP: hangup.set}

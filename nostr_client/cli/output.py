@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
-from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _PIPE_WIDTH = 240
 
@@ -22,6 +24,8 @@ json_option: Callable[[F], F] = click.option(
 
 def console(*, stderr: bool = False) -> Console:
     """A console that honours NO_COLOR; into a pipe it prints no colour, and long lines whole."""
+    from rich.console import Console  # 100 ms that commands without tables need not wait for
+
     out = Console(stderr=stderr, highlight=False)
     return out if out.is_terminal else Console(stderr=stderr, highlight=False, width=_PIPE_WIDTH)
 

@@ -1,0 +1,78 @@
+"""`nostr-agent install-service`: have the machine's service manager run the agent."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from agent import units
+from agent.commands.options import chosen_file
+from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.errors import InvalidInput
+
+
+@click.command("install-service")
+@click.option("--system", is_flag=True, help="For the whole machine, under a user of its own.")
+@click.option("--print", "to_stdout", is_flag=True, help="Print the file instead of writing it.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option(
+    "--config",
+    "-c",
+    type=click.Path(path_type=Path),
+    help="The configuration that the service shall read.",
+)
+@json_option
+def install_service(
+    system: bool, to_stdout: bool, force: bool, config: Path | None, as_json: bool
+) -> None:
+    """Write a systemd unit, or a launchd property list on macOS; it is not started."""
+    unit = _unit(system, chosen_file(config) if config else None)
+    if to_stdout:
+        click.echo(unit.text, nl=False)
+        return
+    path = Path(unit.path)
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} is there; --force replaces it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(unit.text, "utf-8")
+    if as_json:
+        print_json({"file": str(path), "then": list(unit.then)})
+        return
+    click.echo(path)
+    for line in unit.then:
+        say(f"then: {line}")
+
+
+def _unit(system: bool, config: Path | None) -> units.Unit:
+    command = _command(config)
+    if sys.platform == "darwin":
+        if system:
+            raise InvalidInput("on macOS the service is the user's own")
+        home = Path.home()
+        path = home / "Library/LaunchAgents" / f"{units.LABEL}.plist"
+        text = units.launchd(command, str(home / "Library/Logs/nostr-agent.log"))
+        return units.Unit(str(path), text, (f"launchctl load {path}",))
+    text = units.systemd(command, user=not system)
+    if system:
+        path = Path("/etc/systemd/system") / f"{units.NAME}.service"
+        enable = f"systemctl enable --now {units.NAME}"
+        return units.Unit(str(path), text, ("systemctl daemon-reload", enable))
+    path = Path.home() / ".config/systemd/user" / f"{units.NAME}.service"
+    then = (
+        "systemctl --user daemon-reload",
+        f"systemctl --user enable --now {units.NAME}",
+        "loginctl enable-linger    # to keep it running after you log out",
+    )
+    return units.Unit(str(path), text, then)
+
+
+def _command(config: Path | None) -> tuple[str, ...]:
+    """How this installation's agent is started, by absolute paths."""
+    beside = Path(sys.executable).with_name(units.NAME)
+    script = str(beside) if beside.exists() else shutil.which(units.NAME)
+    start = (script,) if script else (sys.executable, "-m", "agent")
+    where = () if config is None else ("--config", str(config.absolute()))
+    return (*start, "run", *where)

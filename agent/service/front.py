@@ -1,0 +1,88 @@
+"""The front door: the API's socket and token, open before everything else is loaded.
+
+A supervisor hears from `/healthz` at once; all the rest says that the agent is starting. So this
+imports as little as it can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from agent.api.guard import Access
+from agent.api.server import ApiServer, Bounds, serve
+from nostr_client.errors import InvalidInput
+from nostr_client.places import token_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from agent.config.model import ApiSection
+
+_LONGEST: Final = 4096
+_OPEN_TO_OTHERS: Final = 0o077
+
+
+class Door(NamedTuple):
+    """The API's server, and the token that it asks for."""
+
+    api: ApiServer
+    token: str
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of a checked HOST:PORT."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def token_file(section: ApiSection) -> Path:
+    """Where the token stands."""
+    return Path(section.token_file).expanduser() if section.token_file else token_path()
+
+
+def read_token(path: Path) -> str:
+    """The token in a file. Raises InvalidInput when it is empty or others may read it, OSError."""
+    if path.stat().st_mode & _OPEN_TO_OTHERS:
+        raise InvalidInput(
+            f"{path} can be read by others: chmod 600 it, or remove it for a new one"
+        )
+    token = path.read_text("ascii", "replace")[:_LONGEST].strip()
+    if not token:
+        raise InvalidInput(f"{path} is empty: remove it for a new token")
+    return token
+
+
+def make_token(path: Path) -> str:
+    """The token in a file; a new one, for its owner alone, where there is no file."""
+    if path.exists():
+        return read_token(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    token = secrets.token_urlsafe(32)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with open(
+        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii"
+    ) as f:
+        f.write(token + "\n")
+    part.replace(path)
+    return token
+
+
+@asynccontextmanager
+async def front_door(section: ApiSection) -> AsyncIterator[Door]:
+    """Listen for as long as the block runs. Raises NetworkError, InvalidInput (a token file)."""
+    token = await asyncio.to_thread(make_token, token_file(section))
+    access = Access(
+        token=token,
+        hosts=frozenset(host.lower() for host in section.hosts),
+        origins=frozenset(origin.lower() for origin in section.cors_origins),
+        open_metrics=section.open_metrics,
+    )
+    host, port = address(section.listen)
+    bounds = Bounds(section.body_limit, section.connections)
+    async with serve(access, host=host, port=port, bounds=bounds) as api:
+        yield Door(api, token)

@@ -1,0 +1,386 @@
+"""The service as a whole: alerts, retention, reload, drain, backup, and its commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from agent.backup import back_up, restore
+from agent.cli import run
+from agent.config import parse
+from agent.service.run import once
+from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
+from nostr_client.event import EventTemplate
+from nostr_client.keys import verify
+from nostr_client.store.sqlite import SqliteStore
+from tests.agent.service.kit import an_agent, config_text, eventually
+from tests.faulty_relay import FaultyRelay
+from tests.worlds import TARGET, follow, signer
+
+ROOT = Path(__file__).parents[3]
+
+
+def watch_text(alerts: str = "", interval: str = "1h") -> str:
+    return f"""
+[[watches]]
+name = "followers"
+query = "followers"
+target = "{TARGET}"
+interval = "{interval}"
+{alerts}
+"""
+
+
+# Alerts.
+
+
+class Hook:
+    """A webhook on a port of its own, which refuses the first `refuse` calls."""
+
+    def __init__(self, refuse: int = 0) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.refuse = refuse
+        self.url = ""
+
+    async def __aenter__(self) -> Hook:
+        self._runner = web.ServerRunner(web.Server(self._take))
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _take(self, request: web.BaseRequest) -> web.Response:
+        if self.refuse:
+            self.refuse -= 1
+            return web.Response(status=500)
+        self.got.append(json.loads(await request.read()))
+        return web.Response()
+
+
+async def test_a_crossing_is_told_once_by_webhook_and_command(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    async with Hook() as hook, FaultyRelay(events=[follow(i) for i in range(3)]) as relay:
+        command = json.dumps([sys.executable, "-c", f"open({str(told)!r}, 'a').write(input())"])
+        lines = (
+            f'{{ when = "> 2", webhook = "{hook.url}" }}',
+            f'{{ when = "> 1", command = {command} }}',
+            f'{{ when = "> 100", webhook = "{hook.url}" }}',
+        )
+        more = watch_text(f"alerts = [{', '.join(lines)}]")
+        async with an_agent(tmp_path, [relay.url], more) as agent:
+            alerting = agent.service.agent.alerting
+
+            async def both() -> bool:
+                return alerting.told == 2
+
+            await eventually(both)
+            await agent.client.recount("followers")
+            await agent.until(lambda w: w.answered == 1, "followers")
+        async with an_agent(tmp_path, [relay.url], more) as agent:
+            await agent.client.recount("followers")
+            await agent.until(lambda w: w.answered == 1, "followers")
+            relay.events.clear()
+            relay.events.append(follow(1))
+            await agent.client.recount("followers")
+            await agent.until(lambda w: w.figure is not None and w.figure.value == 1, "followers")
+            relay.events.extend(follow(i) for i in (2, 3))
+            await agent.client.recount("followers")
+            await agent.until(lambda w: w.figure is not None and w.figure.value == 3, "followers")
+
+            async def again() -> bool:
+                return len(hook.got) == 2
+
+            await eventually(again)
+    assert [one["when"] for one in hook.got] == ["> 2", "> 2"]
+    assert hook.got[0]["value"] == 3
+    assert json.loads(told.read_text().split("}{")[0].rstrip("}") + "}")["watch"] == "followers"
+
+
+async def test_what_fails_is_tried_again_and_then_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.01, 0.01))
+    async with Hook(refuse=2) as hook, FaultyRelay(events=[follow(1)]) as relay:
+        more = watch_text(
+            f'alerts = [{{ when = ">= 1", webhook = "{hook.url}" }},'
+            ' { when = "< 5", command = ["/nowhere/at/all"] }]'
+        )
+        async with an_agent(tmp_path, [relay.url], more) as agent:
+            alerting = agent.service.agent.alerting
+
+            async def settled() -> bool:
+                return (alerting.told, alerting.given_up) == (1, 1)
+
+            await eventually(settled)
+        assert "alert_given_up" in agent.log.getvalue()
+    assert len(hook.got) == 1
+
+
+# Retention.
+
+
+async def test_retention_removes_in_steps_what_the_rules_say(tmp_path: Path) -> None:
+    now = int(time.time())
+    old, fresh = now - 40 * 86_400, now - 86_400
+    notes = [signed(i, 1, old + i) for i in range(1, 50)]
+    kept = [signed(0, 1, old), signed(1, 5, old), signed(2, 1, fresh), signed(3, 7, old)]
+    async with await SqliteStore.open(tmp_path / "store.db") as store:
+        await store.save([verify(event) for event in [*notes, *kept]])
+    rule = f'older_than = "30d"\nkinds = [1, 5]\nkeep_authors = ["{signer(0).pubkey}"]'
+    more = f"[retention]\nstep = 7\n[[retention.rules]]\n{rule}"
+    async with an_agent(tmp_path, (), more) as agent:
+
+        async def ran() -> bool:
+            return (await agent.client.retention()).ran_at is not None
+
+        await eventually(ran)
+        found = await agent.client.retention()
+        assert found.removed == 49
+        assert found.rules[0].kinds == (1, 5)
+        assert (await agent.client.store()).events == 5
+
+
+def signed(person: int, kind: int, at: int) -> Any:
+    template = EventTemplate(kind=kind, content=str(at), created_at=at)
+    return signer(person).sign_now(template).event
+
+
+# Reload.
+
+
+async def test_a_reload_takes_new_watches_and_refuses_mistakes(tmp_path: Path) -> None:
+    async with (
+        FaultyRelay(events=[follow(1)]) as relay,
+        an_agent(tmp_path, [relay.url], watch_text()) as agent,
+    ):
+        await agent.until(lambda w: w.answered == 1, "followers")
+        changed = config_text(tmp_path, [relay.url], watch_text().replace("followers", "f", 1))
+        await agent.service.reload(lambda: parse(changed))
+        watch = await agent.until(lambda w: w.answered == 1, "f")
+        assert watch.origin == "file"
+        assert [w.spec.name for w in (await agent.client.watches()).watches] == ["f"]
+        await agent.service.reload(lambda: parse("[stor]"))
+        assert [w.spec.name for w in (await agent.client.watches()).watches] == ["f"]
+        assert "reload_refused" in agent.log.getvalue()
+        other = changed.replace("store.db", "other.db")
+        await agent.service.reload(lambda: parse(other))
+        assert '"restart_needed_for":"store"' in agent.log.getvalue()
+
+
+async def test_nothing_is_left_when_it_ends(tmp_path: Path) -> None:
+    before = asyncio.all_tasks()
+    async with (
+        FaultyRelay(events=[follow(1)]) as relay,
+        an_agent(tmp_path, [relay.url], watch_text()) as agent,
+    ):
+        await agent.until(lambda w: w.answered == 1, "followers")
+        assert (tmp_path / "home/nostr-tally/agent.json").exists()
+    assert asyncio.all_tasks() == before
+    assert not (tmp_path / "home/nostr-tally/agent.json").exists()
+    async with await SqliteStore.open(tmp_path / "store.db"):
+        pass
+
+
+async def test_two_agents_of_one_store_are_refused(tmp_path: Path) -> None:
+    async with an_agent(tmp_path):
+        with pytest.raises(StoreLocked, match=str(os.getpid())):
+            async with an_agent(tmp_path):
+                pass
+
+
+# Backup.
+
+
+async def test_a_backup_beside_the_running_agent_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "copy.db"
+    async with an_agent(tmp_path) as agent:
+        await agent.client.add("app", "app.x", 7)
+        size = await asyncio.to_thread(back_up, tmp_path / "store.db", target, lambda *_: None)
+        assert size == target.stat().st_size
+        with pytest.raises(InvalidInput, match="is there"):
+            back_up(tmp_path / "store.db", target, lambda *_: None)
+        with pytest.raises(StoreLocked):
+            restore(target, tmp_path / "store.db", force=True)
+        await agent.client.add("app", "app.x", 1)
+    with pytest.raises(InvalidInput, match="--force"):
+        restore(target, tmp_path / "store.db", force=False)
+    restore(target, tmp_path / "store.db", force=True)
+    assert (tmp_path / "store.db.before").exists()
+    async with an_agent(tmp_path) as agent:
+        assert [c.value for c in (await agent.client.counters("app")).counters] == ["7"]
+    assert not [name for name in os.listdir(tmp_path) if ".part" in name]
+
+
+async def test_a_damaged_backup_is_refused(tmp_path: Path) -> None:
+    async with an_agent(tmp_path):
+        pass
+    target = tmp_path / "copy.db"
+    back_up(tmp_path / "store.db", target, lambda *_: None)
+    raw = bytearray(target.read_bytes())
+    raw[8192:40_000] = bytes(31_808)
+    target.write_bytes(raw)
+    with pytest.raises(StoreError):
+        restore(target, tmp_path / "store.db", force=True)
+    (tmp_path / "text").write_text("no database, and long enough to be read as one" * 100)
+    with pytest.raises(StoreCorrupt):
+        restore(tmp_path / "text", tmp_path / "store.db", force=True)
+    with pytest.raises(StoreError):
+        back_up(tmp_path / "none.db", tmp_path / "copy2.db", lambda *_: None)
+
+
+# Commands.
+
+
+async def test_once_does_what_is_due_and_ends(tmp_path: Path) -> None:
+    async with FaultyRelay(events=[follow(i) for i in range(3)]) as relay:
+        sync = '[[syncs]]\nname = "s"\nfilters = [{ kinds = [3] }]\n'
+        config = parse(config_text(tmp_path, [relay.url], watch_text() + sync))
+        assert await once(config, "") == 0
+        asked = len([m for m in relay.received if m[0] == "COUNT"])
+        assert asked
+        assert await once(config, "") == 0
+        assert len([m for m in relay.received if m[0] == "COUNT"]) == asked
+    async with an_agent(tmp_path, [relay.url], watch_text()) as agent:
+        found = await agent.client.history("followers")
+        assert [p.value for p in found.points][-1] == 3
+        assert (await agent.client.store()).events == 3
+    dead = parse(config_text(tmp_path / "b", ["ws://127.0.0.1:1"], watch_text()))
+    assert await once(dead, "") == 1
+
+
+async def commanded(*args: str) -> Any:
+    """What a command prints as JSON, run in a thread of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "agent",
+        *args,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said, talk = await process.communicate()
+    lines = [json.loads(line) for line in said.splitlines()]
+    return process.returncode, lines[0] if len(lines) == 1 else lines, talk.decode()
+
+
+async def test_commands_talk_to_the_running_agent(tmp_path: Path) -> None:
+    async with (
+        FaultyRelay(events=[follow(i) for i in range(3)]) as relay,
+        an_agent(tmp_path, [relay.url], watch_text()) as agent,
+    ):
+        await agent.until(lambda w: w.answered == 1, "followers")
+        code, told, _ = await commanded("status", "--json")
+        assert (code, told["ready"], told["watches"]) == (0, True, 1)
+        code, told, _ = await commanded(
+            "watch", "add", "mine", "--query", "followers", "--target", TARGET, "--json"
+        )
+        assert (code, told["origin"]) == (0, "api")
+        code, told, _ = await commanded("watch", "list", "--json")
+        assert [w["spec"]["name"] for w in told["watches"]] == ["followers", "mine"]
+        code, told, _ = await commanded("watch", "show", "followers", "--json")
+        assert told["figure"]["value"] == 3
+        code, told, _ = await commanded("counter", "add", "app.x", "-3", "--json")
+        assert (code, told["value"]) == (0, "-3")
+        code, told, talk = await commanded("watch", "rm", "followers")
+        assert (code, told) == (1, [])
+        assert "configuration file" in talk
+    code, told, talk = await commanded("status")
+    assert code == 3
+    assert "no agent is running" in talk
+
+
+TABLES = [
+    ["status"],
+    ["watch", "list"],
+    ["watch", "show", "followers"],
+    ["watch", "history", "followers"],
+    ["watch", "count", "followers"],
+    ["sync", "list"],
+    ["relays"],
+    ["counter", "get"],
+    ["logs"],
+]
+
+
+async def test_tables_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sync = '[[syncs]]\nname = "s"\nfilters = [{ kinds = [3] }]\n'
+    async with (
+        FaultyRelay(events=[follow(i) for i in range(3)]) as relay,
+        an_agent(tmp_path, [relay.url], watch_text() + sync) as agent,
+    ):
+        await agent.until(lambda w: w.answered == 1, "followers")
+        await agent.client.add("app", "app.x", 5)
+        for words in TABLES:
+            assert await asyncio.to_thread(run, words) == 0, words
+    said = capsys.readouterr().out
+    for text in ("followers", "exact", relay.url, "app.x", "started"):
+        assert text in said
+
+
+async def test_run_stops_in_order_on_sigterm_and_reads_again_on_sighup(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(config_text(tmp_path, []))
+    async with spawned(file) as process:
+        assert process.stderr is not None
+        assert await said(process.stderr, "started")
+        file.write_text(config_text(tmp_path, [], '[[watches]]\nname = "n"\nfilters = [{}]\n'))
+        process.send_signal(signal.SIGHUP)
+        assert await said(process.stderr, "reloaded")
+        process.terminate()
+        assert await said(process.stderr, "stopped")
+        assert await process.wait() == 0
+
+
+async def test_run_says_what_is_wrong_with_its_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    for wrong in ("[stor]\nx = 1\n", '[[watches]]\nname = "n"\n'):
+        file.write_text(config_text(tmp_path, [], wrong))
+        async with spawned(file) as process:
+            assert process.stderr is not None
+            talk = await process.stderr.read()
+            assert await process.wait() == 2
+        assert b"agent.toml:" in talk
+
+
+class spawned:
+    """`nostr-agent run` as a process, ended when the block is left."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    async def __aenter__(self) -> asyncio.subprocess.Process:
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "agent", "run", "--config", str(self._file)),
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stderr=asyncio.subprocess.PIPE,
+        )
+        return self._process
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+
+async def said(stream: asyncio.StreamReader, event: str) -> dict[str, Any]:
+    """The first line of the log about an event."""
+    async with asyncio.timeout(30):
+        async for line in stream:
+            found: dict[str, Any] = json.loads(line)
+            if found["event"] == event:
+                return found
+    raise AssertionError(f"it never said {event}")
