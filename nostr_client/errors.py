@@ -147,13 +147,13 @@ class StoreCorrupt(StoreError):
 
 
 class CounterError(NostrTallyError):
-    """A counter refused; `code` is nats-server's error code (ADR-49), e.g. 10171.
+    """A counter refused; `code` is nats-server's error code (ADR-49), e.g. 10171; 0 is ours.
 
     `status` is the HTTP-like class that the server gives with it: 400, 404, 500 or 503.
     """
 
     def __init__(self, description: str, *, code: int, status: int = 400) -> None:
-        super().__init__(f"{clip(description)} ({code})")
+        super().__init__(clip(description) + (f" ({code})" if code else ""))
         self.description = description
         self.code = code
         self.status = status

@@ -32,6 +32,13 @@ class TransformConfig(msgspec.Struct, frozen=True, omit_defaults=True):
             return subject if matches(self.src or ">", subject) else None
         return Transform(self.src or ">", self.dest).apply(subject)
 
+    @property
+    def target(self) -> str:
+        """The pattern of all that it makes."""
+        if not self.dest:
+            return self.src or ">"
+        return Transform(self.src or ">", self.dest).target
+
     def check(self) -> None:
         """Raise CounterError 10155 or 10156 where it is none."""
         if not is_pattern(self.src or ">"):
@@ -64,6 +71,13 @@ class SourceConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     def destinations(self) -> str:
         """What it turns subjects into, as Nats-Stream-Source names it."""
         return "\f".join(t.dest or ">" for t in self.subject_transforms) or ">"
+
+    @property
+    def targets(self) -> list[str]:
+        """Patterns of all that it can store."""
+        if not self.subject_transforms:
+            return [self.filter_subject or ">"]
+        return [t.target for t in self.subject_transforms]
 
     def target(self, subject: str) -> str | None:
         """The subject that a message of the source is stored under, or None: not let in."""

@@ -183,6 +183,12 @@ class Transform:
             raise InvalidInput(f"this transform is not supported here: {self.dest!r}")
         return int(number)
 
+    @property
+    def target(self) -> str:
+        """The pattern of all that it makes."""
+        tokens = self.dest.split(".")
+        return ".".join("*" if self._index(token) else token for token in tokens)
+
     def apply(self, subject: str) -> str | None:
         """The subject that `subject` becomes, or None where `src` does not name it."""
         if not matches(self.src, subject):

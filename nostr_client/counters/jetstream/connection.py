@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from contextlib import asynccontextmanager, contextmanager
@@ -95,17 +96,11 @@ class Connection:
         a prefix).
         """
         servers = [url] if isinstance(url, str) else list(url)
-        with _errors(servers[0]):
-            client = await nats.connect(
-                servers,
-                error_cb=_log_error,
-                connect_timeout=CONNECT_S,
-                max_reconnect_attempts=_OFTEN,
-                allow_reconnect=True,
-                user_credentials=options.credentials,
-                tls=options.tls,
-                token=options.token,
-            )
+        try:
+            async with asyncio.timeout(CONNECT_S * len(servers)):
+                client = await _connect(servers, options)
+        except TimeoutError as error:
+            raise NetworkError("no nats-server could be reached", relay=servers[0]) from error
         return await cls(client, servers[0], options.prefix, options.timeout_s)._checked()
 
     async def _checked(self) -> Self:
@@ -212,6 +207,21 @@ class Connection:
         """The next message of a subscription; raises DeadlineExceeded, NetworkError."""
         with _errors(self.url):
             return await subscription.next_msg(self.timeout)
+
+
+async def _connect(servers: list[str], options: NatsOptions) -> Client:
+    """nats-py tries for ever, also the first time: the caller has the deadline."""
+    with _errors(servers[0]):
+        return await nats.connect(
+            servers,
+            error_cb=_log_error,
+            connect_timeout=CONNECT_S,
+            max_reconnect_attempts=_OFTEN,
+            allow_reconnect=True,
+            user_credentials=options.credentials,
+            tls=options.tls,
+            token=options.token,
+        )
 
 
 def _api_error(error: object, url: str) -> CounterError:

@@ -1,4 +1,4 @@
-"""Programs that a test runs and kills: `every FOLDER` and `busy FILE`."""
+"""Programs that a test runs and kills: `every FOLDER`, `busy FILE` and `ingest FILE`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from pathlib import Path
 import sqlite_utils
 
 from nostr_client.counters.engine.schema import MIGRATIONS
+from nostr_client.counters.ingest import IngestCounters, ingest_stream
 from nostr_client.counters.sqlite import SqliteCounterStore
+from nostr_client.event import EventTemplate
+from nostr_client.keys import KeySigner
+from nostr_client.store.sqlite import SqliteStore
 from tests.unit.counters.engine import Engine, counter, source
+
+NOW = 1_700_000_000
 
 
 class FileEngine(Engine):
@@ -114,8 +120,25 @@ async def busy(path: Path) -> None:
             os.write(1, f"{number}\n".encode())
 
 
+async def ingest(path: Path) -> None:
+    """Store events for ever, with their counters, telling how many are acknowledged."""
+    signer = KeySigner(bytes([7]) * 32)
+    async with await SqliteStore.open(path, migrations=[MIGRATIONS]) as store:
+        counters = await SqliteCounterStore.over(store.database)
+        await counters.create_stream(ingest_stream())
+        store.on_batch.append(IngestCounters())
+        number = 0
+        while True:
+            templates = [EventTemplate(1, str(number + n), created_at=NOW) for n in range(3)]
+            await store.save([signer.sign_now(template) for template in templates])
+            number += 3
+            os.write(1, f"{number}\n".encode())
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "every":
         every(Path(sys.argv[2]))
-    else:
+    elif sys.argv[1] == "busy":
         asyncio.run(busy(Path(sys.argv[2])))
+    else:
+        asyncio.run(ingest(Path(sys.argv[2])))

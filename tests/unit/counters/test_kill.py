@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite import SqliteCounterStore
+from nostr_client.filters import Filter
+from nostr_client.store.sqlite import SqliteStore
 from tests.unit.counters.engine import counter, source
 
 PROGRAM = [sys.executable, "-m", "tests.unit.counters.kill_program"]
@@ -26,10 +29,10 @@ def test_killed_before_any_statement_of_a_write(tmp_path: Path) -> None:
     assert int(result.stdout) > 25
 
 
-async def count_until_killed(path: Path, lines: int) -> int:
-    """Let the busy program acknowledge some groups, kill it, return the last number it told."""
+async def count_until_killed(path: Path, lines: int, program: str = "busy") -> int:
+    """Let a program acknowledge some groups, kill it, return the last number it told."""
     process = await asyncio.create_subprocess_exec(
-        *PROGRAM, "busy", str(path), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        *PROGRAM, program, str(path), cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     told = 0
@@ -62,3 +65,16 @@ async def test_killed_while_counting(tmp_path: Path, seed: int) -> None:
     assert entry.sources == {"ES": each}
     assert state.messages == state.last_seq == total
     assert recounted.holds
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_killed_while_storing_events(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "store.db"
+    lines = random.Random(seed).randrange(1, 30)
+    acknowledged = await count_until_killed(path, lines, "ingest")
+    async with await SqliteStore.open(path, migrations=[MIGRATIONS]) as store:
+        counters = await SqliteCounterStore.over(store.database)
+        counted = await (await counters.counters("INGEST")).load("events.1")
+        stored = await store.count([Filter(kinds=[1])])
+    assert counted == stored
+    assert acknowledged <= stored <= acknowledged + 3

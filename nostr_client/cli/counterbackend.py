@@ -1,0 +1,125 @@
+"""Which counters a `nostr-client counter` command works on: the local store's, or a server's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from nostr_client.counters.base import Counters, CounterStore
+    from nostr_client.counters.config import StreamConfig
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--store", "path", metavar="PATH", type=click.Path(path_type=Path, dir_okay=False),
+        help="The store's file (default: store.db in the user's data folder).",
+    ),
+    click.option("--nats", "url", metavar="URL", help="A nats-server instead of the store."),
+    click.option("--creds", metavar="FILE", help="Credentials for --nats."),
+    click.option("--domain", metavar="NAME", help="A JetStream domain of --nats."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the backend options say."""
+
+    path: Path | None
+    url: str | None
+    creds: str | None
+    domain: str | None
+
+
+def backend_options(command: F) -> F:
+    """Add the options that choose a backend; the command hands them to `opened`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def place(options: dict[str, Any]) -> Place:
+    """Take the backend options out of a command's keyword arguments."""
+    return Place(*(options.pop(name) for name in ("path", "url", "creds", "domain")))
+
+
+@asynccontextmanager
+async def opened(where: Place, *, writes: bool) -> AsyncIterator[CounterStore]:
+    """The counters that the options name; a server's caution goes to stderr.
+
+    Raises InvalidInput for options that exclude each other, StoreError, NetworkError.
+    """
+    if where.url is None and (where.creds or where.domain):
+        raise InvalidInput("--creds and --domain go with --nats")
+    if where.url is not None and where.path is not None:
+        raise InvalidInput("give --store or --nats, not both")
+    opener = _server(where) if where.url is not None else _local(where.path, writes=writes)
+    async with opener as store:
+        yield store
+
+
+@asynccontextmanager
+async def _local(path: Path | None, *, writes: bool) -> AsyncIterator[CounterStore]:
+    from nostr_client.cli.store import store_place
+    from nostr_client.counters.engine.schema import MIGRATIONS
+    from nostr_client.counters.sqlite import SqliteCounterStore
+    from nostr_client.store.sqlite import SqliteStore
+
+    file = store_place(path)
+    if not writes and not file.exists():
+        raise InvalidInput(f"no store at {file}: `counter stream create` makes one")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    async with await SqliteStore.open(
+        file, read_only=not writes, migrations=[MIGRATIONS]
+    ) as events:
+        yield await SqliteCounterStore.over(events.database)
+
+
+@asynccontextmanager
+async def _server(where: Place) -> AsyncIterator[CounterStore]:
+    try:
+        from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
+    except ModuleNotFoundError as error:
+        raise InvalidInput("--nats needs the extra: pip install 'nostr-tally[nats]'") from error
+    from nostr_client.cli.output import say
+
+    options = NatsOptions(credentials=where.creds, domain=where.domain)
+    async with await JetStreamCounterStore.connect(where.url or "", options) as store:
+        if store.caution:
+            say(f"warning: {store.caution}")
+        yield store
+
+
+async def bound(store: CounterStore, stream: str | None, *subjects: str) -> Counters:
+    """The counters of a stream: the one named, or the only one that can hold the subjects.
+
+    Raises InvalidInput where several can, or none.
+    """
+    from nostr_client.counters.subjects import check_patterns
+
+    wanted = check_patterns(subjects)
+    if stream is not None:
+        return await store.counters(stream)
+    names = [info.config.name for info in await store.streams() if _holds(info.config, wanted)]
+    if len(names) != 1:
+        found = f"of {', '.join(names)}" if names else "that counts: there is none"
+        raise InvalidInput(f"name a stream by --stream {found}")
+    return await store.counters(names[0])
+
+
+def _holds(config: StreamConfig, wanted: Sequence[str]) -> bool:
+    """Whether a stream counts, and listens or sources where one of the patterns asks."""
+    from nostr_client.counters.subjects import overlaps
+
+    if not config.allow_msg_counter:
+        return False
+    made = [*config.subjects, *(pattern for s in config.sources for pattern in s.targets)]
+    return any(overlaps(pattern, asked) for pattern in made for asked in wanted)
