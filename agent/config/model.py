@@ -96,6 +96,9 @@ class LocalRelaySection(Section, frozen=True):
     write_keys: Annotated[
         tuple[Key, ...], Meta(description="take events of these keys only; empty: of everyone")
     ] = ()
+    only_wanted: Annotated[
+        bool, Meta(description="take only events that a watch or a sync asks for")
+    ] = False
     token_file: Annotated[str, Meta(description="writing needs the token in this file")] = ""
     tls_cert: Annotated[str, Meta(description="PEM certificate chain")] = ""
     tls_key: Annotated[str, Meta(description="PEM key of tls_cert")] = ""

@@ -8,20 +8,44 @@ from typing import TYPE_CHECKING
 from agent.relay.follow import following
 from agent.relay.listen import normal_urls, own_urls
 from agent.relay.options import Access, RelayOptions
-from agent.relay.policy import everything, only_keys
+from agent.relay.policy import all_of, everything, only_keys, only_wanted
 from agent.relay.server import serve
 from agent.service.front import address
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
+from nostr_client.filters import Filter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AsyncExitStack
 
     from agent.config.model import LocalRelaySection
+    from agent.relay.policy import WritePolicy
+    from agent.syncing import Syncing
+    from agent.watching import Watching
     from nostr_client.store.sqlite import SqliteStore
 
 
-def relay_options(section: LocalRelaySection) -> RelayOptions:
+class Wanted:
+    """The filters of all watches and syncs of now; made anew when these were configured anew."""
+
+    def __init__(self, watching: Watching, syncing: Syncing) -> None:
+        self._watching = watching
+        self._syncing = syncing
+        self._watches: object = None
+        self._syncs: object = None
+        self._filters: tuple[Filter, ...] = ()
+
+    def __call__(self) -> Sequence[Filter]:
+        watches, syncs = self._watching.watches, self._syncing.syncs
+        if watches is not self._watches or syncs is not self._syncs:
+            asked = [f for watched in watches.values() for f in watched.query.filters]
+            kept = [Filter.from_json(f) for synced in syncs.values() for f in synced.spec.filters]
+            self._watches, self._syncs, self._filters = watches, syncs, (*asked, *kept)
+        return self._filters
+
+
+def relay_options(section: LocalRelaySection, wanted: Wanted) -> RelayOptions:
     """The relay's options. Raises InvalidInput for a token file that is empty, OSError."""
     token = None
     if section.token_file:
@@ -35,8 +59,16 @@ def relay_options(section: LocalRelaySection) -> RelayOptions:
         tls_cert=_path(section.tls_cert),
         tls_key=_path(section.tls_key),
     )
-    keys = [nip19.decode_pubkey(key) for key in section.write_keys]
-    return RelayOptions(access=access, write_policy=only_keys(keys) if keys else everything)
+    return RelayOptions(access=access, write_policy=_policy(section, wanted))
+
+
+def _policy(section: LocalRelaySection, wanted: Wanted) -> WritePolicy:
+    policies: list[WritePolicy] = []
+    if section.write_keys:
+        policies.append(only_keys(nip19.decode_pubkey(key) for key in section.write_keys))
+    if section.only_wanted:
+        policies.append(only_wanted(wanted))
+    return all_of(*policies) if policies else everything
 
 
 def relay_urls(section: LocalRelaySection) -> list[str]:
@@ -46,12 +78,14 @@ def relay_urls(section: LocalRelaySection) -> list[str]:
     return normal_urls(own_urls(RelayOptions(), *address(section.listen)))
 
 
-async def serve_relay(stack: AsyncExitStack, section: LocalRelaySection, store: SqliteStore) -> str:
+async def serve_relay(
+    stack: AsyncExitStack, section: LocalRelaySection, store: SqliteStore, wanted: Wanted
+) -> str:
     """Serve the store for as long as the stack lives; the relay's URL, "" where it is off."""
     if not section.enabled:
         return ""
     host, port = address(section.listen)
-    options = relay_options(section)
+    options = relay_options(section, wanted)
     server = await stack.enter_async_context(serve(store, host=host, port=port, options=options))
     await stack.enter_async_context(following(store, server))
     return server.url

@@ -21,7 +21,7 @@ from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
 from agent.service.front import Door, front_door, token_file
 from agent.service.parts import open_parts
-from agent.service.relaying import relay_urls, serve_relay
+from agent.service.relaying import Wanted, relay_urls, serve_relay
 from agent.service.secrets import make_signer
 from agent.service.ticker import Ticker
 from agent.specs import seconds
@@ -103,7 +103,8 @@ async def running(
         backend = AgentBackend(agent, config_path)
         if door is None:
             door = await stack.enter_async_context(front_door(config.api))
-        backend.relay_url = await serve_relay(stack, config.relay, parts.store)
+        wanted = Wanted(agent.watching, agent.syncing)
+        backend.relay_url = await serve_relay(stack, config.relay, parts.store, wanted)
         stack.callback(agent.feed.close)
         stack.enter_context(_published(door.api.url, backend.relay_url, config))
         service = Service(agent, backend, door)
