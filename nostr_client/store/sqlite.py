@@ -9,6 +9,8 @@ from nostr_client.errors import StoreCorrupt
 from nostr_client.store import aggregate, maintain, select
 from nostr_client.store.authors import Authors
 from nostr_client.store.database import Database
+from nostr_client.store.directory import FINGERPRINTS
+from nostr_client.store.fingerprints import Fingerprints
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.remove import settle
@@ -66,6 +68,7 @@ class SqliteStore:
         self._hasher = TagHasher(hash_key)
         self._searchable = searchable
         self._authors = Authors()
+        self.fingerprints = Fingerprints(self)
         self._saver = Saver(
             TagHasher(hash_key),
             Authors(),
@@ -95,7 +98,7 @@ class SqliteStore:
         tables that live in the same file. `clock`: Unix seconds, for expirations. Raises as
         Database.open does.
         """
-        sets = [STORE, SYNC, *([SEARCH] if search else ()), *migrations]
+        sets = [STORE, SYNC, FINGERPRINTS, *([SEARCH] if search else ()), *migrations]
         database = await Database.open(path, read_only=read_only, migrations=sets, options=options)
         try:
             key, searchable = await database.read(_hash_key_and_search)
@@ -138,6 +141,12 @@ class SqliteStore:
         return await self.database.read(
             lambda c: aggregate.negentropy_items(c, self._context(), filter)
         )
+
+    def items_within(
+        self, conn: sqlite3.Connection, filter: Filter
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+        """`negentropy_items` inside a write transaction."""
+        return aggregate.negentropy_items(conn, self._writer_context(), filter)
 
     async def known(self, ids: Iterable[str]) -> set[str]:
         raw = [bytes.fromhex(id_) for id_ in ids]

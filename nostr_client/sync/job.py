@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,13 +10,17 @@ import msgspec
 from nostr_client.errors import InvalidFilter
 from nostr_client.filters import Filter
 from nostr_client.keys import VerifiedEvent
-from nostr_client.sync.windows import LocalItems, Window, no_items, plan, united
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.windows import KeptItems, LocalItems, Window, no_items, plan, united
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from nostr_client.event import Event
     from nostr_client.store.base import EventStore
+
+WORTH_KEEPING = 50_000
+"""Events from which a scan at every sync costs more than keeping fingerprints."""
 
 MAX_FILTERS = 50
 """Filters in one sync: relays refuse more, and each is a sync of its own."""
@@ -78,3 +83,33 @@ async def items_of(store: EventStore | None, filter: Filter) -> LocalItems:
     if store is None:
         return no_items()
     return LocalItems(*await store.negentropy_items(filter))
+
+
+@asynccontextmanager
+async def prepared(
+    store: EventStore | None,
+    filters: Sequence[Filter],
+    event: VerifiedEvent | None,
+    size: int,
+) -> AsyncIterator[Job]:
+    """The job, over fingerprints that the store keeps where it keeps them for the filter.
+
+    A large store that is compared as a whole begins to keep them here. Raises StoreError.
+    """
+    kept = None
+    if isinstance(store, SqliteStore) and event is None and len(filters) == 1:
+        await _register(store, filters[0])
+        kept = await store.fingerprints.folded(filters[0])
+    if kept is None or not isinstance(store, SqliteStore):
+        yield await make_job(store, filters, event, size)
+        return
+    with store.fingerprints.storage(kept) as storage:
+        (asked,) = filters
+        items = KeptItems(storage, 0, len(storage)).between(asked.since, asked.until)
+        yield Job((asked,), tuple(plan(asked, items, size)), local=len(items))
+
+
+async def _register(store: SqliteStore, filter: Filter) -> None:
+    everything = filter.replace(since=None, until=None) == Filter()
+    if everything and store.fingerprints.possible and await store.count([filter]) >= WORTH_KEEPING:
+        await store.fingerprints.register()

@@ -11,7 +11,7 @@ from nostr_client.errors import InvalidInput, NostrTallyError, RelayError
 from nostr_client.filters import Filter
 from nostr_client.keys import verify
 from nostr_client.sync.desk import Desk
-from nostr_client.sync.job import checked, filters_of, make_job
+from nostr_client.sync.job import checked, filters_of, prepared
 from nostr_client.sync.memory import memory_of
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import SyncOptions
@@ -75,7 +75,18 @@ class Syncer:
         if self._store is None and mode.moves:
             raise InvalidInput("a sync needs a store; without one, only ids can be compared")
         filters, event = await self._resolve(question, [relay for _, relay in relays])
-        job = await make_job(self._store, filters, event, self._options.window)
+        window = self._options.window
+        async with prepared(self._store, filters, event, window) as job:
+            return await self._sync(job, relays, mode, timeout, on_progress)
+
+    async def _sync(
+        self,
+        job: Job,
+        relays: Sequence[tuple[str, Relay]],
+        mode: Mode,
+        timeout: float | None,
+        on_progress: OnProgress | None,
+    ) -> SyncReport:
         local = job.local if mode.every else None
         tallies = [Tally(name, relay, mode.keep_ids, local) for name, relay in relays]
         desk = self._desk(mode)

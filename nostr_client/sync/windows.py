@@ -6,7 +6,7 @@ filter do not overlap and leave nothing out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
@@ -22,8 +22,31 @@ if TYPE_CHECKING:
     from nostr_client.negentropy.storage import Storage
 
 
+class Items(Protocol):
+    """What we hold of a window, in order."""
+
+    def __len__(self) -> int: ...
+
+    def stamp(self, at: int) -> int:
+        """The timestamp of one item; negative indices count from the end."""
+        ...
+
+    def between(self, since: int | None, until: int | None) -> Items:
+        """Those of a stretch of time, both ends included; shares the memory."""
+        ...
+
+    def seal(self) -> Storage:
+        """The engine's storage over these items."""
+        ...
+
+    @property
+    def packed(self) -> bytes:
+        """The ids, one after the other."""
+        ...
+
+
 class LocalItems:
-    """What we hold: `stamps` (n,) uint64 and `ids` (n, 32) uint8, ascending by both."""
+    """Items in columns: `stamps` (n,) uint64 and `ids` (n, 32) uint8, ascending by both."""
 
     __slots__ = ("ids", "stamps")
 
@@ -34,8 +57,10 @@ class LocalItems:
     def __len__(self) -> int:
         return len(self.stamps)
 
+    def stamp(self, at: int) -> int:
+        return int(self.stamps[at])
+
     def between(self, since: int | None, until: int | None) -> LocalItems:
-        """Those of a stretch of time, both ends included; shares the memory."""
         low = 0 if since is None else int(np.searchsorted(self.stamps, np.uint64(since)))
         high = (
             len(self)
@@ -45,14 +70,75 @@ class LocalItems:
         return LocalItems(self.stamps[low:high], self.ids[low:high])
 
     def seal(self) -> Storage:
-        """The engine's storage over these items."""
         columns: tuple[Any, Any] = (self.stamps, self.ids)
         return seal_columns(*columns)
 
     @property
     def packed(self) -> bytes:
-        """The ids, one after the other."""
         return self.ids.tobytes()
+
+
+class KeptItems:
+    """Items low ≤ index < high of a storage whose fingerprints the store keeps."""
+
+    __slots__ = ("_high", "_low", "_storage")
+
+    def __init__(self, storage: Storage, low: int, high: int) -> None:
+        self._storage = storage
+        self._low = low
+        self._high = high
+
+    def __len__(self) -> int:
+        return self._high - self._low
+
+    def stamp(self, at: int) -> int:
+        return self._storage.item((self._low if at >= 0 else self._high) + at)[0]
+
+    def between(self, since: int | None, until: int | None) -> KeptItems:
+        low, high = self._low, self._high
+        if since is not None:
+            low = max(low, self._storage.lower_bounds([since], [b""])[0])
+        if until is not None:
+            high = min(high, self._storage.lower_bounds([until + 1], [b""])[0])
+        return KeptItems(self._storage, low, max(low, high))
+
+    def seal(self) -> Storage:
+        return StorageSlice(self._storage, self._low, self._high)
+
+    @property
+    def packed(self) -> bytes:
+        return self._storage.ids(self._low, self._high)
+
+
+class StorageSlice:
+    """The items low ≤ index < high of another storage, as a storage of their own."""
+
+    def __init__(self, whole: Storage, low: int, high: int) -> None:
+        self._whole = whole
+        self._low = low
+        self._high = high
+
+    def __len__(self) -> int:
+        return self._high - self._low
+
+    def lower_bounds(self, stamps: Sequence[int], prefixes: Sequence[bytes]) -> list[int]:
+        found = self._whole.lower_bounds(stamps, prefixes)
+        return [min(max(at, self._low), self._high) - self._low for at in found]
+
+    def fingerprints(self, lows: Sequence[int], highs: Sequence[int]) -> list[bytes]:
+        return self._whole.fingerprints(self._shifted(lows), self._shifted(highs))
+
+    def separators(self, indices: Sequence[int]) -> tuple[list[int], list[bytes]]:
+        return self._whole.separators(self._shifted(indices))
+
+    def ids(self, low: int, high: int) -> bytes:
+        return self._whole.ids(low + self._low, high + self._low)
+
+    def item(self, index: int) -> tuple[int, bytes]:
+        return self._whole.item(index + self._low)
+
+    def _shifted(self, indices: Sequence[int]) -> list[int]:
+        return [at + self._low for at in indices]
 
 
 def no_items() -> LocalItems:
@@ -79,7 +165,7 @@ class Window(msgspec.Struct, frozen=True):
     """What one session reconciles. `query` is sent: the filter, or the id of a filter event."""
 
     filter: Filter
-    items: LocalItems
+    items: Items
     halved: int = 0
     """How often it was halved to get here."""
     tries: int = 0
@@ -104,12 +190,12 @@ class Window(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, tries=0)
 
 
-def plan(filter: Filter, items: LocalItems, size: int) -> list[Window]:
+def plan(filter: Filter, items: Items, size: int) -> list[Window]:
     """Windows of about `size` local items, oldest first; equal timestamps stay together."""
     cuts: list[int] = []
     for at in range(size, len(items) - size // 2, size):
-        stamp = int(items.stamps[at])
-        if stamp > (cuts[-1] if cuts else filter.since or int(items.stamps[0])):
+        stamp = items.stamp(at)
+        if stamp > (cuts[-1] if cuts else filter.since or items.stamp(0)):
             cuts.append(stamp)
     return _cut(filter, items, cuts, 0)
 
@@ -122,7 +208,7 @@ def halve(window: Window, now: int, most: int | None = None) -> list[Window]:
     may be elsewhere.
     """
     since, until = window.filter.since or 0, window.filter.until
-    newest = max(now, int(window.items.stamps[-1]) if len(window.items) else 0)
+    newest = max(now, window.items.stamp(-1) if len(window.items) else 0)
     last = newest if until is None else until
     if last <= since:
         return []
@@ -136,10 +222,10 @@ def _by_items(window: Window, most: int | None) -> list[int]:
     if count < 2:
         return []
     parts = 2 if not most or count <= most else min(64, 1 + 2 * count // most)
-    return sorted({int(window.items.stamps[count * part // parts]) for part in range(1, parts)})
+    return sorted({window.items.stamp(count * part // parts) for part in range(1, parts)})
 
 
-def _cut(filter: Filter, items: LocalItems, cuts: Sequence[int], halved: int) -> list[Window]:
+def _cut(filter: Filter, items: Items, cuts: Sequence[int], halved: int) -> list[Window]:
     starts = [filter.since, *cuts]
     ends = [*(cut - 1 for cut in cuts), filter.until]
     windows = []

@@ -1,0 +1,171 @@
+"""The tables of kept fingerprints: chunks of each scope, and a log of what came and went.
+
+A scope is all events, or those of a registered filter. Triggers write the log inside the event's
+own transaction, whichever program makes it; `fold` brings a scope's chunks up to the log. So what
+chunks and log say together is always what the events are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlite_utils.migrations import Migrations
+
+from nostr_client.errors import StoreCorrupt
+from nostr_client.filters import Filter
+from nostr_client.negentropy.chunks import (
+    RECORD_SIZE,
+    Head,
+    chunks_of,
+    edit,
+    head_of,
+    record,
+)
+from nostr_client.store.lookup import rows_in
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from sqlite_utils import Database as Tables
+
+    from nostr_client.negentropy.chunks import Edit
+
+FINGERPRINTS = Migrations("nostr_tally.fingerprints")
+
+_STATEMENTS = (
+    """CREATE TABLE neg_scope (
+        scope INTEGER PRIMARY KEY, filter TEXT NOT NULL UNIQUE, folded INTEGER NOT NULL
+    ) STRICT""",
+    """CREATE TABLE neg_chunk (
+        chunk INTEGER PRIMARY KEY,
+        scope INTEGER NOT NULL,
+        lo_ts INTEGER NOT NULL,
+        lo_id BLOB NOT NULL,
+        n INTEGER NOT NULL,
+        sum BLOB NOT NULL,
+        ids BLOB NOT NULL
+    ) STRICT""",
+    "CREATE UNIQUE INDEX neg_head ON neg_chunk (scope, lo_ts, lo_id, n, sum)",
+    """CREATE TABLE neg_log (
+        n INTEGER PRIMARY KEY AUTOINCREMENT,
+        ts INTEGER NOT NULL,
+        id BLOB NOT NULL,
+        gone INTEGER NOT NULL
+    ) STRICT""",
+    """CREATE TRIGGER neg_came AFTER INSERT ON event WHEN EXISTS (SELECT 1 FROM neg_scope)
+    BEGIN INSERT INTO neg_log (ts, id, gone) VALUES (new.created_at, new.id, 0); END""",
+    """CREATE TRIGGER neg_gone AFTER DELETE ON event WHEN EXISTS (SELECT 1 FROM neg_scope)
+    BEGIN INSERT INTO neg_log (ts, id, gone) VALUES (old.created_at, old.id, 1); END""",
+)
+_HEADS = """
+SELECT chunk, lo_ts, lo_id, n, sum FROM neg_chunk INDEXED BY neg_head
+WHERE scope = ? ORDER BY lo_ts, lo_id
+"""
+_EVENTS = f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.id IN"
+_LAST = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'neg_log'"
+
+
+@FINGERPRINTS()
+def scopes_chunks_and_log(db: Tables) -> None:
+    for statement in _STATEMENTS:
+        db.execute(statement)
+
+
+class Scope(NamedTuple):
+    """A set whose fingerprints are kept; `folded`: how far in the log its chunks are."""
+
+    number: int
+    filter: Filter
+    folded: int
+
+
+class Heads(NamedTuple):
+    """The directory of a scope, in order: each head, and the row that holds its chunk."""
+
+    heads: list[Head]
+    rows: list[int]
+
+
+def find(conn: sqlite3.Connection, filter: Filter) -> Scope | None:
+    """The scope of a filter, None where it has none."""
+    sql = "SELECT scope, folded FROM neg_scope WHERE filter = ?"
+    row = conn.execute(sql, (filter.cache_key(),)).fetchone()
+    return None if row is None else Scope(row[0], filter, row[1])
+
+
+def create(conn: sqlite3.Connection, filter: Filter, stamps: Any, ids: bytes) -> None:
+    """Make a scope of a filter; what matches now as ascending columns: uint64, n * 32 bytes."""
+    (last,) = conn.execute(_LAST).fetchone()
+    cursor = conn.execute(
+        "INSERT INTO neg_scope (filter, folded) VALUES (?, ?)", (filter.cache_key(), last)
+    )
+    _put(conn, cursor.lastrowid or 0, chunks_of(stamps, ids))
+
+
+def read_heads(conn: sqlite3.Connection, scope: Scope) -> Heads:
+    """The directory as it is folded."""
+    found = conn.execute(_HEADS, (scope.number,)).fetchall()
+    heads = [Head(ts, id_, n, int.from_bytes(total, "little")) for _, ts, id_, n, total in found]
+    return Heads(heads, [row[0] for row in found])
+
+
+def read_chunk(conn: sqlite3.Connection, row: int) -> bytes:
+    """The records of one chunk. Raises StoreCorrupt."""
+    found = conn.execute("SELECT ids FROM neg_chunk WHERE chunk = ?", (row,)).fetchone()
+    if found is None or not found[0] or len(found[0]) % RECORD_SIZE:
+        raise StoreCorrupt("a chunk of kept fingerprints is damaged or gone")
+    return bytes(found[0])
+
+
+def fold(conn: sqlite3.Connection, scope: Scope) -> int:
+    """Bring the chunks up to the log; how many entries were looked at."""
+    log = conn.execute(
+        "SELECT ts, id, gone FROM neg_log WHERE n > ? ORDER BY n", (scope.folded,)
+    ).fetchall()
+    if not log:
+        return 0
+    final = {(ts, id_): gone for ts, id_, gone in log}
+    gone = [record(*item) for item, is_gone in final.items() if is_gone]
+    came = _matching(conn, scope.filter, [item for item, is_gone in final.items() if not is_gone])
+    heads, rows = read_heads(conn, scope)
+    edits = edit(heads, lambda at: read_chunk(conn, rows[at]), came, gone)
+    _apply(conn, scope, rows, edits)
+    (last,) = conn.execute(_LAST).fetchone()
+    conn.execute("UPDATE neg_scope SET folded = ? WHERE scope = ?", (last, scope.number))
+    conn.execute("DELETE FROM neg_log WHERE n <= (SELECT min(folded) FROM neg_scope)")
+    return len(log)
+
+
+def _matching(
+    conn: sqlite3.Connection, filter: Filter, items: list[tuple[int, bytes]]
+) -> list[bytes]:
+    if filter == Filter():
+        return [record(*item) for item in items]
+    found = read_events(rows_in(conn, _EVENTS, [id_ for _, id_ in items]))
+    return [
+        record(event.created_at, bytes.fromhex(event.id))
+        for event in found
+        if filter.matches(event)
+    ]
+
+
+def _apply(
+    conn: sqlite3.Connection, scope: Scope, rows: Sequence[int], edits: Iterable[Edit]
+) -> None:
+    done = list(edits)
+    dropped = [(rows[at],) for one in done for at in one.drop]
+    conn.executemany("DELETE FROM neg_chunk WHERE chunk = ?", dropped)
+    _put(conn, scope.number, (packed for one in done for packed in one.put))
+
+
+def _put(conn: sqlite3.Connection, scope: int, chunks: Iterable[bytes]) -> None:
+    rows = []
+    for packed in chunks:
+        head = head_of(packed)
+        total = head.total.to_bytes(32, "little")
+        rows.append((scope, head.stamp, head.id, head.count, total, packed))
+    conn.executemany(
+        "INSERT INTO neg_chunk (scope, lo_ts, lo_id, n, sum, ids) VALUES (?, ?, ?, ?, ?, ?)", rows
+    )

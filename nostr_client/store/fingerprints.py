@@ -1,0 +1,110 @@
+"""Fingerprints that the store keeps: a sync over millions of events begins without a scan."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from nostr_client.filters import Filter
+from nostr_client.negentropy.chunks import ChunkedStorage
+from nostr_client.store import directory
+from nostr_client.store.connect import file_uri
+from nostr_client.store.faults import store_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nostr_client.store.sqlite import SqliteStore
+
+EVERYTHING = Filter()
+"""The scope of all events."""
+
+
+class Fingerprints:
+    """The kept fingerprints of one store file; one object for each open store.
+
+    A store in memory, or one that is read only, keeps none.
+    """
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._database = store.database
+        self._users = 0
+
+    @property
+    def possible(self) -> bool:
+        """Whether this store can keep fingerprints."""
+        return self._database.path is not None and not self._database.read_only
+
+    async def register(self, filter: Filter = EVERYTHING) -> bool:
+        """Keep the fingerprints of what matches from now on; False where that cannot be.
+
+        Reads everything that matches once, about a second for a million events. A filter that is
+        registered already passes. Raises StoreError.
+        """
+        scope = filter.replace(since=None, until=None, limit=None)
+        if not self.possible or scope.search is not None:
+            return False
+        if await self._database.read(lambda conn: directory.find(conn, scope)) is None:
+            await self._database.write(lambda conn: self._create(conn, scope))
+        return True
+
+    def _create(self, conn: sqlite3.Connection, scope: Filter) -> None:
+        if directory.find(conn, scope) is None:
+            stamps, ids = self._store.items_within(conn, scope)
+            directory.create(conn, scope, stamps, ids.tobytes())
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for the chunks; they stand still while it is used."""
+        assert self._database.path is not None
+        self._users += 1
+        try:
+            uri = file_uri(self._database.path, "ro")
+            conn = sqlite3.connect(uri, uri=True, isolation_level=None)
+            try:
+                yield conn
+            finally:
+                conn.close()
+        except sqlite3.Error as error:
+            raise store_error(error) from error
+        finally:
+            self._users -= 1
+
+    async def folded(self, filter: Filter) -> directory.Heads | None:
+        """The directory of a filter's scope, brought up to date; None where it has none.
+
+        None too while another one is being read: chunks must stand still then.
+        """
+        scope = filter.replace(since=None, until=None, limit=None)
+        if not self.possible or self._users:
+            return None
+        known = await self._database.read(lambda conn: directory.find(conn, scope))
+        if known is None:
+            return None
+        await self._store.sweep()  # what has expired is hidden everywhere else
+        return await self._database.write(lambda conn: self._fold(conn, scope))
+
+    def _fold(self, conn: sqlite3.Connection, filter: Filter) -> directory.Heads | None:
+        scope = directory.find(conn, filter)
+        if scope is None or self._users:
+            return None
+        directory.fold(conn, scope)
+        return directory.read_heads(conn, scope)
+
+    @contextmanager
+    def storage(self, heads: directory.Heads) -> Iterator[ChunkedStorage]:
+        """The negentropy storage over a directory, as long as the block lasts.
+
+        Raises StoreError, also from the storage's own methods, which read chunks.
+        """
+        with self._reading() as conn:
+
+            def load(at: int) -> bytes:
+                try:
+                    return directory.read_chunk(conn, heads.rows[at])
+                except sqlite3.Error as error:
+                    raise store_error(error) from error
+
+            yield ChunkedStorage(heads.heads, load)
