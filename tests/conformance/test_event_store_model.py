@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -145,4 +146,14 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestStoreMachine.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+
+
+class LongMachine(StoreMachine):
+    """The same, for longer."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+class TestLongMachine(LongMachine.TestCase):
+    settings = settings(max_examples=500, stateful_step_count=60, deadline=None)
