@@ -129,7 +129,9 @@ async def ingest(path: Path) -> None:
         store.on_batch.append(IngestCounters())
         number = 0
         while True:
-            templates = [EventTemplate(1, str(number + n), created_at=NOW) for n in range(3)]
+            templates = [
+                EventTemplate(kind=1, content=str(number + n), created_at=NOW) for n in range(3)
+            ]
             await store.save([signer.sign_now(template) for template in templates])
             number += 3
             os.write(1, f"{number}\n".encode())
