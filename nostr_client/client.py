@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Self
 from nostr_client.claims import CLAIMS, ClaimBook
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
-from nostr_client.count.queries import Query
+from nostr_client.count.queries import Query, target_of
 from nostr_client.count.queries import query as make_query
 from nostr_client.errors import InvalidInput
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import Options, ReadBudget
+from nostr_client.outbox import PoolFetch, RelayFinder
 from nostr_client.pool import PublishResult, RelayPool
 from nostr_client.relayurl import normalize
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import Direction, SyncOptions
+from nostr_client.watch.definition import INTERVAL, SHORTEST
+from nostr_client.watch.running import Runner
+from nostr_client.watch.schema import WATCHES
+from nostr_client.watch.watching import Watching
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from nostr_client.filters import Filter
     from nostr_client.keys import Signer, VerifiedEvent
     from nostr_client.nip11 import RelayInfo
+    from nostr_client.outbox import Chosen, RelayChoice
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.store.sqlite import SqliteStore
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
+    from nostr_client.watch.book import WatchBook
+    from nostr_client.watch.definition import Watch
 
 RelayNames = str | Iterable[str]
 
@@ -49,7 +57,8 @@ class NostrClient:
     within `budget` each. `trust` says what happens to claims that cannot be true; `trusted`
     relays are believed in any case. `store`: a path, where claims are kept, so that later counts
     read only what is new, and events, for `sync`; or an open ClaimBook or EventStore for one of the
-    two, which the caller closes. `now` gives Unix seconds.
+    two, which the caller closes. `choice` says where queries are asked for which no relay is named:
+    on the read relays of the target's author (NIP-65). `now` gives Unix seconds.
     """
 
     def __init__(
@@ -64,6 +73,7 @@ class NostrClient:
         trust: TrustPolicy = TrustPolicy.EXCLUDE,
         trusted: Collection[str] = (),
         store: EventStore | ClaimBook | str | Path | None = None,
+        choice: RelayChoice | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._options = _with_timeout(options or Options(), timeout)
@@ -76,12 +86,18 @@ class NostrClient:
         self._path = store if isinstance(store, (str, Path)) else None
         self._events = None if isinstance(store, (str, Path, ClaimBook)) else store
         self._owned: SqliteStore | None = None
+        self._owned_book: ClaimBook | None = None
         self._memory: SyncMemory | None = None
         self._now = now
         self._opening = asyncio.Lock()
         self._closed = False
         self.pool = RelayPool(options=self._options, signer=signer, now=now)
         """The relays, for whatever this facade does not offer."""
+        self._finder: RelayFinder | None = None
+        if choice is not None:
+            fetch = PoolFetch(self.pool, choice, self._options.timeouts.group)
+            self._finder = RelayFinder(fetch, choice, now=now)
+        self._watching: set[Watching] = set()
 
     async def count(
         self,
@@ -98,7 +114,6 @@ class NostrClient:
         StoreError and its kinds where claims are kept. Safe to cancel.
         """
         asked = query if isinstance(query, Query) else make_query(query)
-        await self._open_store()
         options = self._counting
         if timeout is not None or read is not None:
             options = dataclasses.replace(
@@ -106,7 +121,80 @@ class NostrClient:
                 timeouts=_with_timeout(self._options, timeout).timeouts,
                 read=options.read if read is None else read,
             )
-        return await self._counter.count(asked, self._chosen(relays), options)
+        return await self._counter.count(asked, await self._relays_for(asked, relays), options)
+
+    def watch(
+        self,
+        query: Query | Filter | Sequence[Filter],
+        *,
+        relays: RelayNames | None = None,
+        interval: float = INTERVAL,
+        live: bool = True,
+    ) -> Watching:
+        """The number as it changes: an async iterator of results, the first as soon as it is there.
+
+        Relays are asked every `interval` seconds; with `live`, new events change the number in
+        between. Claims are kept in the store, or in memory for as long as this lasts. Leave it by
+        its `close()`, as an async context manager, or by closing the client. Iterating raises as
+        `count` does. Raises InvalidInput for a bad query or an interval below `watch.SHORTEST`.
+        """
+        asked = query if isinstance(query, Query) else make_query(query)
+        if not interval >= SHORTEST:
+            raise InvalidInput(f"an interval is {SHORTEST:g} seconds at least")
+        watching = Watching(
+            asked,
+            self._counter,
+            lambda: self._relays_for(asked, relays, book=True),
+            self._counting,
+            interval=interval,
+            live=live,
+            now=self._now,
+        )
+        self._watching = {watching, *(one for one in self._watching if not one.over)}
+        return watching
+
+    async def _relays_for(
+        self, query: Query, relays: RelayNames | None, *, book: bool = False
+    ) -> list[tuple[str, Relay]]:
+        """The relays to ask: those named, the client's own, or those of the target's author."""
+        await self._open_store()
+        if book and self._counter.book is None:
+            self._counter.book = await ClaimBook.open(":memory:")
+            self._owned_book = self._counter.book
+        if relays is not None or self._relays or self._finder is None:
+            return self._chosen(relays)
+        return self._found(await self._finder.relays_for(target_of(query)))
+
+    def _found(self, chosen: Chosen) -> list[tuple[str, Relay]]:
+        if not chosen.relays:
+            raise InvalidInput("no relay to ask: the target's author names none")
+        return [
+            (url, self.pool.relay(url, stranger=url in chosen.strangers)) for url in chosen.relays
+        ]
+
+    def runner(self, book: WatchBook) -> Runner:
+        """What asks the watches of a book when they are due, over this client's connections.
+
+        Claims are kept in the book's store. Watches without relays are asked on this client's own,
+        or on those of their targets' authors, chosen together so that few relays serve many.
+        """
+        counter = self._counter.with_book(book.claims)
+        return Runner(book, counter, self._choose_many, options=self._counting, now=self._now)
+
+    async def _choose_many(
+        self, watches: Sequence[Watch]
+    ) -> dict[str, Sequence[tuple[str, Relay]]]:
+        out: dict[str, Sequence[tuple[str, Relay]]] = {}
+        open_ones = {}
+        for watch in watches:
+            if watch.relays or self._relays or self._finder is None:
+                out[watch.name] = self._chosen(watch.relays or None)
+            else:
+                open_ones[watch.name] = target_of(watch.query)
+        if open_ones and self._finder is not None:
+            many = await self._finder.relays_for_many(open_ones)
+            out |= {name: self._found(one) for name, one in many.items() if one.relays}
+        return out
 
     async def explain(
         self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None
@@ -133,7 +221,7 @@ class NostrClient:
             if self._path is not None and self._owned is None:
                 from nostr_client.store.sqlite import SqliteStore
 
-                self._owned = await SqliteStore.open(self._path, migrations=[CLAIMS])
+                self._owned = await SqliteStore.open(self._path, migrations=[CLAIMS, WATCHES])
                 self._events = self._owned
                 self._counter.book = ClaimBook(self._owned.database)
 
@@ -248,10 +336,13 @@ class NostrClient:
         """
         self._closed = True
         try:
+            for watching in self._watching:
+                await watching.close()
             await self.pool.close()
         finally:
-            if self._owned is not None:
-                await self._owned.close()
+            for owned in (self._owned, self._owned_book):
+                if owned is not None:
+                    await owned.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -81,6 +81,7 @@ class RelayPool:
         self._signer = signer
         self._owned: list[Transport | ThreadVerifier] = []
         self._transport = transport or self._own(Transport(self.options))
+        self._guarded: Transport | None = None
         self._verifier: Verifier = verifier or self._own(
             ThreadVerifier(chunk=self.options.limits.verify_chunk)
         )
@@ -97,10 +98,13 @@ class RelayPool:
         """The relays so far, by normalised URL."""
         return dict(self._relays)
 
-    def relay(self, url: str, *, capabilities: Capabilities | None = None) -> Relay:
+    def relay(
+        self, url: str, *, capabilities: Capabilities | None = None, stranger: bool = False
+    ) -> Relay:
         """The relay at a URL, made at the first call; not connected before it is asked something.
 
-        `capabilities` are those of an earlier run, for a relay that is new here. Raises
+        `capabilities` are those of an earlier run, for a relay that is new here. `stranger`: the
+        user did not name it; a new one then connects to public addresses alone. Raises
         InvalidRelayURL, and InvalidInput for more relays than `Limits.relays` or after `close`.
         """
         key = normalize(url)
@@ -114,11 +118,16 @@ class RelayPool:
                 options=self.options,
                 signer=self._signer,
                 capabilities=capabilities,
-                transport=self._transport,
+                transport=self._guard() if stranger else self._transport,
                 verifier=self._verifier,
                 **self._relay_args,
             )
         return self._relays[key]
+
+    def _guard(self) -> Transport:
+        if self._guarded is None:
+            self._guarded = self._own(Transport(self.options, public_only=True))
+        return self._guarded
 
     async def remove(self, url: str) -> None:
         """Close the relay at a URL and forget it; unknown ones pass."""

@@ -7,12 +7,15 @@ the original as its cause.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
 
+from nostr_client.addresses import is_public
 from nostr_client.errors import NetworkError, ProtocolError, clip
 from nostr_client.options import Options
 from nostr_client.rate import Window
@@ -131,18 +134,36 @@ class WebSocket:
             return  # the socket is gone either way
 
 
-class Transport:
-    """Makes connections with one set of options; close it last. Binds to the loop at first use."""
+def _public_socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket for an address that was resolved, if it may be connected to (OSError)."""
+    family, kind, protocol, _, where = address
+    if not is_public(str(where[0])):
+        raise OSError(errno.EACCES, f"{clip(str(where[0]), 60)} is not a public address")
+    return socket.socket(family, kind, protocol)
 
-    def __init__(self, options: Options | None = None) -> None:
+
+class Transport:
+    """Makes connections with one set of options; close it last. Binds to the loop at first use.
+
+    `public_only`: refuse every address that is not on the open internet, whatever name led there
+    and through redirects too; for relays that strangers name. Through a proxy it is the proxy that
+    resolves names, and nothing is checked.
+    """
+
+    def __init__(self, options: Options | None = None, *, public_only: bool = False) -> None:
         self.options = options or Options()
+        self._guarded = public_only and self.options.connection.proxy is None
         self._session: aiohttp.ClientSession | None = None
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
             tls = True if self.options.connection.tls is None else self.options.connection.tls
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=tls),  # the pool counts connections
+                connector=aiohttp.TCPConnector(
+                    limit=0,  # the pool counts connections
+                    ssl=tls,
+                    socket_factory=_public_socket if self._guarded else None,
+                ),
                 headers={"User-Agent": self.options.connection.user_agent},
                 timeout=aiohttp.ClientTimeout(total=None),
                 auto_decompress=False,  # a small document needs none, and none can be a bomb

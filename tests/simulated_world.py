@@ -45,6 +45,7 @@ class SimPeer:
     prunes: bool = False
     lie: str = ""
     relay: SimRelay = field(default_factory=SimRelay)
+    deleted: set[bytes] = field(default_factory=set)
     memory: ListMemory = field(default_factory=ListMemory)
     answer: Claim | None = None
     newest: Claim | None = None
@@ -149,10 +150,12 @@ class World:
     def _deliver(self, until: int) -> None:
         while self._arrivals and self._arrivals[0][0] <= until:
             _, _, i, id, one = heapq.heappop(self._arrivals)
+            peer = self.peers[i]
             if one is None:
-                self.peers[i].relay.remove(id)
-            else:
-                self.peers[i].relay.add(one)
+                peer.deleted.add(id)
+                peer.relay.remove(id)
+            elif id not in peer.deleted:
+                peer.relay.add(one)
 
     def _live(self, seconds: int) -> None:
         """Let the world go on, and everything that is under way arrive in its order."""

@@ -11,7 +11,7 @@ import msgspec
 
 from nostr_client import hll
 from nostr_client.claims.mark import Changes, Held, Mark
-from nostr_client.claims.memory import supersedes
+from nostr_client.claims.memory import is_newer, supersedes
 
 if TYPE_CHECKING:
     import sqlite3
@@ -71,31 +71,31 @@ class HeldRows:
         return int(row[0]) if row else None
 
     def apply(self, update: Update) -> Changes:
-        sql = f"SELECT id, seen_at, created_at FROM claim_event WHERE {_WINDOW}"
+        sql = f"SELECT created_at, id, author, seen_at FROM claim_event WHERE {_WINDOW}"
         before = self._conn.execute(sql, (*self._key, update.start, _last(update.end))).fetchall()
         found = {event.id for event in update.found}
-        fresh, replaced = self._put(update.found, update.at)
-        lost = [(at, id) for id, _, at in before if id not in found]
-        gone = [(*self._key, at, id) for at, id in lost if id not in replaced]
-        self._conn.executemany(_DELETE, gone)
+        lost = [Held(at, id, author) for at, id, author, _ in before if id not in found]
+        keys = [(*self._key, event.created_at, event.id) for event in lost]
+        self._conn.executemany(_DELETE, keys)
+        fresh = self._put(update.found, update.at)
         changes = Changes(
             added=len(fresh),
-            gone=len(gone),
-            exposure=float(sum(update.at - seen for _, seen, _ in before)),
+            gone=len(self._without_newer(lost)),
+            exposure=float(sum(update.at - seen for *_, seen in before)),
             fresh=tuple(sorted(event.created_at for event in fresh)),
         )
         self._save(self.mark.moved(update, changes, self._newest(update.at)))
-        self._update_registers(fresh, anew=bool(gone))
+        self._update_registers(fresh, anew=bool(lost))
         return changes
 
     def confirm(self, at: int) -> None:
-        self._save(msgspec.structs.replace(self.mark, confirmed_at=at, holes=(), differs=0))
+        self._save(msgspec.structs.replace(self.mark, confirmed_at=at, holes=()))
 
     def differ(self, by: int) -> None:
         self._save(msgspec.structs.replace(self.mark, differs=by))
 
     def add(self, events: Iterable[Held], at: int) -> int:
-        fresh, _ = self._put(list(events), at)
+        fresh = self._put(list(events), at)
         if fresh:
             self._save(self.mark)
             self._update_registers(fresh, anew=False)
@@ -111,40 +111,44 @@ class HeldRows:
         row = self._one(sql, now, confirmed, *self._key)
         return float(row[0]) if row else 0.0
 
-    def _put(self, events: Sequence[Held], at: int) -> tuple[list[Held], set[bytes]]:
-        """Write events; those that were not held before, and the ids that newer ones replaced."""
+    def _without_newer(self, lost: list[Held]) -> list[Held]:
+        """Those of the lost events that no newer version of theirs replaced."""
+        if not self._replaces or not lost:
+            return lost
+        newest = {event.author: event for event in self.events()}
+        return [one for one in lost if not is_newer(newest.get(one.author), one)]
+
+    def _put(self, events: Sequence[Held], at: int) -> list[Held]:
+        """Write events, and drop those that newer ones replace; those that were not held before."""
         held = self._ids({event.created_at for event in events})
         fresh = [event for event in {e.id: e for e in events}.values() if event.id not in held]
-        replaced: set[bytes] = set()
         if self._replaces and fresh:
-            fresh, replaced = self._make_room(fresh)
-        kept = {event.id for event in fresh} | held - replaced
+            fresh = self._make_room(fresh)
+            held = self._ids({event.created_at for event in events})
+        kept = {event.id for event in fresh} | held
         rows = {e.id: (*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events}
         self._conn.executemany(
             "INSERT INTO claim_event VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at",
             [row for id, row in rows.items() if id in kept],
         )
-        return fresh, replaced
+        return fresh
 
-    def _make_room(self, fresh: list[Held]) -> tuple[list[Held], set[bytes]]:
-        """Drop older versions; the newest of each author among `fresh`, and what was dropped."""
+    def _make_room(self, fresh: list[Held]) -> list[Held]:
+        """Delete the older versions; the newest of each author among `fresh`."""
         newest: dict[bytes, Held] = {}
         for event in fresh:
-            other = newest.get(event.author)
-            if other is None or supersedes(event, other):
+            if not is_newer(newest.get(event.author), event):
                 newest[event.author] = event
-        replaced: set[bytes] = set()
         for other in self.events():
             event = newest.get(other.author, other)
             if event is other:
                 continue
             if supersedes(event, other):
-                replaced.add(other.id)
                 self._conn.execute(_DELETE, (*self._key, other.created_at, other.id))
             else:
                 del newest[other.author]
-        return list(newest.values()), replaced
+        return list(newest.values())
 
     def _ids(self, times: set[int]) -> set[bytes]:
         """The ids held in the range of these times."""

@@ -91,10 +91,11 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     than the relay gives at once. `newest`: the newest event held that is not dated in the future.
     `overlap`: seconds before the mark that are read again; it grows where events come late.
     `sweep_at`: from where the next part is read again, `swept_at`: when the last part was, `pace`:
-    seconds from the one before to it. `confirmed_at`: when the relay's own count
-    was last equal to what is held, `differs`: by how much it is larger where reading again did not
-    explain it (some relays count what they do not give). `gone`, `missed` and `exposure` tell what
-    reading again has found so far: events gone, events that had come late, event-seconds looked at.
+    seconds from the one before to it. `confirmed_at`: when the relay's own count was last equal to
+    what is held, `differs`: by how much it was larger where reading again did not explain it (some
+    relays count what they do not give); 0 again once all was read again. `gone`, `missed` and
+    `exposure` tell what reading again has found so far: events gone, events that had come late,
+    event-seconds looked at.
     """
 
     covered: Spans = ()
@@ -157,6 +158,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
             largest=max(self.largest, update.largest),
             sweep_at=self.sweep_at if update.sweep_to is None else update.sweep_to,
             swept_at=self._swept_at(update),
+            differs=0 if update.sweep_to == 0 else self.differs,
             pace=self._pace(update),
         )
 

@@ -90,17 +90,18 @@ class ListMemory:
         before = self._order[low:high]
         found = {event.id for event in update.found}
         exposure = sum(update.at - self._seen[id] for _, id in before)
+        lost = [self._events[id] for _, id in before if id not in found]
+        for event in lost:
+            self._remove(event.id)
         fresh = [event for event in update.found if self._add(event, update.at)]
         times = tuple(sorted(event.created_at for event in fresh if event.id in self._events))
-        gone = [id for _, id in before if id not in found and id in self._events]
-        for id in gone:
-            self._remove(id)
+        gone = self._without_newer(lost)
         changes = Changes(added=len(times), gone=len(gone), exposure=float(exposure), fresh=times)
         self.mark = self.mark.moved(update, changes, self._newest(update.at))
         return changes
 
     def confirm(self, at: int) -> None:
-        self.mark = msgspec.structs.replace(self.mark, confirmed_at=at, holes=(), differs=0)
+        self.mark = msgspec.structs.replace(self.mark, confirmed_at=at, holes=())
 
     def differ(self, by: int) -> None:
         self.mark = msgspec.structs.replace(self.mark, differs=by)
@@ -119,6 +120,13 @@ class ListMemory:
             key = (event.created_at, event.id)
             self._order.insert(bisect_left(self._order, key), key)
         return fresh
+
+    def _without_newer(self, lost: list[Held]) -> list[Held]:
+        """Those of the lost events that no newer version of theirs replaced."""
+        if self._newest_of is None:
+            return lost
+        newest = self._newest_of
+        return [one for one in lost if not is_newer(newest.get(one.author), one)]
 
     def _takes_place(self, event: Held) -> bool:
         """Make room for a newer version; False for an older one."""
@@ -152,6 +160,11 @@ class ListMemory:
 def supersedes(event: Held, other: Held) -> bool:
     """Which of two versions holds: the newer, of equals the one with the lower id (NIP-01)."""
     return (-event.created_at, event.id) < (-other.created_at, other.id)
+
+
+def is_newer(event: Held | None, other: Held) -> bool:
+    """Whether there is an event that supersedes the other one."""
+    return event is not None and supersedes(event, other)
 
 
 def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "count": Entry("nostr_client.cli.count:count", "One number from many relays."),
+    "watch": Entry("nostr_client.cli.watch:watch", "Ask again and again, and keep the numbers."),
     "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
     "sync": Entry("nostr_client.cli.sync:sync", "Bring the store and relays to the same events."),
     "mirror": Entry("nostr_client.cli.mirror:mirror", "Copy both ways between two relays."),

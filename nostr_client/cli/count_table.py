@@ -95,10 +95,15 @@ def merged_line(result: CountResult) -> str:
 
 def second_lines(result: CountResult) -> list[str]:
     """The other unit, where it is known and says something else."""
+    lines = []
     if result.unit is Unit.AUTHORS and result.events not in (None, result.authors):
         assert result.events is not None
-        return [f"events: {said(result.events)}"]
-    return []
+        lines.append(f"events: {said(result.events)}")
+    amount = result.merged.amount
+    if amount is not None:
+        sign = "" if amount.exact else "at least "
+        lines.append(f"amount: {sign}{amount.value / 1000:,.0f} sats")
+    return lines
 
 
 def said(figure: Figure) -> str:
@@ -108,4 +113,6 @@ def said(figure: Figure) -> str:
     if figure.high is None:
         sure = "" if figure.low == figure.value else f" (surely {figure.low:,} or more)"
         return f"at least {figure.value:,}{sure}"
+    if figure.low == figure.high:
+        return f"{figure.value:,}"
     return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nostr_client.count.queries import (
     CANONICAL,
     Query,
+    canonical,
     comments,
     followers,
     query,
@@ -21,6 +22,7 @@ __all__ = [
     "CANONICAL",
     "CountResult",
     "Query",
+    "canonical",
     "comments",
     "followers",
     "query",

@@ -46,32 +46,59 @@ class Counter:
         self._now = now
         self._silent: set[str] = set()
 
+    def with_book(self, book: ClaimBook) -> Counter:
+        """The same counter with other claims; it knows the same relays to be silent."""
+        other = Counter(self._options, policy=self._policy, book=book, now=self._now)
+        other._trusted, other._silent = self._trusted, self._silent
+        return other
+
     async def count(
         self,
         query: Query,
         relays: Sequence[tuple[str, Relay]],
         options: CountOptions | None = None,
+        *,
+        policy: TrustPolicy | None = None,
+        trusted: Collection[str] | None = None,
     ) -> CountResult:
         """Ask every relay, given as (the user's spelling, relay), and merge their claims.
 
         Returns at the deadline of the group at the latest, with a status for each relay; raises
         nothing that a relay did. Raises StoreError where claims are kept. Cancelling gives up the
-        requests.
+        requests. `policy` and `trusted` (any spelling) stand for those of the counter.
+        """
+        shown, used = merge_input(*await self.ask(query, relays, options))
+        return self.result(query, shown, used, policy=policy, trusted=trusted)
+
+    async def ask(
+        self,
+        query: Query,
+        relays: Sequence[tuple[str, Relay]],
+        options: CountOptions | None = None,
+    ) -> tuple[list[tuple[str, Claim]], dict[str, Claim]]:
+        """The claims by normalised URL, in order, and the earlier ones that stand in for failures.
+
+        As `count`, without merging.
         """
         async with task_group() as group:
             tasks = [
                 group.create_task(self._ask(name, relay, query, options or self._options))
                 for name, relay in relays
             ]
-        claims = [
-            (relay.url, task.result()) for (_, relay), task in zip(relays, tasks, strict=True)
-        ]
-        earlier: dict[str, Claim] = {}
-        if self.book is not None:
-            earlier = await remembered(self.book, query, dict(claims), self._now())
-        return self.result(query, *merge_input(claims, earlier))
+        urls = [relay.url for _, relay in relays]
+        claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
+        if self.book is None:
+            return claims, {}
+        return claims, await remembered(self.book, query, dict(claims), self._now())
 
-    async def explain(self, query: Query, names: Mapping[str, str] | None = None) -> CountResult:
+    async def explain(
+        self,
+        query: Query,
+        names: Mapping[str, str] | None = None,
+        *,
+        policy: TrustPolicy | None = None,
+        trusted: Collection[str] | None = None,
+    ) -> CountResult:
         """The result from what relays said before, asking nobody; needs a book.
 
         `names`: normalised URL to the user's spelling; by default all that were ever asked. Raises
@@ -90,21 +117,29 @@ class Counter:
             claims.append((one.url, msgspec.structs.replace(newest, relay=name)))
             if answer is not None and one.failure is not None:
                 earlier[one.url] = answer
-        return self.result(query, *merge_input(claims, earlier))
+        shown, used = merge_input(claims, earlier)
+        return self.result(query, shown, used, policy=policy, trusted=trusted)
 
     def result(
-        self, query: Query, claims: Sequence[Claim], used: Sequence[Claim] | None = None
+        self,
+        query: Query,
+        claims: Sequence[Claim],
+        used: Sequence[Claim] | None = None,
+        *,
+        policy: TrustPolicy | None = None,
+        trusted: Collection[str] | None = None,
     ) -> CountResult:
         """Merge claims into a result that lists them in the order given.
 
         `used`: the claims to count with, where they are not those that are shown.
         """
+        believed = self._trusted if trusted is None else set(map(normalize, trusted))
         merged = merge_claims(
             claims if used is None else used,
             one_per_author=query.one_per_author,
             unit=query.unit,
-            policy=self._policy,
-            trusted=[c.relay for c in claims if normalize(c.relay) in self._trusted],
+            policy=policy or self._policy,
+            trusted=[c.relay for c in claims if normalize(c.relay) in believed],
         )
         warned = {claim.relay: claim.warnings for claim in merged.claims}
         shown = tuple(claim.warned(*warned[claim.relay]) for claim in claims)

@@ -13,9 +13,10 @@ import msgspec
 from nostr_client import hll, kinds, nip19
 from nostr_client.claims import Held
 from nostr_client.count.folding import fold
-from nostr_client.errors import InvalidFilter, InvalidIdentifier
+from nostr_client.errors import InvalidFilter, InvalidIdentifier, InvalidInput, clip
 from nostr_client.filters import Filter
 from nostr_client.merge import Unit
+from nostr_client.outbox import Target, read_target
 from nostr_client.zaps import RECEIPT, read_zap
 
 if TYPE_CHECKING:
@@ -28,11 +29,15 @@ class Query(msgspec.Struct, frozen=True):
     """A question to count: filters that are OR'd, folded, and the name people know it by.
 
     `target` is the hex id, hex pubkey or address that a canonical query is about, else None.
+    `author` is whoever it is by, where that is known, and `hints` are relays that the identifier
+    named: both help to find relays (NIP-65).
     """
 
     filters: tuple[Filter, ...]
     name: str = "filter"
     target: str | None = None
+    author: str | None = None
+    hints: tuple[str, ...] = ()
 
     @property
     def is_zaps(self) -> bool:
@@ -80,9 +85,13 @@ class Query(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Query:
-        """What `to_dict` gave. Raises InvalidInput and its kinds, KeyError, TypeError."""
+        """What `to_dict` gave, with or without `author` and `hints`.
+
+        Raises InvalidInput and its kinds, KeyError, TypeError.
+        """
         filters = tuple(Filter.from_json(one) for one in fields["filters"])
-        return cls(filters, fields["name"], fields["target"])
+        hints = tuple(fields.get("hints", ()))
+        return cls(filters, fields["name"], fields["target"], fields.get("author"), hints)
 
 
 def _replaceable(asked: tuple[int, ...]) -> bool:
@@ -157,6 +166,34 @@ CANONICAL = {
     "zaps": zaps,
 }
 """The canonical queries by name."""
+
+
+def canonical(name: str, text: str) -> Query:
+    """A canonical query by name, with what the identifier tells about author and relays.
+
+    Raises InvalidInput for an unknown name, InvalidIdentifier for a bad target.
+    """
+    make = CANONICAL.get(name)
+    if make is None:
+        raise InvalidInput(f"no such query: {clip(name, 40)} (there are {', '.join(CANONICAL)})")
+    made = make(text)
+    named = read_target(text)
+    return msgspec.structs.replace(made, author=named.author, hints=named.hints)
+
+
+def target_of(query: Query) -> Target:
+    """Whose relays a query is to be asked on (NIP-65): the author of what it is about."""
+    names = {name for f in query.filters for name, _ in f.tags}
+    values = {value for f in query.filters for _, listed in f.tags for value in listed}
+    target = query.target or (values.pop() if len(values) == 1 else None)
+    if target is None:
+        return Target()
+    if names == {"#p"}:
+        return Target(author=target, hints=query.hints)
+    if ":" in target:
+        return Target(author=target.split(":")[1], hints=query.hints)
+    is_id = len(target) == 64 and not target.strip("0123456789abcdef")
+    return Target(author=query.author, event_id=target if is_id else None, hints=query.hints)
 
 
 def _about(name: str, target: str, asked: list[int]) -> Query:

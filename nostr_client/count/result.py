@@ -72,7 +72,12 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
         return all(claim.status is ClaimStatus.TIMEOUT for claim in self.relays)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON values, as the command line and the HTTP API give it."""
+        """The result as JSON values, as the command line and the HTTP API give it.
+
+        `amount` (millisats) is there for zaps alone.
+        """
+        amount = self.merged.amount
+        worth = {} if amount is None else {"amount": amount.to_dict()}
         return {
             "query": self.query.to_dict(),
             "value": self.value,
@@ -83,5 +88,6 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
             "lower_bound": self.lower_bound,
             "authors": self.authors.to_dict() if self.authors else None,
             "events": self.events.to_dict() if self.events else None,
+            **worth,
             "relays": [claim.to_dict() for claim in self.relays],
         }

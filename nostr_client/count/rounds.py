@@ -204,10 +204,11 @@ class Round:
             else:
                 self._count = _bounded(self._filters[0], start, end)
             return True
-        if held == self._check.told:
+        by = self._check.told - held
+        if by and not self._check.gave_up:
+            memory.differ(by)
+        elif not by and not memory.mark.differs:
             self._confirm(memory)
-        elif not self._check.gave_up:
-            memory.differ(self._check.told - held)
         return False
 
     def _begin_check(self, memory: Memory, held: int) -> bool:
@@ -216,8 +217,10 @@ class Round:
             self._asked_all = True
             self._count = self._filters[0].replace(limit=None)
             return True
-        if told is None or (told == 0 and held) or told - held == memory.mark.differs != 0:
+        if told is None or (told == 0 and held):
             return False
+        if memory.mark.differs and told - held in (0, memory.mark.differs):
+            return False  # it counts what it does not give: that proves nothing, nor is it news
         recent = self._clock - RECENT
         halved = told == held and 0 < memory.count(recent, None) < held and recent > 0
         self._check = Check(told, recent_from=recent if halved else 0)

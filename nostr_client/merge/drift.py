@@ -39,4 +39,6 @@ def missed_at_most(readings: Sequence[Reading]) -> int:
 
 def _upper(mean: float, evidence: int) -> int:
     """Two standard deviations above the mean of a Poisson number whose rate was learnt from few."""
-    return math.ceil(mean + 2 * math.sqrt(mean + mean * mean / evidence)) if mean else 0
+    if mean < 0.025:
+        return 0  # one at all is less likely than the interval may be wrong
+    return math.ceil(mean + 2 * math.sqrt(mean + mean * mean / evidence))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nostr_client.outbox.choose import Chosen, RelayChoice, choose, choose_many
 from nostr_client.outbox.cover import greedy_cover
 from nostr_client.outbox.finding import Fetch, RelayFinder, Target, read_target
+from nostr_client.outbox.network import PoolFetch
 from nostr_client.outbox.relaylist import MOST_LISTED, RELAY_LIST, RelayList, parse_relay_list
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "RELAY_LIST",
     "Chosen",
     "Fetch",
+    "PoolFetch",
     "RelayChoice",
     "RelayFinder",
     "RelayList",

@@ -49,7 +49,8 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
         """The watch as JSON values."""
         return {
             "name": self.name,
-            "query": self.query.to_dict(),
+            "query": self.query.to_dict()
+            | {"author": self.query.author, "hints": list(self.query.hints)},
             "relays": list(self.relays),
             "interval": self.interval,
             "policy": str(self.policy),

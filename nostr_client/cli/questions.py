@@ -1,0 +1,101 @@
+"""What count and watch share: the question, whom to believe, where to look for relays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from nostr_client.count import Query
+    from nostr_client.outbox import RelayChoice
+
+    _FloatType = click.ParamType[float]
+else:
+    _FloatType = click.ParamType  # generic since click 8.2 only
+
+INDEXERS_VARIABLE = "NOSTR_TALLY_INDEXERS"
+
+NAMES = (
+    "followers",
+    "reactions",
+    "reposts",
+    "quotes",
+    "replies",
+    "comments",
+    "replies+comments",
+    "zaps",
+)
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhdw])")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+trust_option: Callable[[F], F] = click.option(
+    "--trust",
+    type=click.Choice(["exclude", "flag", "off"]),
+    default="exclude",
+    show_default=True,
+    help="What to do about claims that cannot be true.",
+)
+
+trusted_option: Callable[[F], F] = click.option(
+    "--trusted", metavar="URL", multiple=True, help="Believe this relay in any case."
+)
+
+filter_option: Callable[[F], F] = click.option(
+    "--filter", "filters", metavar="JSON", multiple=True, help="A filter; more are OR'd."
+)
+
+indexer_option: Callable[[F], F] = click.option(
+    "--indexer",
+    "indexers",
+    metavar="URL",
+    multiple=True,
+    envvar=INDEXERS_VARIABLE,
+    help=f"Where relay lists are found (NIP-65); without --relay the target's author's are asked. "
+    f"Else those of ${INDEXERS_VARIABLE}.",
+)
+
+
+class Duration(_FloatType):
+    """Seconds, given as `90s`, `15m`, `2h`, `1d` or `1w`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        found = _DURATION.fullmatch(str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no duration such as 90s, 15m, 2h, 1d", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
+def asked_query(what: str | None, target: str | None, filters: Sequence[str]) -> Query:
+    """The question of WHAT and TARGET, or of filters.
+
+    Raises click.UsageError, InvalidFilter, InvalidIdentifier.
+    """
+    from nostr_client import count as counting
+    from nostr_client.filters import Filter
+
+    if filters and what is not None:
+        raise click.UsageError("give WHAT and TARGET, or --filter, not both")
+    if filters:
+        return counting.query([Filter.from_json(text) for text in filters])
+    if what is None or target is None:
+        raise click.UsageError("say what to count: WHAT and TARGET, or --filter JSON")
+    return counting.canonical(what, target)
+
+
+def relay_choice(indexers: Sequence[str]) -> RelayChoice | None:
+    """How relays are found where none is named; None without an indexer."""
+    from nostr_client.outbox import RelayChoice
+
+    return RelayChoice(indexers=tuple(indexers)) if indexers else None

@@ -1,0 +1,104 @@
+"""A watch's history on its way out: as text, CSV, JSON, Parquet, or a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nostr_client.errors import NostrTallyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nostr_client.watch import Point
+
+COLUMNS = ("at", "value", "low", "high", "exact", "unit", "least", "most", "samples")
+
+
+class MissingExtra(NostrTallyError):
+    """Something that is installed by an extra alone is not here."""
+
+
+def as_dicts(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """The points as JSON values."""
+    return [{name: getattr(point, name) for name in COLUMNS} for point in points]
+
+
+def as_csv(points: Sequence[Point]) -> str:
+    """One row a point with a header; times in Unix seconds, an empty cell where nothing bounds."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(as_dicts(points))
+    return out.getvalue()
+
+
+def write_parquet(points: Sequence[Point], path: Path) -> None:
+    """One row a point, zstd. Raises MissingExtra without pyarrow."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtra("Parquet needs pyarrow: pip install 'nostr-tally[parquet]'") from error
+    whole = ("at", "value", "low", "high", "least", "most", "samples")
+    kinds = dict.fromkeys(whole, pa.int64()) | {"exact": pa.bool_(), "unit": pa.string()}
+    schema = pa.schema([(name, kinds[name]) for name in COLUMNS])
+    pq.write_table(pa.Table.from_pylist(as_dicts(points), schema), path, compression="zstd")
+
+
+def plot(points: Sequence[Point], path: Path, title: str) -> None:
+    """The series as a PNG: the value as a line, its interval as a band. Raises MissingExtra."""
+    import numpy as np
+
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("a plot needs matplotlib: pip install 'nostr-tally[plot]'") from error
+    figure = Figure(figsize=(9, 4), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    times = np.array([point.at for point in points], "datetime64[s]")
+    low = [point.low for point in points]
+    high = [point.value if point.high is None else point.high for point in points]
+    axes.fill_between(times, low, high, alpha=0.2, linewidth=0)
+    axes.plot(times, [point.value for point in points], linewidth=1.5)
+    axes.set_title(title)
+    axes.grid(visible=True, alpha=0.3)
+    figure.savefig(path, format="png")
+
+
+def sparkline_of(points: Sequence[Point], width: int = 40) -> str:
+    """The series as a line of blocks."""
+    from nostr_client.watch import sparkline
+
+    return sparkline((point.value for point in points), width)
+
+
+def say_points(points: Sequence[Point], most: int = 20) -> None:
+    """The last points as lines on stdout."""
+    for point in points[-most:]:
+        click.echo(f"{moment(point.at)}  {number(point)}")
+
+
+def number(point: Point) -> str:
+    """A point's number with how sure it is."""
+    if point.exact:
+        return f"{point.value:,} (exact)"
+    if point.high is None:
+        return f"at least {point.value:,}"
+    if point.low == point.high:
+        return f"{point.value:,}"
+    return f"{point.value:,} ({point.low:,} to {point.high:,})"
+
+
+def moment(at: float | None) -> str:
+    """A time for people, in UTC; "never" for None."""
+    if at is None:
+        return "never"
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")

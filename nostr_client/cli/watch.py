@@ -1,0 +1,328 @@
+"""`nostr-client watch`: questions that are asked again and again, and what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nostr_client.cli import series
+from nostr_client.cli.output import console, json_option, print_json, say
+from nostr_client.cli.questions import (
+    NAMES,
+    Duration,
+    asked_query,
+    filter_option,
+    indexer_option,
+    relay_choice,
+    trust_option,
+    trusted_option,
+)
+from nostr_client.cli.relays import outcome_code, relay_option, timeout_option
+from nostr_client.cli.runner import run_async
+from nostr_client.cli.secretkey import key_file_option, optional_signer
+from nostr_client.cli.store import store_option, store_place
+from nostr_client.errors import InvalidInput, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.count.result import CountResult
+    from nostr_client.watch import Point, Watch, WatchBook
+
+FORMATS = ("csv", "json", "parquet")
+
+
+@click.group()
+def watch() -> None:
+    """Ask questions again and again, and keep their numbers.
+
+    Watches live in the store. `watch run` asks those that are due; the agent does so by itself.
+    """
+
+
+@watch.command()
+@click.argument("name")
+@click.argument("what", metavar="[WHAT]", type=click.Choice(NAMES), required=False)
+@click.argument("target", required=False)
+@filter_option
+@relay_option
+@click.option("--interval", type=Duration(), default="15m", show_default=True)
+@trust_option
+@trusted_option
+@store_option
+@json_option
+def add(
+    name: str,
+    what: str | None,
+    target: str | None,
+    filters: tuple[str, ...],
+    relays: tuple[str, ...],
+    interval: float,
+    trust: str,
+    trusted: tuple[str, ...],
+    path: Path | None,
+    as_json: bool,
+) -> None:
+    """Add a watch called NAME for WHAT about TARGET, or for whatever --filter matches.
+
+    Without --relay it is asked on the relays that the target's author reads (NIP-65).
+    """
+    from nostr_client.trust import TrustPolicy
+    from nostr_client.watch import Watch
+
+    made = Watch(
+        name=name,
+        query=asked_query(what, target, filters),
+        relays=relays,
+        interval=interval,
+        policy=TrustPolicy(trust),
+        trusted=trusted,
+        created_at=int(time.time()),
+    )
+    run_async(_add(store_place(path), made))
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        say(f"watching {name} every {interval:g} s")
+
+
+async def _add(path: Path, made: Watch) -> None:
+    from nostr_client.watch import WatchBook
+
+    async with await WatchBook.open(path) as book:
+        await book.add(made)
+
+
+@watch.command("list")
+@store_option
+@json_option
+def list_(path: Path | None, as_json: bool) -> None:
+    """All watches with their newest numbers."""
+    found = run_async(_list(store_place(path)))
+    if as_json:
+        print_json([_as_dict(*one) for one in found])
+        return
+    for made, asked, points in found:
+        line = series.sparkline_of(points, 24)
+        newest = series.number(points[-1]) if points else "not known yet"
+        click.echo(f"{made.name}  {made.query.name}  {newest}  {line}  {series.moment(asked)}")
+    if not found:
+        say("no watches yet: nostr-client watch add NAME WHAT TARGET")
+
+
+async def _opened(path: Path) -> WatchBook:
+    """A store to read from beside whoever writes it; brought up to date first if it is older."""
+    from nostr_client.watch import WatchBook
+
+    try:
+        return await WatchBook.open(path, read_only=True)
+    except StoreError as error:
+        if type(error) is not StoreError or not await asyncio.to_thread(path.exists):
+            raise
+        return await WatchBook.open(path)
+
+
+async def _list(path: Path) -> list[tuple[Watch, int | None, list[Point]]]:
+    async with await _opened(path) as book:
+        return [(made, asked, await book.history(made.name)) for made, asked in await book.all()]
+
+
+def _as_dict(made: Watch, asked: int | None, points: Sequence[Point]) -> dict[str, Any]:
+    newest = series.as_dicts(points[-1:])
+    return made.to_dict() | {"asked_at": asked, "newest": newest[0] if newest else None}
+
+
+@watch.command()
+@click.argument("name")
+@store_option
+@json_option
+def show(name: str, path: Path | None, as_json: bool) -> None:
+    """What the number of a watch is made of, as it stands now; no relay is asked."""
+    made, asked, points, result = run_async(_show(store_place(path), name))
+    if as_json:
+        parts = [part.to_dict() for part in result.merged.parts]
+        print_json(_as_dict(made, asked, points) | {"result": result.to_dict(), "parts": parts})
+        return
+    from nostr_client.cli.count_table import show as show_result
+
+    show_result(result)
+    _tell_parts(result)
+    if points:
+        click.echo(f"{series.sparkline_of(points)}  since {series.moment(points[0].at)}")
+
+
+async def _show(path: Path, name: str) -> tuple[Watch, int | None, list[Point], CountResult]:
+    from nostr_client.count.procedure import Counter
+
+    async with await _opened(path) as book:
+        found = await book.get(name)
+        if found is None:
+            raise _unknown(name)
+        made, asked = found
+        counter = Counter(book=book.claims, policy=made.policy, trusted=made.trusted)
+        result = await counter.explain(made.query)
+        return made, asked, await book.history(name), result
+
+
+def _tell_parts(result: CountResult) -> None:
+    out = console()
+    for part in result.merged.parts:
+        used = " and ".join(part.used) if part.used else "nothing"
+        share = "" if part.share is None else f", {part.share:.0%} of all"
+        out.print(f"{part.relay}: {used} used{share}", soft_wrap=True, markup=False)
+
+
+@watch.command()
+@click.argument("name")
+@store_option
+def rm(name: str, path: Path | None) -> None:
+    """Remove a watch and its history."""
+    if not run_async(_remove(store_place(path), name)):
+        raise _unknown(name)
+    say(f"removed {name}")
+
+
+async def _remove(path: Path, name: str) -> bool:
+    from nostr_client.watch import WatchBook
+
+    async with await WatchBook.open(path) as book:
+        return await book.remove(name)
+
+
+@watch.command()
+@click.argument("name")
+@click.option("--last", type=Duration(), help="Only so far back, such as 30d.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Print or write it as this.")
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.png",
+    help="Draw it (needs the extra `plot`).",
+)
+@store_option
+@json_option
+def history(
+    name: str,
+    last: float | None,
+    form: str | None,
+    output: Path | None,
+    plot: Path | None,
+    path: Path | None,
+    as_json: bool,
+) -> None:
+    """The numbers of a watch: all of two days, then one an hour, after a quarter one a day."""
+    since = 0 if last is None else int(time.time() - last)
+    points = run_async(_history(store_place(path), name, since))
+    if plot is not None:
+        series.plot(points, plot, name)
+        say(f"drew {len(points)} points in {plot}")
+    if as_json or form is not None or output is not None:
+        _write(name, points, "json" if as_json else form or "csv", output)
+    elif plot is None:
+        click.echo(series.sparkline_of(points))
+        series.say_points(points)
+
+
+async def _history(path: Path, name: str, since: int) -> list[Point]:
+    async with await _opened(path) as book:
+        if await book.get(name) is None:
+            raise _unknown(name)
+        return await book.history(name, since=since)
+
+
+def _write(name: str, points: Sequence[Point], form: str, output: Path | None) -> None:
+    if form == "parquet":
+        if output is None:
+            raise click.UsageError("Parquet goes into a file: --output FILE")
+        series.write_parquet(points, output)
+    elif form == "csv":
+        _text(series.as_csv(points), output)
+    elif output is None:
+        print_json({"watch": name, "points": series.as_dicts(points)})
+    else:
+        import msgspec
+
+        output.write_bytes(msgspec.json.encode({"watch": name, "points": series.as_dicts(points)}))
+
+
+def _text(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, "utf-8")
+
+
+@watch.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--once", is_flag=True, help="Ask every one of them now, once, and end.")
+@relay_option
+@indexer_option
+@timeout_option
+@key_file_option
+@store_option
+@json_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    once: bool,
+    relays: tuple[str, ...],
+    indexers: tuple[str, ...],
+    timeout: float,
+    key_file: str | None,
+    path: Path | None,
+    as_json: bool,
+) -> None:
+    """Ask watches when they are due, until interrupted; all of them, or those named.
+
+    --relay and --indexer are for watches that name no relays themselves.
+    """
+    from nostr_client.client import NostrClient
+
+    client = NostrClient(
+        relays,
+        timeout=timeout,
+        choice=relay_choice(indexers),
+        signer=optional_signer(key_file),
+    )
+    statuses = run_async(_run(client, store_place(path), names, once, as_json))
+    ctx.exit(outcome_code(statuses) if once and statuses else 0)
+
+
+async def _run(
+    client: Any, path: Path, names: tuple[str, ...], once: bool, as_json: bool
+) -> list[str]:
+    from nostr_client.watch import WatchBook
+
+    async with client, await WatchBook.open(path) as book:
+        known = {made.name for made, _ in await book.all()}
+        for name in names:
+            if name not in known:
+                raise _unknown(name)
+        runner = client.runner(book)
+        wanted = set(names) or None
+        if not once:
+            async for name, result in runner.run(wanted):
+                _tell(name, result, as_json)
+        results = await runner.round(wanted, all_of_them=True)
+        for name, result in results.items():
+            _tell(name, result, as_json)
+        return [str(claim.status) for result in results.values() for claim in result.relays]
+
+
+def _tell(name: str, result: CountResult, as_json: bool) -> None:
+    if as_json:
+        print_json({"watch": name} | result.to_dict())
+        return
+    from nostr_client.cli.count_table import merged_line
+
+    click.echo(f"{series.moment(time.time())}  {name}  {merged_line(result)}")
+
+
+def _unknown(name: str) -> InvalidInput:
+    return InvalidInput(f"there is no watch named {name!r}")

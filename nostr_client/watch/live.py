@@ -1,0 +1,56 @@
+"""What an event that comes between two rounds changes in the claims of the last one. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client import hll
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.claims import Held
+    from nostr_client.count.queries import Query
+    from nostr_client.merge import Claim, Reading
+
+
+def with_events(claim: Claim, query: Query, events: Sequence[Held]) -> Claim:
+    """A claim after further events of its relay; the same object where they change nothing.
+
+    They go into the registers, as NIP-45 recommends, or into what was read. A claim that gave
+    nothing to count with stays as it is: the next round asks again.
+    """
+    if not claim.answered or not events:
+        return claim
+    if claim.reading is not None:
+        return _read_on(claim, query, claim.reading, events)
+    if claim.registers is None or query.offset is None:
+        return claim
+    added = hll.from_pubkeys([event.author for event in events], query.offset)
+    registers = hll.merge(claim.registers, added)
+    count = claim.count
+    if count is not None and not query.one_per_author and not claim.approximate:
+        count += len(events)
+    if registers == claim.registers and count == claim.count:
+        return claim
+    return msgspec.structs.replace(claim, registers=registers, count=count)
+
+
+def _read_on(claim: Claim, query: Query, reading: Reading, events: Sequence[Held]) -> Claim:
+    fresh = [event for event in events if event.id not in reading.events]
+    if not fresh:
+        return claim
+    ids = reading.events | {event.id for event in fresh}
+    amounts = reading.amounts
+    if amounts is not None:
+        amounts = {**amounts, **{event.id: event.amount for event in fresh}}
+    authors = reading.authors | {event.author for event in fresh}
+    more = msgspec.structs.replace(reading, authors=authors, events=ids, amounts=amounts)
+    registers = claim.registers
+    if registers is not None and query.offset is not None:
+        added = hll.from_pubkeys([event.author for event in fresh], query.offset)
+        registers = hll.merge(registers, added)
+    count = len(authors) if query.one_per_author else len(ids)
+    return msgspec.structs.replace(claim, reading=more, registers=registers, count=count)

@@ -1,0 +1,98 @@
+"""Rounds over stored watches: what is due is asked, and the numbers go into the history."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.watch.schedule import due, next_due
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+
+    from nostr_client.count.asking import CountOptions
+    from nostr_client.count.procedure import Counter
+    from nostr_client.count.result import CountResult
+    from nostr_client.relay import Relay
+    from nostr_client.watch.book import WatchBook
+    from nostr_client.watch.definition import Watch
+
+    Choose = Callable[[Sequence[Watch]], Awaitable[Mapping[str, Sequence[tuple[str, Relay]]]]]
+
+AT_ONCE: Final = 64
+"""Watches asked at the same time: each holds a request at each of its relays."""
+
+LONGEST_PAUSE: Final = 60.0
+"""Seconds after which stored watches are looked at again: others may have added some."""
+
+
+class Runner:
+    """Asks stored watches when they are due; connections and claims are shared by all of them.
+
+    `choose` gives the relays of watches, by name, for a whole round at once; a watch that it leaves
+    out is not asked. `now` gives Unix seconds.
+    """
+
+    def __init__(
+        self,
+        book: WatchBook,
+        counter: Counter,
+        choose: Choose,
+        *,
+        options: CountOptions | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._book = book
+        self._counter = counter
+        self._choose = choose
+        self._options = options
+        self._now = now
+
+    async def round(
+        self, names: Collection[str] | None = None, *, all_of_them: bool = False
+    ) -> dict[str, CountResult]:
+        """Ask what is due, or `all_of_them`, once; the results by name. Raises StoreError.
+
+        `names`: these watches alone.
+        """
+        known = await self._known(names)
+        chosen = [w for w, _ in known] if all_of_them else due(known, self._now())
+        relays = await self._choose(chosen)
+        room = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                watch.name: group.create_task(self._ask(watch, relays[watch.name], room))
+                for watch in chosen
+                if relays.get(watch.name)
+            }
+        return {name: task.result() for name, task in tasks.items()}
+
+    async def run(
+        self, names: Collection[str] | None = None
+    ) -> AsyncIterator[tuple[str, CountResult]]:
+        """Round after round, until the iteration is left; the results as rounds end."""
+        while True:
+            for name, result in (await self.round(names)).items():
+                yield name, result
+            at = next_due(await self._known(names), self._now())
+            wait = LONGEST_PAUSE if at is None else at - self._now()
+            await asyncio.sleep(min(max(wait, 0.1), LONGEST_PAUSE))
+
+    async def _known(self, names: Collection[str] | None) -> list[tuple[Watch, float | None]]:
+        found = await self._book.all()
+        return [(watch, at) for watch, at in found if names is None or watch.name in names]
+
+    async def _ask(
+        self, watch: Watch, relays: Sequence[tuple[str, Relay]], room: asyncio.Semaphore
+    ) -> CountResult:
+        async with room:
+            result = await self._counter.count(
+                watch.query,
+                relays,
+                self._options,
+                policy=watch.policy,
+                trusted=watch.trusted,
+            )
+        await self._book.record(watch.name, self._now(), result)
+        return result

@@ -1,0 +1,167 @@
+"""History: thinned with age, the same in memory and in the store, and nothing folded twice."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlite_utils
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nostr_client import count
+from nostr_client.errors import InvalidInput, InvalidRelayURL
+from nostr_client.trust import TrustPolicy
+from nostr_client.watch import LEVELS, Point, Watch, WatchBook, fold, rows, sparkline, thin
+from nostr_client.watch.history import DAY, HOUR
+from nostr_client.watch.schema import WATCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOW = 1_700_000_000 // DAY * DAY
+TARGET = "ab" * 32
+
+
+def point(at: int, value: int) -> Point:
+    return Point.sample(at, value, value - 1, value + 1, exact=False, unit="distinct_authors")
+
+
+@pytest.fixture
+def conn() -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(":memory:")
+    WATCHES.apply(sqlite_utils.Database(connection))
+    yield connection
+    connection.close()
+
+
+def watch(name: str = "me") -> Watch:
+    return Watch(name=name, query=count.followers(TARGET), relays=("wss://a.example.com",))
+
+
+def test_a_step_keeps_its_last_number_and_its_extremes() -> None:
+    (kept,) = fold([point(30, 5), point(10, 9), point(20, 1)], HOUR)
+    assert (kept.at, kept.value, kept.least, kept.most, kept.samples) == (30, 5, 1, 9, 3)
+
+
+def test_two_days_are_raw_a_quarter_is_hours_and_the_rest_is_days() -> None:
+    made = [point(NOW - n * 600, n) for n in range(200 * 144)]
+    kept = thin({"raw": made}, NOW)
+    assert len(kept["raw"]) == 2 * 144 + 1
+    assert len(kept["hour"]) == 90 * 24
+    assert len(kept["day"]) == 200 - 92
+    assert sum(p.samples for points in kept.values() for p in points) == len(made)
+    assert thin(kept, NOW) == kept
+
+
+POINTS = st.lists(
+    st.builds(point, st.integers(NOW - 120 * DAY, NOW), st.integers(0, 99)), max_size=60
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(POINTS, st.integers(1, 30 * DAY))
+def test_the_store_keeps_what_the_rule_says(points: list[Point], later: int) -> None:
+    """Points that come one by one, at any age, end as the pure rule would have them."""
+    connection = sqlite3.connect(":memory:")
+    WATCHES.apply(sqlite_utils.Database(connection))
+    rows.add(connection, watch())
+    expected: dict[str, list[Point]] = {}
+    once = {p.at: p for p in points}
+    for at in sorted(once):
+        rows.asked(connection, "me", at, once[at])
+        expected.setdefault("raw", []).append(once[at])
+        expected = thin(expected, at)
+    rows.asked(connection, "me", NOW + later, None)
+    expected = thin(expected, NOW + later)
+    want = sorted((p for level in expected.values() for p in level), key=lambda p: p.at)
+    assert rows.points(connection, "me") == want
+    connection.close()
+
+
+def test_a_year_of_ten_minutes_is_a_few_thousand_points(conn: sqlite3.Connection) -> None:
+    rows.add(conn, watch())
+    for n in range(0, 365 * 144, 36):  # each sixth hour, for speed
+        rows.asked(conn, "me", NOW + n * 600, point(NOW + n * 600, n))
+    assert len(rows.points(conn, "me")) == pytest.approx(2 * 4 + 90 * 4 + 273, abs=5)
+    assert {level.name for level in LEVELS} == {"raw", "hour", "day"}
+
+
+def test_watches_are_kept_by_name(conn: sqlite3.Connection) -> None:
+    rows.add(conn, watch("b"))
+    rows.add(conn, watch("a"))
+    with pytest.raises(InvalidInput, match="already"):
+        rows.add(conn, watch("a"))
+    rows.asked(conn, "a", NOW, point(NOW, 5))
+    assert [(w.name, asked) for w, asked in rows.watches(conn)] == [("a", NOW), ("b", None)]
+    assert rows.remove(conn, "a")
+    assert not rows.remove(conn, "a")
+    assert rows.points(conn, "a") == []
+    rows.asked(conn, "a", NOW, point(NOW, 5))  # it was removed while it was asked
+
+
+def test_a_definition_survives_being_written_and_read() -> None:
+    made = Watch(
+        name="mine",
+        query=count.canonical("reactions", TARGET),
+        relays=("wss://a.example.com", "B.example.com"),
+        interval=60.0,
+        policy=TrustPolicy.FLAG,
+        trusted=("wss://a.example.com",),
+        created_at=NOW,
+    )
+    assert Watch.from_dict(made.to_dict()) == made
+
+
+@pytest.mark.parametrize("name", ["", " x", "a/b", "a\nb", "x" * 65])
+def test_bad_names_are_refused(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        watch(name)
+
+
+def test_bad_intervals_and_relays_are_refused() -> None:
+    query = count.followers(TARGET)
+    for interval in (0.0, 9.0, float("nan")):
+        with pytest.raises(InvalidInput):
+            Watch(name="x", query=query, interval=interval)
+    with pytest.raises(InvalidRelayURL):
+        Watch(name="x", query=query, relays=("ftp://x.example.com",))
+
+
+@given(st.dictionaries(st.text(max_size=9), st.none() | st.text() | st.integers()))
+def test_what_is_no_definition_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        Watch.from_dict(fields)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ([], ""),
+        ([5], "▄"),
+        ([1, 1, 1], "▄▄▄"),
+        ([0, 7], "▁█"),
+        ([0, 1, 2, 3, 4, 5, 6, 7], "▁▂▃▄▅▆▇█"),
+    ],
+)
+def test_sparklines(values: list[int], line: str) -> None:
+    assert sparkline(values) == line
+
+
+def test_long_series_fit_the_width() -> None:
+    rng = random.Random(1)
+    values = [rng.randrange(10**9) for _ in range(1000)]
+    assert len(sparkline(values, 40)) == 40
+    assert sparkline(values, 40)[-1] == sparkline([values[-1], min(values), max(values)], 3)[0]
+
+
+async def test_the_book_keeps_watches_over_runs(tmp_path: object) -> None:
+    path = f"{tmp_path}/store.db"
+    async with await WatchBook.open(path) as book:
+        await book.add(watch())
+    async with await WatchBook.open(path, read_only=True) as book:
+        ((found, asked),) = await book.all()
+        assert (found, asked) == (watch(), None)
+        assert await book.get("nobody") is None
