@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +25,7 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
 
     Every expected error becomes one line on stderr; a traceback is always a bug of ours.
     """
+    _open_streams()
     try:
         code = command.main(args, prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -45,8 +48,21 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
 def _fail(name: str, message: str, code: int) -> int:
     """Say why in one line on stderr and return `code`."""
     line = _SECRET.sub("nsec1...", " ".join(message.split()))
-    click.echo(f"{name}: {clip(line)}", err=True)
+    with suppress(OSError):  # a full or closed stderr changes nothing about the exit code
+        click.echo(f"{name}: {clip(line)}", err=True)
     return code
+
+
+def _open_streams() -> None:
+    """Make every stream usable: the caller may have closed it, or have an encoding of few letters.
+
+    A closed stdin is empty; what goes to a closed stdout is lost, as the caller wanted.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _where(error: click.ClickException) -> str:

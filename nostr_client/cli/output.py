@@ -31,8 +31,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(value: Any) -> None:
-    """Print `value` as one compact JSON object and a newline on stdout."""
-    click.echo(msgspec.json.encode(value).decode("utf-8"))
+    """Print `value` as one compact JSON object and a newline on stdout, always in UTF-8."""
+    click.echo(msgspec.json.encode(value))
 
 
 def say(message: str) -> None:

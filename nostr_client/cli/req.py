@@ -61,7 +61,7 @@ async def _print_events(
             try:
                 async with asyncio.timeout(seconds):
                     async for found in events:
-                        click.echo(found.event.to_json())
+                        click.echo(found.event.to_json().encode())
             except (TimeoutError, RelayError):
                 pass  # stands in the sources
             return [(url, *_status(source)) for url, source in events.sources.items()]

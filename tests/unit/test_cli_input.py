@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import shlex
+import subprocess
+import sys
 from hashlib import sha256
 
 import pytest
@@ -61,3 +66,42 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert out == ""
     assert err.startswith("nostr-client: ")
     assert err.count("\n") == 1
+
+
+def run_in_a_shell(line: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    program = f"{shlex.quote(sys.executable)} -m nostr_client"
+    return subprocess.run(
+        line.replace("nostr-client", program),
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        timeout=40,
+        env=os.environ | {"NOSTR_TALLY_KEY": "01" * 32} | env,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("nostr-client publish - -r ws://127.0.0.1:9 <&-", 2),
+        ("nostr-client key show --key-file - <&-", 2),
+        ("nostr-client key show --json >/dev/full", 1),
+        ("nostr-client key show >&-", 0),
+        ("nostr-client count followers nobody -r ws://127.0.0.1:9 2>/dev/full", 2),
+        ("nostr-client count followers nobody -r ws://127.0.0.1:9 >&- 2>&- <&-", 2),
+    ],
+)
+def test_closed_and_full_streams_are_no_traceback(line: str, code: int) -> None:
+    done = run_in_a_shell(line)
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_terminal_of_few_letters_is_no_traceback() -> None:
+    line = f"nostr-client count followers {NPUB} -r ws://пример.invalid"
+    done = run_in_a_shell(line, PYTHONIOENCODING="ascii")
+    assert done.returncode == 3
+    assert rb"ws://\u043f\u0440" in done.stdout
+    told = run_in_a_shell(f"{line} --json", PYTHONIOENCODING="ascii")
+    assert json.loads(told.stdout)["relays"][0]["relay"] == "ws://пример.invalid"
