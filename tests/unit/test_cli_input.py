@@ -88,6 +88,7 @@ def run_in_a_shell(line: str, **env: str) -> subprocess.CompletedProcess[bytes]:
         ("nostr-client key show --key-file - <&-", 2),
         ("nostr-client key show --json >/dev/full", 1),
         ("nostr-client key show >&-", 0),
+        ("nostr-client store export --store /nonexistent/store.db >&-", 1),
         ("nostr-client count followers nobody -r ws://127.0.0.1:9 2>/dev/full", 2),
         ("nostr-client count followers nobody -r ws://127.0.0.1:9 >&- 2>&- <&-", 2),
     ],
