@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 
 class Weighed(NamedTuple):
-    """A claim and what the trust tests left of it; `believed`: it passed them all."""
+    """A claim and what the trust tests left of it; `believed`: it passed them all.
+
+    `short`: the registers tell of fewer than the relay counted.
+    """
 
     claim: Claim
     registers_count: bool = True
     count_counts: bool = True
     believed: bool = True
+    short: bool = False
 
     @property
     def registers(self) -> bytes | None:
@@ -203,7 +207,8 @@ def _read_figure(
 
 def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bool) -> Figure:
     union = hll.merge(*(w.registers for w in weighed if w.registers is not None))
-    missing = any(w.incomplete for w in weighed)
+    alone = all(w.short for w in weighed if w.registers is not None)
+    missing = alone or any(w.incomplete for w in weighed)
     floor = max(read.low, best_count(weighed) if one_per_author else 0)
     if one_per_author and len(weighed) == 1 and not missing:
         return _of_one_relay(weighed[0], union)

@@ -56,6 +56,7 @@ def _judged(
         registers_count=not (drop and lies),
         count_counts=not (drop and failed),
         believed=not failed,
+        short=bool(told) and not of_more and bool(claim.count),
     )
 
 
@@ -74,17 +75,19 @@ def _registers_verdict(claim: Claim, core: Core | None) -> tuple[tuple[str, ...]
 
 
 def _contradiction(claim: Claim, one_per_author: bool) -> tuple[tuple[str, ...], bool]:
-    """How a relay's count and registers contradict each other; whether the registers say more.
+    """How a relay's count and registers contradict each other; whether the registers are at fault.
 
-    Registers that say less than the count raise nothing and stay. A count of 0 beside registers is
-    how some relays refuse; then the registers are not what is wrong.
+    Registers that say less than the count raise nothing and stay, but for empty ones: they tell of
+    nobody, which the count denies. A count of 0 beside registers is how some relays refuse; then
+    the registers are not what is wrong.
     """
     if claim.registers is None or claim.count is None or claim.reading:
         return (), False
     if claim.approximate or claim.limited or is_own_estimate(claim.count, claim.registers):
         return (), False
     tested = trust.count_consistency(claim.count, claim.registers, one_per_author=one_per_author)
-    return tested.reasons, tested.z > 0 and claim.count > 0
+    blank = claim.registers == hll.EMPTY
+    return tested.reasons, claim.count > 0 and (tested.z > 0 or blank)
 
 
 def _count_verdict(

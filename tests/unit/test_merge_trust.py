@@ -73,3 +73,20 @@ def test_a_count_of_zero_beside_registers_takes_nothing_from_the_registers() -> 
 def test_an_estimate_given_as_the_count_is_no_contradiction() -> None:
     merged = merged_with(claim("wss://odd", round(hll.estimate(ALL_DOUBLED)), ALL_DOUBLED))
     assert not warnings_of(merged, "wss://odd")
+
+
+def test_empty_registers_beside_a_count_are_not_an_exact_zero() -> None:
+    """Filled in by a relay that keeps no sketch: what it counted is all that it said."""
+    merged = merge_claims([claim("wss://blank", 5, hll.EMPTY)], one_per_author=True)
+    assert merged.authors is not None
+    assert (merged.authors.value, merged.authors.exact) == (5, False)
+    assert merged.authors.lower_bound
+    assert warnings_of(merged, "wss://blank")
+
+
+def test_registers_that_tell_of_fewer_than_the_count_are_a_lower_bound() -> None:
+    few = hll.from_pubkeys([hashlib.sha256(b"%d" % i).digest() for i in range(5)], 12)
+    merged = merge_claims([claim("wss://thin", 5000, few)], one_per_author=True)
+    assert merged.authors is not None
+    assert (merged.authors.value, merged.authors.lower_bound) == (5, True)
+    assert merged.authors.high is None
