@@ -140,7 +140,7 @@ class JetStreamCounters:
 
     async def _purge(self, **request: Any) -> int:
         found = await self._connection.api(f"STREAM.PURGE.{self._name}", request)
-        return wire.integer(found, "purged")
+        return wire.purged(found)
 
     async def watch(
         self, *patterns: str, after_seq: int | None = None

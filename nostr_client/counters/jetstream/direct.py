@@ -164,9 +164,9 @@ async def _listed(connection: Connection, stream: str, pattern: str) -> AsyncIte
     while True:
         request = {"subjects_filter": pattern, "offset": offset}
         info = await connection.api(f"STREAM.INFO.{stream}", request)
-        subjects = (info.get("state") or {}).get("subjects") or {}
+        subjects, total = wire.subjects(info)
         for subject in subjects:
             yield subject
         offset += len(subjects)
-        if not subjects or offset >= wire.integer(info, "total"):
+        if not subjects or offset >= total:
             return

@@ -89,9 +89,9 @@ class JetStreamCounterStore:
         infos: list[StreamInfo] = []
         while True:
             found = await self.connection.api("STREAM.LIST", {"offset": len(infos)})
-            page = [wire.stream_info(item) for item in found.get("streams") or ()]
+            page, total = wire.stream_page(found)
             infos += page
-            if not page or len(infos) >= wire.integer(found, "total"):
+            if not page or len(infos) >= total:
                 return sorted(infos, key=lambda info: info.config.name)
 
     async def publish_message(self, message: Outgoing) -> Ack:
@@ -152,7 +152,7 @@ class JetStreamCounterStore:
 
     async def _stored(self, stream: str, request: dict[str, Any]) -> Message:
         found = await self.connection.api(f"STREAM.MSG.GET.{stream}", request)
-        return wire.stored_message(found.get("message") or {})
+        return wire.stored_message(found.get("message"))
 
     async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
         return await purge(self.connection, stream, filter=filter, seq=seq, keep=keep)
@@ -190,7 +190,7 @@ async def purge(
     wanted = {"filter": filter, "seq": seq, "keep": keep}
     request = {name: value for name, value in wanted.items() if value}
     found = await connection.api(f"STREAM.PURGE.{stream}", request)
-    return wire.integer(found, "purged")
+    return wire.purged(found)
 
 
 def _marks(batch_id: str, number: int) -> dict[str, str]:

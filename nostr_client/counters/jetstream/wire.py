@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from nostr_client.counters import rules
 from nostr_client.counters.base import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _LEVEL = "_nats.req.level"
+_LEVELS = frozenset(map(str, range(1, 100)))
 _ABOUT = frozenset(
     {
         "Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Num-Pending",
@@ -33,58 +35,114 @@ _ABOUT = frozenset(
 )  # fmt: skip
 
 
-def integer(found: Mapping[str, Any], name: str, default: int = 0) -> int:
-    """A whole number of an answer; raises ProtocolError where it is something else."""
-    value = found.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ProtocolError(f"{name} is not a number")
-    return value
+T = TypeVar("T")
 
 
-def text(found: Mapping[str, Any], name: str, default: str = "") -> str:
-    value = found.get(name, default)
-    if not isinstance(value, str):
-        raise ProtocolError(f"{name} is not text")
-    return value
+class _Ack(msgspec.Struct):
+    stream: str
+    seq: int
+    domain: str = ""
+    val: str | None = None
+    duplicate: bool = False
 
 
-def value_of(digits: str) -> int:
+class _BatchAck(msgspec.Struct):
+    stream: str
+    seq: int
+    batch: str
+    count: int
+
+
+class _Stored(msgspec.Struct):
+    subject: str
+    seq: int
+    hdrs: str = ""
+    data: str = ""
+    time: str = ""
+
+
+class _Error(msgspec.Struct):
+    description: str = ""
+
+
+class _Transform(msgspec.Struct):
+    src: str = ""
+    dest: str = ""
+
+
+class _Source(msgspec.Struct):
+    name: str
+    lag: int = 0
+    filter_subject: str = ""
+    subject_transforms: tuple[_Transform, ...] = ()
+    error: _Error | None = None
+
+
+class _State(msgspec.Struct):
+    messages: int = 0
+    first_seq: int = 0
+    last_seq: int = 0
+    num_subjects: int = 0
+    subjects: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class _Info(msgspec.Struct):
+    config: dict[str, Any]
+    state: _State
+    sources: tuple[_Source, ...] | None = None
+    total: int = 0
+
+
+class _Page(msgspec.Struct):
+    streams: list[dict[str, Any]] | None = None
+    total: int = 0
+
+
+class _Purged(msgspec.Struct):
+    purged: int = 0
+
+
+def read(found: object, kind: type[T]) -> T:
+    """An answer's JSON as what it must be; raises ProtocolError."""
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"not the answer that was asked for: {error}") from error
+
+
+def ack(found: object) -> Ack:
+    """The answer to a publish; raises ProtocolError."""
+    answer = read(found, _Ack)
+    value = None if answer.val is None else _value(answer.val)
+    return Ack(answer.stream, answer.domain, answer.seq, value, answer.duplicate)
+
+
+def _value(digits: str) -> int:
     if not is_integer(digits):
         raise ProtocolError("a counter's value is not an integer")
     return parse_integer(digits)
 
 
-def ack(found: Mapping[str, Any]) -> Ack:
-    """The answer to a publish; raises ProtocolError."""
-    value = value_of(text(found, "val")) if "val" in found else None
-    return Ack(
-        stream=text(found, "stream"),
-        domain=text(found, "domain"),
-        seq=integer(found, "seq"),
-        val=value,
-        duplicate=found.get("duplicate") is True,
-    )
-
-
-def batch_ack(found: Mapping[str, Any]) -> BatchAck:
+def batch_ack(found: object) -> BatchAck:
     """The answer to a committed batch; raises ProtocolError."""
-    return BatchAck(
-        stream=text(found, "stream"),
-        seq=integer(found, "seq"),
-        batch=text(found, "batch"),
-        count=integer(found, "count"),
-    )
+    answer = read(found, _BatchAck)
+    return BatchAck(answer.stream, answer.seq, answer.batch, answer.count)
 
 
-def stored_message(found: Mapping[str, Any]) -> Message:
+def purged(found: object) -> int:
+    """How many messages a purge removed; raises ProtocolError."""
+    return read(found, _Purged).purged
+
+
+def stored_message(found: object) -> Message:
     """The `message` of a STREAM.MSG.GET answer; raises ProtocolError."""
+    answer = read(found, _Stored)
     try:
-        head = base64.b64decode(found.get("hdrs") or "", validate=True)
-        body = base64.b64decode(found.get("data") or "", validate=True)
-    except (binascii.Error, TypeError) as error:
+        head = base64.b64decode(answer.hdrs, validate=True)
+        body = base64.b64decode(answer.data, validate=True)
+    except ValueError as error:
         raise ProtocolError("a stored message is not base64") from error
-    stamp = timestamp(text(found, "time"))
-    return Message(integer(found, "seq"), text(found, "subject"), header_lines(head), body, stamp)
+    return Message(answer.seq, answer.subject, header_lines(head), body, timestamp(answer.time))
 
 
 def header_lines(head: bytes) -> rules.Headers:
@@ -144,50 +202,49 @@ def sendable(headers: Sequence[rules.Header]) -> dict[str, str]:
     return found
 
 
-def stream_info(found: Mapping[str, Any]) -> StreamInfo:
+def stream_info(found: object) -> StreamInfo:
     """A STREAM.INFO answer, or an item of STREAM.LIST; raises ProtocolError."""
-    config = found.get("config")
-    if not isinstance(config, dict):
-        raise ProtocolError("a stream without its configuration")
-    metadata = config.get("metadata") or {}
+    info = read(found, _Info)
+    metadata = info.config.get("metadata") or {}
     level = metadata.get(_LEVEL, "0") if isinstance(metadata, dict) else "0"
+    state = info.state
     return StreamInfo(
-        config=_config(config),
-        state=_state(found.get("state")),
-        sources=tuple(_source(item) for item in found.get("sources") or ()),
-        required_api_level=int(level) if str(level).isdecimal() and level != "0" else None,
+        config=_config(info.config),
+        state=StreamState(state.messages, state.first_seq, state.last_seq, state.num_subjects),
+        sources=tuple(_status(source) for source in info.sources or ()),
+        required_api_level=int(level) if isinstance(level, str) and level in _LEVELS else None,
     )
+
+
+def subjects(found: object) -> tuple[list[str], int]:
+    """A page of a stream's subjects, and how many there are in all; raises ProtocolError."""
+    info = read(found, _Info)
+    return list(info.state.subjects), info.total
+
+
+def stream_page(found: object) -> tuple[list[StreamInfo], int]:
+    """A page of STREAM.LIST, and how many streams there are in all; raises ProtocolError."""
+    page = read(found, _Page)
+    return [stream_info(item) for item in page.streams or ()], page.total
 
 
 def _config(config: Mapping[str, Any]) -> StreamConfig:
     """The server's own notes among the metadata are not part of a configuration."""
     metadata = config.get("metadata") or {}
-    own = {k: v for k, v in metadata.items() if not k.startswith("_nats.")}
-    return StreamConfig.from_api({**config, "metadata": own})
+    try:
+        own = {k: v for k, v in metadata.items() if not k.startswith("_nats.")}
+        return StreamConfig.from_api({**config, "metadata": own})
+    except (InvalidInput, AttributeError) as error:
+        raise ProtocolError("not the configuration of a stream") from error
 
 
-def _state(found: object) -> StreamState:
-    if not isinstance(found, dict):
-        raise ProtocolError("a stream without its state")
-    return StreamState(
-        messages=integer(found, "messages"),
-        first_seq=integer(found, "first_seq"),
-        last_seq=integer(found, "last_seq"),
-        subjects=integer(found, "num_subjects"),
-    )
-
-
-def _source(found: object) -> SourceStatus:
-    if not isinstance(found, dict):
-        raise ProtocolError("a source without its state")
-    transforms = found.get("subject_transforms") or ()
-    filters = "\f".join(t.get("src") or ">" for t in transforms)
-    error = found.get("error")
+def _status(source: _Source) -> SourceStatus:
+    filters = "\f".join(t.src or ">" for t in source.subject_transforms)
     return SourceStatus(
-        name=text(found, "name"),
-        filters=filters or text(found, "filter_subject") or ">",
-        destinations="\f".join(t.get("dest") or ">" for t in transforms) or ">",
+        name=source.name,
+        filters=filters or source.filter_subject or ">",
+        destinations="\f".join(t.dest or ">" for t in source.subject_transforms) or ">",
         seq=0,
-        lag=integer(found, "lag"),
-        stalled=str(error.get("description", "")) if isinstance(error, dict) else "",
+        lag=source.lag,
+        stalled=source.error.description if source.error else "",
     )
