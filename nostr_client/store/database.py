@@ -114,7 +114,8 @@ class Database:
         return result
 
     async def attach(self, alias: str, path: Path | None) -> None:
-        """Have another database at hand as `alias`, on the writer and on every reader.
+        """Have another database at hand as `alias`, on the writer, if there is one, and on every
+        reader.
 
         A file takes the place of an earlier one under the alias; None is one in memory, for a
         database in memory. A transaction over both is whole in each file, but a crash may keep
@@ -123,7 +124,8 @@ class Database:
         has = dict(self._attached)
         target = MEMORY if path is None else file_uri(path, "rwc")
         self._attached[alias] = target
-        await self.maintain(lambda conn: attach_writer(conn, alias, has, target))
+        if self._writer is not None:
+            await self.maintain(lambda conn: attach_writer(conn, alias, has, target))
         if self._readers is not None and path is not None:
             self._readers.attach(alias, file_uri(path, "ro"))
 

@@ -77,14 +77,19 @@ class Index:
 
     @classmethod
     async def open(cls, store: SqliteStore) -> Self:
-        """Attach the index of a store that is open for writing, and bring it up to date.
+        """Attach the index of a store, and bring it up to date if the store is open for writing.
 
-        Missed events are added, missed removals and another schema mean a rebuild: some seconds
-        per million events in the writer thread. Raises StoreError.
+        Missed events are added, missed removals and another schema mean a rebuild: about 25 s
+        per million events in the writer thread. A store that is open for reading needs an index
+        of this version, and has the generation of this moment. Raises StoreError.
         """
         index = cls(store)
         generation = await index._database.read(lambda conn: _meta(conn, INDEX_GENERATION))
-        await index._database.attach(ALIAS, index.path(generation))
+        path = index.path(generation)
+        await index._database.attach(ALIAS, path)
+        if store.database.read_only:
+            await index._database.read(_check_version)
+            return index
         await index._database.write(index._catch_up)
         store.on_batch.append(index._on_batch)
         store.on_remove.append(index._on_remove)
@@ -268,6 +273,11 @@ def _mark(conn: sqlite3.Connection) -> Mark:
 def _meta(conn: sqlite3.Connection, key: str) -> int:
     (value,) = conn.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return int(value)
+
+
+def _check_version(conn: sqlite3.Connection) -> None:
+    if schema.about(conn, schema=ALIAS).get("version") != VERSION:
+        raise StoreError("this store has no index of this version; the agent builds it")
 
 
 def _refresh(conn: sqlite3.Connection, most: int) -> int:

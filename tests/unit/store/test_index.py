@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client import hll
+from nostr_client.errors import StoreError
 from nostr_client.filters import Filter
 from nostr_client.store import index_update, zaps
 from nostr_client.store.index import Day, Hot, Index, Zapped
@@ -320,3 +321,20 @@ async def test_a_bulk_build_of_an_unknown_moment_is_not_believed(tmp_path: Path)
         await store.delete([Filter(kinds=[7])])
         await index.adopt(tmp_path / "built.db")
         await check(store, index)
+
+
+async def test_readers_of_another_process_see_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with await SqliteStore.open(path, clock=lambda: NOW) as store:
+        async with await SqliteStore.open(path, read_only=True) as reader:
+            with pytest.raises(StoreError):
+                await Index.open(reader)
+        await Index.open(store)
+        async with await SqliteStore.open(path, read_only=True) as reader:
+            index = await Index.open(reader)
+            await store.save([make(n, kind=7, tags=(("e", NOTE),)) for n in range(HOT)])
+            found = await index.hot("e", NOTE, 7)
+            assert found is not None
+            assert found.authors == HOT
+            with pytest.raises(StoreError):
+                await index.rebuild()
