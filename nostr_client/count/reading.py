@@ -1,7 +1,8 @@
 """Reading the events behind a query from one relay, within a budget of bytes and events.
 
 `Round` decides what to ask, this asks it. Nothing of an event is kept but its id, its author and
-its time; what is read is taken in page chain by page chain.
+its time; what is read is taken in page chain by page chain. Where something is held already, a
+relay that speaks NIP-77 is compared with it instead: only what changed is read.
 """
 
 from __future__ import annotations
@@ -9,22 +10,25 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from nostr_client.claims import Held, reading_of
+from nostr_client.claims import Held, Update, reading_of
 from nostr_client.count.claiming import Found
 from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.errors import RelayError, RelayRefused
+from nostr_client.filters import Filter
 from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.merge import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.claims import Mark, Memory, Place, Reread
     from nostr_client.count.queries import Query
-    from nostr_client.filters import Filter
     from nostr_client.options import ReadBudget
     from nostr_client.relay import Relay
     from nostr_client.subscription import Subscription
+
+_IDS = 100
+"""Ids of one REQ: relays cap filters at 100 to 1,000 values."""
 
 
 class Reader:
@@ -82,12 +86,57 @@ class Reader:
             told=None if self._query.is_zaps else told,
             reread=self._reread,
         )
+        if await self._compare(self._round):
+            return
         while await self._place.use(self._round.advance):
             while (question := self._round.question) is not None:
                 if isinstance(question, ReadPage):
                     await self._page(question.filter, self._round)
                 else:
                     await self._count(question.filter, self._round)
+
+    async def _compare(self, round_: Round) -> bool:
+        """Find what changed by negentropy (NIP-77), where something is held; False: read pages."""
+        if len(self._query.filters) != 1:
+            return False
+        (asked,) = self._query.filters
+        held = await self._place.use(lambda memory: list(memory.events()))
+        if not held:
+            return False
+        from nostr_client.count.comparing import compare
+
+        found = await compare(
+            self._relay, asked, held, most=self._budget.events, silence=self._silence
+        )
+        if found is None or not await self._fetch(list(found.need)):
+            return False
+        now = {one.id: one for one in held if one.id not in found.gone} | self._came
+        await self._place.use(lambda memory: self._settle(memory, now.values()))
+        round_.current = round_.confirmed = True
+        return True
+
+    async def _fetch(self, ids: list[bytes]) -> bool:
+        """Download events by id; False where the budget or the relay ends it."""
+        for start in range(0, len(ids), _IDS):
+            asked = Filter(ids=[key.hex() for key in ids[start : start + _IDS]])
+            found: list[Held] = []
+            with self._relay.subscribe([asked], live=False) as page:
+                self._open = page
+                try:
+                    whole = await self._read_page(page, found)
+                finally:
+                    self._close(page)
+                    self._came.update((event.id, event) for event in found)
+            if page.error is not None or not whole:
+                return False
+        return True
+
+    def _settle(self, memory: Memory, events: Iterable[Held]) -> None:
+        """Keep what the relay holds now, all of it."""
+        memory.apply(
+            Update(start=0, end=None, upto=self._clock, at=self._clock, found=tuple(events))
+        )
+        memory.confirm(self._clock)
 
     async def take_stock(self, elapsed: float, error: RelayError | None) -> Found:
         """Take in what came before the end, and say what is held. Raises StoreError.
