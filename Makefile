@@ -40,6 +40,14 @@ bench: .venv-bench/.stamp
 	@scripts/setup-venv .venv-bench "$(PYTHON)" bench
 	@touch $@
 
+# The site in site/, built strictly: a broken link or a docstring that cannot be read is an error.
+docs: .venv-docs/.stamp
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
+
+.venv-docs/.stamp: pyproject.toml requirements.lock
+	@scripts/setup-venv .venv-docs "$(PYTHON)" docs
+	@touch $@
+
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -q -o requirements.lock

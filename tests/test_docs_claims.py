@@ -1,0 +1,88 @@
+"""What the documents and `--help` say is what the code does: targets, defaults, codes, names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+from click.testing import CliRunner
+
+from nostr_client.cli import exitcodes
+from nostr_client.cli.app import COMMANDS, cli
+from nostr_client.cli.count import NAMES
+from nostr_client.cli.count import count as count_command
+from nostr_client.count import CANONICAL
+from nostr_client.merge import ClaimStatus
+from nostr_client.options import ReadBudget, Timeouts
+
+ROOT = Path(__file__).parents[1]
+HOW_TO_COUNT = (ROOT / "docs/how-to/count.md").read_text("utf-8")
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+
+def shown(*args: str) -> str:
+    done = CliRunner().invoke(cli, [*args, "--help"], prog_name="nostr-client")
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+def first_column(title: str) -> set[str]:
+    """The first cells of the table whose header line begins with `title`."""
+    table = HOW_TO_COUNT.split(f"| {title} |", 1)[1].split("\n\n", 1)[0]
+    return {cell.strip("` ") for cell in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)} - {""}
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert made >= {"demo", "test", "test-long", "check", "bench", "docs", "lock"}
+    named = {
+        target
+        for path in DOCUMENTS
+        for target in re.findall(
+            r"(?:`|^)make ([a-z][a-z-]*)", path.read_text("utf-8"), re.MULTILINE
+        )
+    }
+    assert {"demo", "test"} <= named <= made
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_its_help(name: str) -> None:
+    assert f"Usage: nostr-client {name}" in shown(name)
+    assert COMMANDS[name].help in shown()
+
+
+def test_exit_codes() -> None:
+    codes = {"0", "1", "2", "3", "124"}
+    assert first_column("code") - {"---"} == codes
+    named = (exitcodes.OK, exitcodes.FAILURE, exitcodes.USAGE, exitcodes.NO_RELAY)
+    assert {str(code) for code in (*named, exitcodes.TIMEOUT)} == codes
+    assert all(re.search(rf"\b{code} ", shown()) for code in codes)
+
+
+def test_statuses() -> None:
+    assert first_column("status") - {"---"} == {str(status) for status in ClaimStatus}
+
+
+def test_names_of_queries() -> None:
+    assert set(NAMES) == set(CANONICAL)
+    assert all(name in shown("count") for name in NAMES)
+
+
+def test_defaults() -> None:
+    budget, wait = ReadBudget(), Timeouts().group
+    defaults = {one.name: one.default for one in count_command.params}
+    assert defaults["max_bytes"] == budget.bytes
+    assert defaults["max_events"] == budget.events
+    assert defaults["timeout"] == wait
+    assert f"{budget.bytes:,} bytes) and {budget.events:,} events" in HOW_TO_COUNT
+    assert f"`--timeout` ({wait:g} seconds by default)" in HOW_TO_COUNT
+
+
+def test_what_the_reference_is_made_of_exists() -> None:
+    page = (ROOT / "docs/reference/sdk.md").read_text("utf-8")
+    names = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+    assert names
+    for name in names:
+        assert resolve_name(name).__doc__, name
