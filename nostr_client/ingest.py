@@ -22,7 +22,7 @@ from nostr_client.store.base import Status
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from nostr_client.event import Event
@@ -80,11 +80,19 @@ class Ingest:
     """Feeds one store from any number of subscriptions. Use it as an async context manager.
 
     Leaving it waits for what was taken to be saved; after an error or a cancellation it drops
-    what is not yet committed, which a later sync brings again.
+    what is not yet committed, which a later sync brings again. `heard` is told the id and the
+    relay of each event that goes on to the store, e.g. `counters.ingest.Provenance.note`.
     """
 
-    def __init__(self, store: EventStore, options: IngestOptions | None = None) -> None:
+    def __init__(
+        self,
+        store: EventStore,
+        options: IngestOptions | None = None,
+        *,
+        heard: Callable[[str, str], None] | None = None,
+    ) -> None:
         self._store = store
+        self._heard = heard
         self._options = options or IngestOptions()
         self._threads = ThreadPoolExecutor(self._options.threads, thread_name_prefix="ingest")
         self._slots = asyncio.Semaphore(2 * self._options.threads)
@@ -181,6 +189,8 @@ class Ingest:
             self._settle(item.event)
         else:
             source.delivered += 1
+            if self._heard is not None:
+                self._heard(item.event.id, item.relay)
             flow.left += 1
             self._ready.append((flow, result))
 

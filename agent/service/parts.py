@@ -16,6 +16,7 @@ from nostr_client.count.procedure import Counter
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
+from nostr_client.counters.ingest import IngestCounters
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import ConnectionOptions, Options
@@ -89,6 +90,8 @@ async def open_parts(
             store.database, clock=lambda: int(clock.wall() * 1e9)
         )
         await make_streams(counters, config)
+        # Counts only where a configured stream listens on events.*, relay.*.received, zaps.*.msats.
+        store.on_batch.append(IngestCounters(clock=lambda: int(clock.wall() * 1e9)))
         yield Parts(
             store=store,
             path=str(path),

@@ -197,3 +197,17 @@ async def test_a_cancelled_reader_leaves_a_whole_store(store: SqliteStore) -> No
     assert taking.cancelled()
     assert await store.count([Filter()]) > 0
     assert (await store.verify()).ok
+
+
+async def test_who_brought_an_event_is_told_before_it_is_saved(store: SqliteStore) -> None:
+    heard: list[tuple[str, str]] = []
+    true, forged = make(content="true").event, make(content="x", at=2).event
+    broken = Event(
+        forged.id, forged.pubkey, forged.created_at, 1, forged.tags, "forged", forged.sig
+    )
+    source = subscription(RELAY, OTHER)
+    await send(source, [true, broken], OTHER)
+    await send(source, [true])
+    async with Ingest(store, heard=lambda id_, relay: heard.append((id_, relay))) as ingest:
+        await asyncio.wait_for(ingest.take(source), 30)
+    assert heard == [(true.id, OTHER)]
