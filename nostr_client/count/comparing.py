@@ -16,10 +16,11 @@ from nostr_client.errors import (
     RelayRefused,
     Unsupported,
 )
+from nostr_client.sync.items import LocalItems
 from nostr_client.sync.options import SyncOptions
 from nostr_client.sync.talk import Kind, Refusal
 from nostr_client.sync.windowrun import Bargain
-from nostr_client.sync.windows import LocalItems, Window
+from nostr_client.sync.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

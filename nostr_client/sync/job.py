@@ -11,7 +11,8 @@ from nostr_client.errors import InvalidFilter
 from nostr_client.filters import Filter
 from nostr_client.keys import VerifiedEvent
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.windows import KeptItems, LocalItems, Window, no_items, plan, united
+from nostr_client.sync.items import KeptItems, LocalItems, no_items, united
+from nostr_client.sync.windows import Window, plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nostr_client.client import NostrClient
 from nostr_client.errors import InvalidFilter, InvalidInput
 from nostr_client.event import EventTemplate
 from nostr_client.filters import Filter
+from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.options import Direction, SyncOptions
 from nostr_client.sync.report import SyncStatus
-from tests.faulty_relay import Behaviour, Peer
+from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.negrelay import NEG_REFUSALS, FilterEvents, LateAnswers, RefusesNeg, SpeaksNeg
 from tests.syncing import (
+    CONNECTION,
     NOTES,
     QUICK,
     SIGNER,
@@ -24,10 +27,13 @@ from tests.syncing import (
     ids,
     note,
     notes,
+    plain,
     syncing,
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nostr_client.keys import VerifiedEvent
 
 
@@ -472,3 +478,22 @@ async def test_the_relay_is_reached_again_after_a_broken_connection() -> None:
         report = await client.sync(NOTES, options=QUICK)
         assert report.complete, report.relays[0].reason
         assert await held_ids(store) == ids(server.events) == ids(ours) | ids(theirs)
+
+
+async def test_kept_fingerprints_sync_the_same_as_a_scan(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    ours, theirs = notes(range(0, 3_000, 2)), notes(range(0, 3_000, 3))
+    async with await SqliteStore.open(path) as store:
+        await store.save(ours)
+        assert await store.fingerprints.register(NOTES)
+    async with (
+        FaultyRelay(SpeaksNeg(), events=plain(theirs)) as server,
+        NostrClient(server.url, store=path, options=CONNECTION) as client,
+    ):
+        report = await client.sync(NOTES, options=SyncOptions(window=200))
+        assert report.complete
+        assert (report.need, report.have, report.relays[0].windows) == (500, 1_000, 7)
+        assert ids(server.events) == ids(ours) | ids(theirs)
+        again = await client.sync(NOTES, options=SyncOptions(window=200))
+        assert (again.complete, again.need, again.have) == (True, 0, 0)
+        assert again.relays[0].windows == again.relays[0].rounds == 10

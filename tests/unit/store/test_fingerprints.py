@@ -15,7 +15,7 @@ from nostr_client.keys import VerifiedEvent
 from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import seal_columns
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.windows import KeptItems, LocalItems
+from nostr_client.sync.items import KeptItems, LocalItems
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,106 @@
+"""One session without a socket: what every frame means."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nostr_client.messages import Closed, NegErr, NegMsg, Notice
+from nostr_client.negentropy.reconcile import Responder
+from nostr_client.negentropy.storage import PlainStorage
+from nostr_client.sync.talk import Kind, Learned, Refusal, Suspicion, Talk, refusal
+
+ITEMS = [(1_000 + n, random.Random(n).randbytes(32)) for n in range(400)]
+
+
+def talk(patience: int = 64) -> Talk:
+    made = Talk(PlainStorage(ITEMS[:300]), frame_bytes=4096, patience=patience)
+    made.first()
+    return made
+
+
+def test_a_session_learns_both_sides() -> None:
+    mine = Talk(PlainStorage(ITEMS[:300]), frame_bytes=4096, patience=64)
+    answer = Responder(PlainStorage(ITEMS[100:]), frame_limit=4096)
+    message: bytes | None = mine.first()
+    have: set[bytes] = set()
+    need: set[bytes] = set()
+    while message is not None:
+        heard = mine.hear(NegMsg("n", answer.reconcile(message)))
+        assert isinstance(heard, Learned)
+        have.update(heard.have)
+        need.update(heard.need)
+        message = heard.message
+    assert have == {key for _, key in ITEMS[:100]}
+    assert need == {key for _, key in ITEMS[300:]}
+
+
+REASONS = {
+    "blocked: too many query results": Kind.OVERFLOW,
+    "blocked: this query is too big": Kind.OVERFLOW,
+    "RESULTS_TOO_BIG": Kind.OVERFLOW,
+    "RESULTS_TOO_BIG: too old": Kind.TOO_OLD,
+    "CLOSED": Kind.RESTART,
+    "closed: unknown subscription handle": Kind.RESTART,
+    "error: subscription not found": Kind.RESTART,
+    "rate-limited: slow down": Kind.BUSY,
+    "rate-limited: too many negentropy subscriptions": Kind.BUSY,
+    "rate-limited: 8 negentropy sessions are open": Kind.BUSY,
+    "FILTER_NOT_FOUND": Kind.NOT_FOUND,
+    "FILTER_INVALID": Kind.FAULT,
+    "PROTOCOL-ERROR": Kind.FAULT,
+    "error: invalid negentropy message": Kind.FAULT,
+    "blocked: not for strangers": Kind.UNSUPPORTED,
+    "restricted: members only": Kind.UNSUPPORTED,
+    "unsupported: no": Kind.UNSUPPORTED,
+    "auth-required: who?": Kind.AUTH,
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_reasons(reason: str) -> None:
+    for frame in (NegErr("n", reason), Closed("n", reason)):
+        heard = talk().hear(frame)
+        assert isinstance(heard, Refusal)
+        assert heard.kind is REASONS[reason]
+
+
+def test_the_maximum_comes_from_the_fourth_element_or_the_prose() -> None:
+    assert refusal("blocked: too many query results", most=500, overflow=True).most == 500
+    assert refusal("blocked: too many records, the maximum is 1000").most == 1000
+
+
+def test_a_notice_before_the_first_answer_may_end_it_and_later_only_warns() -> None:
+    text = "ERROR: bad msg: negentropy disabled"
+    heard = talk().hear(Notice(text))
+    assert isinstance(heard, Refusal)
+    assert heard.kind is Kind.UNSUPPORTED
+    assert talk().hear(Notice("welcome to this relay")) is None
+    begun = talk()
+    begun.begun = True
+    assert isinstance(begun.hear(Notice(text)), Suspicion)
+    assert isinstance(talk().hear(Notice("ERROR: negentropy error: bad")), Suspicion)
+    assert talk().hear(Notice("ERROR: too many concurrent NEG requests")) == Refusal(
+        Kind.BUSY, "ERROR: too many concurrent NEG requests"
+    )
+
+
+@pytest.mark.parametrize("raw", ["60", "62", "", "61ff", "6100000290ffffffffffffffff7f"])
+def test_what_is_no_negentropy_is_not_tried_again(raw: str) -> None:
+    heard = talk().hear(NegMsg("n", bytes.fromhex(raw)))
+    assert isinstance(heard, Refusal)
+    assert heard.kind is Kind.BROKEN
+
+
+def test_patience_ends_and_new_ids_renew_it() -> None:
+    stubborn = talk(patience=3)
+    never = NegMsg("n", bytes.fromhex("61000001") + bytes(16))
+    for _ in range(3):
+        assert isinstance(stubborn.hear(never), Learned)
+    stubborn.credit(4)
+    for _ in range(2):
+        assert isinstance(stubborn.hear(never), Learned)
+    heard = stubborn.hear(never)
+    assert isinstance(heard, Refusal)
+    assert "converge" in heard.reason
