@@ -86,10 +86,7 @@ class Limits:
     """Events that wait in one subscription before the relay is made to wait, or loses them."""
 
     subscriptions: int = 20
-    """Open REQs, COUNTs and NEG sessions on one connection: strfry's default maximum."""
-
-    subscription_id: int = 64
-    """Characters of a subscription id (NIP-01)."""
+    """Open REQs on one connection, others wait their turn: strfry's default maximum."""
 
     notices: int = 20
     """NOTICEs kept for showing; further ones are counted only."""
@@ -114,9 +111,6 @@ class Limits:
 
     verify_chunk: int = 128
     """Events verified in one go in a worker thread: 64 to 256 hide the cost of the hand-over."""
-
-    auth_attempts: int = 1
-    """AUTHs answered for one refused request: a relay that asks again does not want us."""
 
     relays: int = 200
     """Relays in one pool: some relay lists name thousands."""

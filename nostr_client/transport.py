@@ -31,15 +31,19 @@ _BAD_TEXT: Final = aiohttp.WSCloseCode.INVALID_TEXT
 
 
 @contextmanager
-def _wrapped(url: str, doing: str) -> Iterator[None]:
+def _wrapped(
+    url: str, doing: str, ws: aiohttp.ClientWebSocketResponse | None = None
+) -> Iterator[None]:
+    """What goes wrong is a NetworkError, with the peer's close code where `ws` has one already."""
     try:
         yield
     except TimeoutError as error:
         raise NetworkError(f"{doing} took too long", relay=url) from error
     except _FAILURES as error:
         status = getattr(error, "status", None)
+        code = ws.close_code if ws is not None else None
         text = f"{doing}: {_describe(error)}"
-        raise NetworkError(text, relay=url, http_status=status) from error
+        raise NetworkError(text, relay=url, close_code=code, http_status=status) from error
 
 
 def _describe(error: BaseException) -> str:
@@ -81,7 +85,7 @@ class WebSocket:
             text = f"more than {_CONTROLS_PER_MINUTE} pings and pongs in a minute"
             raise ProtocolError(text, relay=self._url)
         if message.type is aiohttp.WSMsgType.PING:
-            with _wrapped(self._url, "answering a ping"):
+            with _wrapped(self._url, "answering a ping", self._ws):
                 async with asyncio.timeout(self._options.timeouts.send):
                     await self._ws.pong(message.data)
         elif message.type is aiohttp.WSMsgType.PONG:
@@ -107,7 +111,7 @@ class WebSocket:
 
     async def send(self, text: str) -> None:
         """Send one text message. Raises NetworkError, also when the peer reads nothing."""
-        with _wrapped(self._url, "sending"):
+        with _wrapped(self._url, "sending", self._ws):
             async with asyncio.timeout(self._options.timeouts.send):
                 await self._ws.send_str(text)
         self.bytes_sent += len(text)
@@ -118,7 +122,7 @@ class WebSocket:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pongs[payload] = waiter
         try:
-            with _wrapped(self._url, "waiting for a pong"):
+            with _wrapped(self._url, "waiting for a pong", self._ws):
                 async with asyncio.timeout(timeout):
                     await self._ws.ping(payload)
                     await waiter

@@ -23,6 +23,7 @@ from nostr_client.messages.relay import (
     Ok,
     RelayMessage,
 )
+from nostr_client.options import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 MAX_COUNT: Final = 2**63 - 1
 """Largest count believed to be one: SQLite's largest integer; 10^30 is a relay's bug."""
 
-DEFAULT_MAX_SIZE: Final = 1 << 20
-"""Bytes of a frame: twice what relays let an event have by default (strfry: 64 kB to 512 kB)."""
+DEFAULT_MAX_SIZE: Final = Limits().message_bytes_in
+"""Bytes of a frame."""
 
 
 class _EventFrame(msgspec.Struct, array_like=True, tag="EVENT", gc=False):

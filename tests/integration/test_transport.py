@@ -17,7 +17,7 @@ from nostr_client.options import ConnectionOptions, Limits, Options, Timeouts
 from nostr_client.relay import Relay
 from nostr_client.transport import Transport
 from tests.conftest import require_tool
-from tests.faults import HugeFrame
+from tests.faults import HugeFrame, SaysThenCloses
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.talking import NOTES, Naps, note, talking
 
@@ -148,18 +148,20 @@ async def mute(request: web.Request) -> web.Response:
 
 
 @pytest.mark.parametrize(
-    ("respond", "error"),
+    ("respond", "error", "seconds"),
     [
-        (zipped, ProtocolError),
-        (elsewhere, NetworkError),
-        (endless, ProtocolError),
-        (mute, NetworkError),
+        (zipped, ProtocolError, 30),
+        (elsewhere, NetworkError, 30),
+        (endless, ProtocolError, 30),
+        (mute, NetworkError, 0.3),
     ],
 )
-async def test_documents_that_are_traps(respond: Any, error: type[Exception]) -> None:
+async def test_documents_that_are_traps(
+    respond: Any, error: type[Exception], seconds: float
+) -> None:
     runner, url = await serve_document(respond)
     try:
-        options = Options(timeouts=Timeouts(http=0.5))
+        options = Options(timeouts=Timeouts(http=seconds))
         async with Relay(url, options=options) as relay:
             with pytest.raises(error):
                 await relay.info()
@@ -210,3 +212,16 @@ async def test_a_handshake_is_not_sent_elsewhere(status: int) -> None:
     finally:
         await outside.cleanup()
         await inside.cleanup()
+
+
+@pytest.mark.parametrize("code", [1008, 4000])
+async def test_who_writes_to_a_closed_connection_hears_why_it_was_closed(code: int) -> None:
+    async with (
+        FaultyRelay(SaysThenCloses(code=code)) as server,
+        Transport() as transport,
+    ):
+        socket = await transport.connect(server.url)
+        for use in (socket.receive(), socket.send("[]"), socket.ping(1)):
+            with pytest.raises(NetworkError) as caught:
+                await use
+            assert caught.value.close_code == code

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nostr_client import options
+from nostr_client import messages, options
 from nostr_client.errors import InvalidInput
-from nostr_client.options import Limits, ReadBudget, ReconnectPolicy, Timeouts
+from nostr_client.options import (
+    ConnectionOptions,
+    Limits,
+    Options,
+    ReadBudget,
+    ReconnectPolicy,
+    Timeouts,
+)
 
 CLASSES: list[Any] = [Timeouts, Limits, ReconnectPolicy, ReadBudget]
 
@@ -44,3 +52,17 @@ def test_every_default_has_a_docstring_with_its_reason() -> None:
             if isinstance(now, ast.AnnAssign):
                 assert isinstance(then, ast.Expr), ast.unparse(now)
                 assert isinstance(then.value, ast.Constant)
+
+
+def test_every_option_is_read_somewhere() -> None:
+    """An option that nothing reads promises what nobody does."""
+    root = Path(options.__file__).parents[1]
+    files = [*root.glob("nostr_client/**/*.py"), *root.glob("agent/**/*.py")]
+    code = "\n".join(one.read_text("utf-8") for one in files if one.name != "options.py")
+    for one in [*CLASSES, ConnectionOptions, Options]:
+        for field in dataclasses.fields(one):
+            assert re.search(rf"\.{field.name}\b", code), f"{one.__name__}.{field.name}"
+
+
+def test_the_largest_frame_is_one_number() -> None:
+    assert Limits().message_bytes_in == messages.DEFAULT_MAX_SIZE
