@@ -17,6 +17,7 @@ from agent.alerts import Sample, holds, parse_condition
 from agent.specs import AlertSpec
 from agent.webhook import post
 from nostr_client.errors import NetworkError, NostrTallyError
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from agent.alerts import Condition
@@ -52,7 +53,6 @@ class Alerting:
         self._database = database
         self._waiting: deque[Telling] = deque()
         self._some = asyncio.Event()
-        self._never = asyncio.Event()
 
     async def check(self, watch: Watch, liars: int) -> None:
         """Compare a watch's number with its lines."""
@@ -90,7 +90,7 @@ class Alerting:
     async def run(self) -> None:
         """Tell what waits, until cancelled; slow receivers hold up only each other."""
         slots = asyncio.Semaphore(8)
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             while True:
                 await self._some.wait()
                 await slots.acquire()
@@ -104,7 +104,7 @@ class Alerting:
         why = ""
         for delay in DELAYS_S:
             if delay:
-                await self._clock.wait(self._never, delay)
+                await self._clock.sleep(delay)
             try:
                 await _deliver(telling.alert, telling.body)
             except NostrTallyError as error:

@@ -24,6 +24,10 @@ class Clock(Protocol):
         """Until the event is set, or `seconds` have passed; whether it is set."""
         ...
 
+    async def sleep(self, seconds: float) -> None:
+        """Until `seconds` have passed."""
+        ...
+
 
 class SystemClock:
     """The clocks of the machine."""
@@ -41,3 +45,6 @@ class SystemClock:
         except TimeoutError:
             return event.is_set()
         return True
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.listening import live_filters
 from agent.watching import KIND
 from nostr_client.errors import NostrTallyError, RelayError
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from agent.clock import Clock
@@ -44,7 +45,6 @@ class Live:
         self._wanted: dict[str, tuple[Filter, ...]] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
-        self._never = asyncio.Event()
 
     def refresh(self) -> None:
         """The watches have changed."""
@@ -58,7 +58,7 @@ class Live:
     async def run(self) -> None:
         """Keep a listener for each relay until cancelled."""
         heard: dict[str, tuple[Filter, ...]] = {}
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             while True:
                 self._changed.clear()
                 for url in [u for u, filters in heard.items() if self._wanted.get(u) != filters]:
@@ -72,10 +72,10 @@ class Live:
     async def _listen(self, url: str, filters: tuple[Filter, ...]) -> None:
         while True:
             requests = live_filters(filters, int(self._clock.wall()))
-            async with asyncio.TaskGroup() as group:
+            async with task_group() as group:
                 for request in requests:
                     group.create_task(self._hear(url, request))
-            await self._clock.wait(self._never, RETRY_S)
+            await self._clock.sleep(RETRY_S)
 
     async def _hear(self, url: str, request: list[Filter]) -> None:
         try:

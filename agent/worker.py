@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent import scheduler
 from nostr_client.errors import NostrTallyError
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -95,7 +96,7 @@ class Worker:
 
     async def run(self) -> None:
         """Start what is due until `stop`; cancelled, it cancels what runs."""
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             while not self._stopping:
                 self._changed.clear()
                 found = scheduler.plan(self.state, self._clock.moment(), self.limits)

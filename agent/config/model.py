@@ -149,6 +149,9 @@ class StreamSection(Section, frozen=True):
 class CountersSection(Section, frozen=True):
     """Exact sums, kept in the store."""
 
+    ingest: Annotated[
+        bool, Meta(description="count what the store takes in: by kind, relay, and zapped person")
+    ] = False
     streams: Annotated[
         tuple[StreamSection, ...], Meta(max_length=100, description="made where they are missing")
     ] = (StreamSection(name="app", subjects=("app.>",)),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from agent.watches import chosen
 from agent.watching import MERGE, MERGE_DELAY_S, MERGE_LANE, Watching
 from agent.worker import Worker
 from nostr_client.relayurl import normalize
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,7 @@ class Agent:
 
     async def run(self) -> None:
         """Do the work until cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             group.create_task(self.worker.run())
             group.create_task(self.live.run())
             group.create_task(self.alerting.run())

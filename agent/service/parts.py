@@ -16,7 +16,7 @@ from nostr_client.count.procedure import Counter
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
-from nostr_client.counters.ingest import IngestCounters
+from nostr_client.counters.ingest import IngestCounters, ingest_stream
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import ConnectionOptions, Options
@@ -84,7 +84,7 @@ async def open_parts(
         store = await stack.enter_async_context(await _open_store(config, path, clock, urls))
         options = pool_options(config)
         pool = await stack.enter_async_context(
-            RelayPool(options=options, signer=signer, now=clock.wall)
+            RelayPool(options=options, signer=signer, now=clock.wall, sleep=clock.sleep)
         )
         counters = await SqliteCounterStore.over(
             store.database, clock=lambda: int(clock.wall() * 1e9)
@@ -139,11 +139,14 @@ def make_counter(config: Config, store: SqliteStore, clock: Clock) -> Counter:
 
 async def make_streams(counters: SqliteCounterStore, config: Config) -> None:
     """Make the configured streams where they are missing; others are left as they are."""
-    for section in config.counters.streams:
+    wanted = [
+        StreamConfig(name=one.name, subjects=one.subjects, allow_msg_counter=True)
+        for one in config.counters.streams
+    ]
+    if config.counters.ingest:
+        wanted.append(ingest_stream())
+    for stream in wanted:
         try:
-            await counters.stream_info(section.name)
+            await counters.stream_info(stream.name)
         except NoStream:
-            wanted = StreamConfig(
-                name=section.name, subjects=section.subjects, allow_msg_counter=True
-            )
-            await counters.create_stream(wanted)
+            await counters.create_stream(stream)

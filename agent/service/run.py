@@ -27,6 +27,7 @@ from agent.service.ticker import Ticker
 from agent.specs import seconds
 from nostr_client.errors import NostrTallyError
 from nostr_client.places import addresses_path
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -82,10 +83,11 @@ async def running(
     notifier: Notifier | None = None,
     config_path: str = "",
     door: Door | None = None,
+    publish: bool = True,
 ) -> AsyncIterator[Service]:
     """A whole agent for as long as the block runs; leaving it drains and closes everything.
 
-    `door`: one that is open already.
+    `door`: one that is open already. `publish`: tell commands where this agent listens.
 
     Raises StoreError and its kinds, NetworkError (an address in use), InvalidInput.
     """
@@ -106,7 +108,8 @@ async def running(
         wanted = Wanted(agent.watching, agent.syncing)
         backend.relay_url = await serve_relay(stack, config.relay, parts.store, wanted)
         stack.callback(agent.feed.close)
-        stack.enter_context(_published(door.api.url, backend.relay_url, config))
+        if publish:
+            stack.enter_context(_published(door.api.url, backend.relay_url, config))
         service = Service(agent, backend, door)
         door.api.backend = backend
         async with _working(service, Ticker(agent, backend, notifier), notifier):
@@ -142,7 +145,7 @@ async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> Asyn
 
 
 async def _work(agent: Agent, ticker: Ticker) -> None:
-    async with asyncio.TaskGroup() as group:
+    async with task_group() as group:
         group.create_task(agent.run())
         group.create_task(ticker.run())
 
@@ -200,7 +203,7 @@ async def serve(
         with _signals(
             {signal.SIGTERM: service.stop, signal.SIGINT: service.stop, signal.SIGHUP: hangup.set}
         ):
-            async with asyncio.TaskGroup() as group:
+            async with task_group() as group:
                 reloading = group.create_task(_reload_on(hangup, service, load, notifier))
                 await service.stopping.wait()
                 reloading.cancel()

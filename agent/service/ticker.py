@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.taskgroup import task_group
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -33,7 +35,7 @@ class Ticker:
 
     async def run(self) -> None:
         """Tick until cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             group.create_task(self._watch_relays())
             group.create_task(self._beat())
 

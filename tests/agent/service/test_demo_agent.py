@@ -1,0 +1,26 @@
+"""The demonstration ends well, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+async def test_the_demo_counts_syncs_and_adds_up() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent", "demo", "--seconds", "5", "--json"),
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said, talk = await process.communicate()
+    assert process.returncode == 0, talk.decode()
+    told = json.loads(said)
+    assert told["right"] is True
+    assert told["stored"] == told["truth"]["followers"] + told["truth"]["reactions"] + 1
+    assert told["counters"]["events.3"] == str(told["truth"]["followers"])

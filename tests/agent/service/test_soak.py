@@ -1,0 +1,133 @@
+"""A month of the agent: nothing leaks or is lost, every watch is on time, the log is small."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.service import parts
+from nostr_client.filters import Filter
+from nostr_client.options import ConnectionOptions, Options, Timeouts
+from tests.agent.service.kit import Running, an_agent
+from tests.agent.service.soak import DAY, WarpClock, World, config, settle, until_next
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.store.sqlite import SqliteStore
+
+DAYS = 30
+WATCHES = 100
+SYNCS = 10
+START = 1_750_000_000.0
+NIGHT = 8 * 3600.0
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relay that says nothing costs real time: a fraction of a second instead of ten."""
+    timeouts = Timeouts(count=0.25, group=0.3, eose=0.25, page=1.0, connect=1.0, heartbeat=600.0)
+    quick = Options(timeouts=timeouts, connection=ConnectionOptions(compress=False))
+    monkeypatch.setattr(parts, "pool_options", lambda _: quick)
+
+
+@pytest.mark.timeout(300)
+async def test_a_month(tmp_path: Path) -> None:
+    await month(tmp_path, "2d")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+async def test_a_month_of_busy_watches(tmp_path: Path) -> None:
+    await month(tmp_path, "2h")
+
+
+async def month(folder: Path, interval: str) -> None:
+    before = asyncio.all_tasks()
+    sizes: list[tuple[int, int]] = []
+    async with AsyncExitStack() as stack:
+        world, clock = World(WATCHES), WarpClock(START)
+        await world.open(stack)
+        await world.grow(0, START, WATCHES)
+        more = config(world, WATCHES, SYNCS, interval)
+        agent = await stack.enter_async_context(an_agent(folder, [], more, clock=clock))
+        for day in range(DAYS):
+            await a_day(agent, clock, world, day)
+            world.forget()
+            sizes.append(measured())
+        await the_end(agent, clock, world)
+        text = agent.log.getvalue()
+        assert len(text) < 10_000_000
+        on_time(agent, world, interval)
+    assert asyncio.all_tasks() == before
+    no_leak(sizes)
+
+
+async def a_day(agent: Running, clock: WarpClock, world: World, day: int) -> None:
+    """A day with new events, a night asleep, and now and then a clock that is set."""
+    worker = agent.service.agent.worker
+    end = clock.wall() + DAY - NIGHT
+    if day < DAYS - 3:
+        await world.grow(day, clock.wall(), 8)
+    while clock.wall() < end:
+        await settle(worker)
+        clock.advance(min(until_next(worker, clock.wall()), max(0.05, end - clock.wall())))
+    if day == 10:
+        clock.advance(0.1, step=-7200.0)
+    if day == 20:
+        clock.advance(0.1, step=7200.0)
+    clock.advance(0.1, asleep=NIGHT)
+
+
+async def the_end(agent: Running, clock: WarpClock, world: World) -> None:
+    """Everything that was published is counted, and stored by the syncs."""
+    worker = agent.service.agent.worker
+    await settle(worker)
+    stored = (await agent.client.store()).events
+    assert stored == len({id for s in world.stores.values() for id in await ids(s)})
+    wrong = []
+    for watch in (await agent.client.watches()).watches:
+        n = int(watch.spec.name[1:])
+        truth, figure = world.truth(n), watch.figure
+        assert figure is not None, watch
+        high = truth if figure.high is None else figure.high
+        if not figure.low <= truth <= high or (figure.exact and figure.value != truth):
+            wrong.append((watch.spec.name, truth, figure))
+    assert len(wrong) <= WATCHES * 0.07, wrong
+
+
+async def ids(store: SqliteStore) -> list[str]:
+    return [event.id for event in await store.query([Filter(kinds=[3])])]
+
+
+def on_time(agent: Running, world: World, interval: str) -> None:
+    """Every relay that answers was asked as often as it should; a night's turns fall into one."""
+    hours = max({"2d": 48, "2h": 2}[interval], 8)
+    least = int(0.8 * DAYS * 24 / hours)
+    turns = agent.service.agent.worker.state.turns
+    late = [
+        (key, turn.turns)
+        for key, turn in turns.items()
+        if key.startswith("watch ") and key.split()[2] in world.good and turn.turns < least
+    ]
+    assert not late, late[:5]
+
+
+def measured() -> tuple[int, int]:
+    """Objects that Python keeps, and bytes of the process."""
+    gc.collect()
+    with open("/proc/self/statm", encoding="ascii") as file:
+        resident = int(file.read().split()[1]) * resource.getpagesize()
+    return len(gc.get_objects()), resident
+
+
+def no_leak(sizes: list[tuple[int, int]]) -> None:
+    """From the tenth day on nothing grows but the world's own events and the log in memory."""
+    (objects, resident), (later, resident_later) = sizes[10], sizes[-1]
+    assert later < objects * 1.05
+    assert resident_later < resident + 25 * 2**20
