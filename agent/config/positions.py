@@ -105,7 +105,7 @@ class _Finder:
     def _array(self, path: Path) -> None:
         n = 0
         self._next()
-        while self._word not in ("]", ""):
+        while self._word not in ("]", "}", ""):
             if self._word in (",", "\n"):
                 self._next()
                 continue
@@ -115,7 +115,7 @@ class _Finder:
 
     def _inline(self, path: Path) -> None:
         self._next()
-        while self._word not in ("}", ""):
+        while self._word not in ("}", "]", ""):
             if self._word in (",", "\n"):
                 self._next()
                 continue

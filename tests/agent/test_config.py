@@ -245,4 +245,4 @@ def test_no_text_crashes_it(text: str) -> None:
 def test_no_near_toml_crashes_it(text: str) -> None:
     with contextlib.suppress(InvalidConfig):
         assert isinstance(parse(text), Config)
-    positions(text)
+    assert isinstance(positions(text), dict)
