@@ -88,7 +88,6 @@ async def serve_relay(
     options = relay_options(section, wanted)
     server = await stack.enter_async_context(serve(store, host=host, port=port, options=options))
     await stack.enter_async_context(following(store, server))
-    await stack.enter_async_context(following(store, server))
     return server.url
 
 
