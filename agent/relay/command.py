@@ -107,15 +107,13 @@ def parse_address(text: str) -> tuple[str, int]:
 async def _serve(
     path: Path, host: str, port: int, options: RelayOptions, *, search: bool, as_json: bool
 ) -> None:
-    from agent.relay.listen import normal_urls, own_urls
     from agent.relay.server import serve
     from nostr_client.store.sqlite import SqliteStore
 
     sys.setswitchinterval(SWITCH_S)
     stop = asyncio.Event()
-    urls = normal_urls(own_urls(options, host, port))
     async with (
-        await SqliteStore.open(path, urls=urls, search=search) as events,
+        await SqliteStore.open(path, search=search) as events,
         serve(events, host=host, port=port, options=options) as server,
     ):
         with _stopped_by_signals(stop):

@@ -25,10 +25,12 @@ def relay_url(scheme: str, host: str, port: int) -> str:
 
 
 def own_urls(options: RelayOptions, host: str, port: int) -> list[str]:
-    """Every URL by which clients may name a relay that listens here."""
+    """Every URL by which clients may name a relay that listens here, or behind a TLS proxy."""
     scheme = "wss" if options.access.tls_cert else "ws"
-    names = {host, "localhost", "127.0.0.1"}
-    return [*options.urls, *(relay_url(scheme, name, port) for name in sorted(names))]
+    named = sorted(options.access.hosts)
+    names = sorted({host, "localhost", "127.0.0.1", *named})
+    proxied = [f"wss://{name}" for name in named]
+    return [*options.urls, *proxied, *(relay_url(scheme, name, port) for name in names)]
 
 
 def normal_urls(urls: Iterable[str]) -> list[str]:

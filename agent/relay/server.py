@@ -275,6 +275,7 @@ async def serve(
         search=store.has_search,
         clock=clock or Clock(),
     )
+    store.answer_for(context.urls)
     core = Core(store, context)
     server = RelayServer(core, host, port)
     async with _running(core, server, listener, tls):
@@ -288,9 +289,7 @@ async def _running(
     http = HandshakeServer(server.handle, core.options.limits.handshake_s)
     runner = web.ServerRunner(http, shutdown_timeout=CLOSE_S)
     await runner.setup()
-    site = web.SockSite(
-        runner, listener, ssl_context=tls_context(core.options.access), backlog=BACKLOG
-    )
+    site = web.SockSite(runner, listener, ssl_context=tls, backlog=BACKLOG)
     working = asyncio.create_task(core.run())
     try:
         await site.start()

@@ -102,6 +102,10 @@ class EventStore(Protocol):
         """Whether `search` (NIP-50) is answered."""
         ...
 
+    def answer_for(self, urls: Iterable[str]) -> None:
+        """Follow NIP-62 requests that name one of `urls` too (normalised relay URLs)."""
+        ...
+
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
         """Keep events; one outcome for each, in order, once they are committed.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client import kinds
+from nostr_client import kinds, relayurl
+from nostr_client.errors import InvalidRelayURL
 from nostr_client.event import MAX_TIME
 from nostr_client.store.base import Outcome, Status
 
@@ -200,7 +201,15 @@ def _is_id(text: str) -> bool:
 
 def vanishes_here(event: Event, urls: Collection[str]) -> bool:
     """True when a kind 62 event speaks to all relays, or to one of ours (normalised URLs)."""
-    return any(value == ALL_RELAYS or value in urls for value in event.tag_values("relay"))
+    named = event.tag_values("relay")
+    return any(value == ALL_RELAYS or _normal(value) in urls for value in named)
+
+
+def _normal(url: str) -> str:
+    try:
+        return relayurl.normalize(url)
+    except InvalidRelayURL:
+        return ""
 
 
 def wrapped_for(event: Event) -> Iterator[str]:

@@ -107,6 +107,10 @@ class SqliteStore:
             raise
         return cls(database, key, searchable=searchable, urls=urls, clock=clock)
 
+    def answer_for(self, urls: Iterable[str]) -> None:
+        """Follow NIP-62 requests that name one of `urls` too (normalised relay URLs)."""
+        self._saver.urls = frozenset((*self._saver.urls, *urls))
+
     @property
     def hasher(self) -> TagHasher:
         """The hash of the tag index, for those who read it in the writer's thread."""

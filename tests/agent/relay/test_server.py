@@ -133,6 +133,22 @@ async def test_registers_fall_with_deletions_and_replacements(relay: RelayServer
         assert (body["count"], body["hll"]) == (1, registers([2]))
 
 
+@pytest.mark.parametrize("ours", ["{url}/", "wss://relay.example", "ws://relay.example:{port}/"])
+async def test_a_request_to_vanish_names_the_relay_as_clients_do(
+    store: SqliteStore, ours: str
+) -> None:
+    options = RelayOptions(access=Access(hosts=frozenset({"relay.example"})))
+    async with serve(store, port=0, options=options) as server, connect(server.url) as client:
+        note = signed(1)
+        await client.publish(note)
+        await client.publish(signed(1, 62, [["relay", "wss://other.example"]], created_at=NOW + 1))
+        assert await client.stored({"kinds": [1]}) == [note.id]
+        named = ours.format(url=server.url, port=server.port)
+        await client.publish(signed(1, 62, [["relay", named]], created_at=NOW + 2))
+        assert await client.stored({"kinds": [1]}) == []
+        assert (await client.publish(note))[3].startswith("blocked:")
+
+
 async def test_private_events_are_hidden_and_do_not_eat_the_limit(relay: RelayServer) -> None:
     bob = key(2).pubkey
     private = [

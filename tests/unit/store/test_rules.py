@@ -136,7 +136,11 @@ def test_the_past_expiration_is_refused_unless_a_stronger_reason_stands() -> Non
     [
         ((("relay", "ALL_RELAYS"),), True),
         ((("relay", "wss://a.example"), ("relay", "wss://ours.example")), True),
+        ((("relay", "wss://ours.example/"),), True),
+        ((("relay", "WSS://Ours.Example:443"),), True),
         ((("relay", "wss://a.example"),), False),
+        ((("relay", "ours.example"),), True),
+        ((("relay", "wss://["),), False),
         ((("relay",),), False),
         ((), False),
     ],
