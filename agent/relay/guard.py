@@ -58,7 +58,8 @@ def check_listen(host: str, access: Access, *, has_policy: bool) -> None:
 def admit(host: str, origin: str | None, token: str | None, access: Access, listen: str) -> Entry:
     """Judge a request by its Host and Origin headers and its token (None where absent)."""
     name = host_name(host)
-    if not (is_loopback(name) or name in access.hosts or name == listen):
+    own = is_loopback(name) or name in access.hosts or name == listen.lower()
+    if not (own or _is_address(name)):
         return Entry(refusal=f"the host {name!r} is not one of this relay's names")
     reason = ""
     if origin is not None and not _origin_allowed(origin, access):
@@ -91,4 +92,16 @@ def _origin_allowed(origin: str, access: Access) -> bool:
 
 
 def _same(given: str | None, wanted: str) -> bool:
-    return given is not None and hmac.compare_digest(given.encode(), wanted.encode())
+    if given is None:
+        return False
+    # A header may hold any bytes; those that are no UTF-8 arrive as lone surrogates.
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
+
+
+def _is_address(name: str) -> bool:
+    """Whether `name` is an IP address: rebinding needs a name, so nobody else's page sends one."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -36,7 +36,10 @@ def everything(event: Event, context: WriteContext, /) -> str:
 
 
 def only_keys(keys: Iterable[str]) -> WritePolicy:
-    """Take events by `keys` (hex), and gift wraps and zap receipts addressed to them."""
+    """Take events by `keys` (hex), what they send, and gift wraps and zap receipts for them.
+
+    Others are asked for AUTH: without the challenge none of `keys` could prove itself.
+    """
     mine = frozenset(keys)
 
     def policy(event: Event, context: WriteContext, /) -> str:
@@ -44,7 +47,8 @@ def only_keys(keys: Iterable[str]) -> WritePolicy:
             return ""
         if event.kind in _FROM_STRANGERS and any(p in mine for p in event.tag_values("p")):
             return ""
-        return "blocked: this relay takes events of its owner's keys only"
+        prefix = "restricted" if context.keys else "auth-required"
+        return f"{prefix}: this relay takes events of its owner's keys only"
 
     return policy
 

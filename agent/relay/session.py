@@ -135,8 +135,10 @@ class Session:
         if not reason:
             return [SaveJob(event)]
         self._context.counted["refused_events"] += 1
-        challenge = self._challenge() if reason.startswith("auth-required:") else []
-        return [*challenge, Ok(event.id, accepted=False, message=reason).to_json()]
+        return [
+            *self._challenge_for(reason),
+            Ok(event.id, accepted=False, message=reason).to_json(),
+        ]
 
     def _write_refusal(self, event: Event) -> str:
         if self._peer.read_only_reason:
@@ -181,8 +183,7 @@ class Session:
         ) or self.viewer.refusal(filters)
 
     def _refuse(self, request_id: str, reason: str) -> list[Output]:
-        challenge = self._challenge() if reason.startswith("auth-required:") else []
-        return [*challenge, Closed(request_id, reason).to_json()]
+        return [*self._challenge_for(reason), Closed(request_id, reason).to_json()]
 
     def _close(self, sub_id: str) -> list[Output]:
         return self._drop(sub_id)
@@ -283,6 +284,10 @@ class Session:
         window = self._options.auth_window_s
         return auth_refusal(event, self._peer.challenge, urls, now, window)
 
+    def _challenge_for(self, reason: str) -> list[Output]:
+        """The challenge, when `reason` asks for AUTH: nobody can answer one that never came."""
+        return self._challenge() if reason.startswith("auth-required:") else []
+
     def _challenge(self) -> list[Output]:
         """The challenge, once: it holds for the whole connection."""
         if self._challenged:
@@ -301,8 +306,7 @@ class Session:
         refusal = refusal or self.viewer.refusal(filters)
         if not refusal:
             return self.negotiation.open(message, filters, self.viewer)
-        challenge = self._challenge() if refusal.startswith("auth-required:") else []
-        return [*challenge, *self.negotiation.refuse(message.sub_id, refusal)]
+        return [*self._challenge_for(refusal), *self.negotiation.refuse(message.sub_id, refusal)]
 
     def failed(self, job: Job, reason: str) -> list[Output]:
         """The job could not be done for a reason of ours (`error: …`): say so to who asked."""
@@ -317,7 +321,7 @@ class Session:
             case SaveJob():
                 return [Ok(job.event.id, accepted=False, message=reason).to_json()]
             case NegOpenJob() | NegStepJob():
-                return self.negotiation.failed(job, reason)
+                return [*self._challenge_for(reason), *self.negotiation.failed(job, reason)]
 
     def slow(self) -> End:
         """The client does not take what it asked for."""

@@ -93,7 +93,8 @@ async def test_features_and_policies_from_options(
         assert await client.receive() == ["HELLO", {"count": False}]
         assert (await client.ask("COUNT", "q", {}))[2].startswith("unsupported:")
         assert (await client.publish(signed(1)))[2] is True
-        assert (await client.publish(signed(2)))[3].startswith("blocked:")
+        assert (await client.ask("EVENT", signed(2)))[0] == "AUTH"
+        assert (await client.receive())[3].startswith("auth-required:")
 
 
 @pytest.mark.parametrize(

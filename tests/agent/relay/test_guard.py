@@ -43,6 +43,10 @@ def test_host_name(header: str, name: str) -> None:
         ("[::1]:4869", None, Access(), True, True),
         ("rebound.example:4869", None, Access(), False, None),
         ("", None, Access(), False, None),
+        ("192.168.1.5:4869", None, Access(), True, True),
+        ("[2001:db8::5]", None, Access(), True, True),
+        ("192.168.1.5", "http://192.168.1.5", Access(), False, None),
+        ("192.168.1.5.rebound.example", None, Access(), False, None),
         ("relay.example", None, Access(hosts=frozenset({"relay.example"})), True, True),
         ("localhost", "https://evil.example", Access(), False, None),
         ("localhost", "null", Access(), False, None),
@@ -64,10 +68,14 @@ def test_host_and_origin(
         assert bool(entry.read_only_reason) == (not may_write)
 
 
+def test_the_name_listened_on_is_known_in_any_case() -> None:
+    assert not admit("relay.example:4869", None, None, Access(), "Relay.Example").refusal
+
+
 def test_token_is_for_writing() -> None:
     access = Access(token="s3cret")
     assert admit("localhost", None, "s3cret", access, "").write
-    for wrong in (None, "", "s3cre", "S3CRET", "é"):
+    for wrong in (None, "", "s3cre", "S3CRET", "é", "\udcff"):
         entry = admit("localhost", None, wrong, access, "")
         assert not entry.refusal
         assert entry.read_only_reason == "restricted: writing here needs the token"

@@ -153,5 +153,13 @@ def test_private_kinds_need_auth() -> None:
     assert refusal[2].startswith("auth-required:")
 
 
+def test_a_filter_by_event_id_that_needs_auth_gets_the_challenge() -> None:
+    session = make_session()
+    job = open_neg(session, wanted=EVENT_ID)
+    challenge, refusal = texts(session.failed(job, "auth-required: private"))
+    assert challenge[0] == "AUTH"
+    assert refusal == ["NEG-ERR", "n", "auth-required: private"]
+
+
 def test_an_event_id_in_place_of_a_filter() -> None:
     assert open_neg(make_session(), wanted=EVENT_ID).wanted == EVENT_ID

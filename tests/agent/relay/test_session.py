@@ -139,6 +139,17 @@ def test_only_keys() -> None:
     assert not policy_takes(mine, signed(2, 1059, [["p", key(3).pubkey]]))
 
 
+def test_only_keys_asks_strangers_for_auth() -> None:
+    session = make_session(RelayOptions(write_policy=only_keys([key(1).pubkey])))
+    challenge, refusal = texts(say(session, "EVENT", signed(2)))
+    assert challenge == ["AUTH", CHALLENGE]
+    assert refusal[3].startswith("auth-required:")
+    login(session, 2)
+    assert texts(say(session, "EVENT", signed(2)))[0][3].startswith("restricted:")
+    login(session, 1)
+    assert jobs(say(session, "EVENT", signed(2)), SaveJob)
+
+
 def test_only_wanted_asks_anew_for_each_event() -> None:
     filters: list[Filter] = []
     policy = only_wanted(lambda: filters)
