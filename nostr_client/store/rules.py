@@ -80,19 +80,21 @@ def judge(event: Event, known: Known, now: int) -> Outcome:
 def verdict(event: Event, known: Known, ends: int | None, now: int) -> tuple[Status, str]:
     """As `judge`, for those who have the event's expiration already: status and reason."""
     if kinds.is_ephemeral(event.kind):
-        return Status.EPHEMERAL, "ephemeral events are not kept"
+        return _PASSED if ends is None or ends > now else _EXPIRED
     if known is not NOTHING:
         refused = _refused(event, known)
         if refused is not None:
             return refused
     if ends is not None and ends <= now:
-        return Status.EXPIRED, "its expiration has passed"
+        return _EXPIRED
     if known.current is not None and not version(event).beats(known.current):
         return Status.SUPERSEDED, "a newer version is held"
     return _STORED
 
 
 _STORED: Final = (Status.STORED, "")
+_PASSED: Final = (Status.EPHEMERAL, "ephemeral events are not kept")
+_EXPIRED: Final = (Status.EXPIRED, "its expiration has passed")
 
 
 def _refused(event: Event, known: Known) -> tuple[Status, str] | None:

@@ -131,6 +131,12 @@ def test_the_past_expiration_is_refused_unless_a_stronger_reason_stands() -> Non
     assert rules.judge(event, Known(deleted=True), NOW).status is Status.DELETED
 
 
+def test_an_expired_ephemeral_event_is_not_passed_on() -> None:
+    event = make(kind=20_001, tags=(("expiration", str(NOW)),)).event
+    assert rules.judge(event, Known(), NOW - 1).status is Status.EPHEMERAL
+    assert rules.judge(event, Known(), NOW).status is Status.EXPIRED
+
+
 @pytest.mark.parametrize(
     ("tags", "here"),
     [
