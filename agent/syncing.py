@@ -46,7 +46,8 @@ class Synced:
 class Syncing:
     """All syncs: their tasks, their runs, and what is told about them.
 
-    `tell` gets every change of one, as the API shows it.
+    `tell` gets every change of one, as the API shows it; `heard` the id and the relay of each
+    event before it is saved.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Syncing:
         pool: RelayPool,
         memory: SyncMemory,
         tell: Callable[[schema.Sync], None],
+        heard: Callable[[str, str], None],
     ) -> None:
         self.syncs: dict[str, Synced] = {}
         self.downloaded = 0
@@ -67,6 +69,7 @@ class Syncing:
         self._pool = pool
         self._memory = memory
         self._tell = tell
+        self._heard = heard
         self._told_at = 0.0
 
     def configure(self, specs: Mapping[str, tuple[SyncSpec, str]], relays: RelaysSection) -> None:
@@ -122,7 +125,13 @@ class Syncing:
 
     async def _sync(self, one: Synced, now: float) -> str:
         options = SyncOptions(window=one.spec.window)
-        syncer = Syncer(self._store, options=options, memory=self._memory, now=self._clock.wall)
+        syncer = Syncer(
+            self._store,
+            options=options,
+            memory=self._memory,
+            now=self._clock.wall,
+            heard=self._heard,
+        )
         report = await syncer.sync(
             sync_filters(one.spec, now),
             [(url, self._pool.relay(url)) for url in one.relays],

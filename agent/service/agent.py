@@ -65,6 +65,7 @@ class Agent:
             parts.pool,
             parts.memory,
             lambda shown: self.feed.publish(sync=shown),
+            parts.provenance.note,
         )
         self.keeping = Keeping(clock, journal, parts.store)
         self.alerting = Alerting(clock, journal, database)

@@ -16,7 +16,7 @@ from nostr_client.count.procedure import Counter
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
-from nostr_client.counters.ingest import IngestCounters, ingest_stream
+from nostr_client.counters.ingest import IngestCounters, Provenance, ingest_stream
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import ConnectionOptions, Options
@@ -70,6 +70,7 @@ class Parts:
     count_options: CountOptions
     memory: SyncMemory
     counters: SqliteCounterStore
+    provenance: Provenance
     health: Heartbeat
     run: str
 
@@ -91,7 +92,8 @@ async def open_parts(
         )
         await make_streams(counters, config)
         # Counts only where a configured stream listens on events.*, relay.*.received, zaps.*.msats.
-        store.on_batch.append(IngestCounters(clock=lambda: int(clock.wall() * 1e9)))
+        ingest = IngestCounters(clock=lambda: int(clock.wall() * 1e9))
+        store.on_batch.append(ingest)
         yield Parts(
             store=store,
             path=str(path),
@@ -99,6 +101,7 @@ async def open_parts(
             count_options=CountOptions(timeouts=options.timeouts, read=config.relays.read),
             memory=memory_of(store, clock.wall),
             counters=counters,
+            provenance=ingest.provenance,
             health=Heartbeat(),
             run=secrets.token_hex(6),
         )

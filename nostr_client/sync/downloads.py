@@ -84,6 +84,7 @@ class Downloads:
 
     async def _store_batch(self, batch: list[VerifiedEvent], left: dict[bytes, None]) -> None:
         fitting = [one for one in batch if any(f.matches(one.event) for f in self._filters)]
+        self._tally.hears(fitting)
         outcomes = await self._store.save(fitting)
         known = {one.id for one in outcomes if one.status not in _FORGOTTEN}
         keys = {one.event.id: bytes.fromhex(one.event.id) for one in batch}

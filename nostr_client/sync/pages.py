@@ -77,6 +77,7 @@ class Pages:
             )
 
     async def _save(self, store: EventStore, events: Sequence[VerifiedEvent]) -> None:
+        self._tally.hears(events)
         outcomes = await store.save(events)
         self._tally.downloaded += sum(one.stored for one in outcomes)
         self._tally.declined += sum(one.status not in _HELD for one in outcomes)

@@ -40,7 +40,8 @@ class Syncer:
     """Brings a store and relays together; `store` None can only count. Keep one for many syncs.
 
     `memory`: what to remember between syncs; by default in the store's file. `now` gives Unix
-    seconds.
+    seconds. `heard` is told the id and the relay of each event before it is saved, e.g.
+    `counters.ingest.Provenance.note`.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class Syncer:
         options: SyncOptions | None = None,
         memory: SyncMemory | None = None,
         now: Callable[[], float] = time.time,
+        heard: Callable[[str, str], None] | None = None,
     ) -> None:
         self._store = store
+        self._heard = heard
         self._options = options or SyncOptions()
         self._memory = memory or memory_of(store, now)
         self._now = now
@@ -88,7 +91,7 @@ class Syncer:
         on_progress: OnProgress | None,
     ) -> SyncReport:
         local = job.local if mode.every else None
-        tallies = [Tally(name, relay, mode.keep_ids, local) for name, relay in relays]
+        tallies = [Tally(name, relay, mode.keep_ids, local, self._heard) for name, relay in relays]
         desk = self._desk(mode)
         try:
             async with asyncio.timeout(timeout):

@@ -9,6 +9,9 @@ from nostr_client.errors import NostrTallyError
 from nostr_client.sync.report import RelayReport, SyncStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
 
 _REASONS = 4
@@ -28,6 +31,8 @@ class Tally:
     keep_ids: bool = False
     local: int | None = None
     """Local items in all, where `held` is wanted."""
+    heard: Callable[[str, str], None] | None = None
+    """Told the id and the relay of each event before it is saved."""
     need: int = 0
     have: int = 0
     downloaded: int = 0
@@ -64,6 +69,12 @@ class Tally:
         """Something is left undone with this relay."""
         if len(self._left) < _REASONS:
             self._left[why] = None
+
+    def hears(self, events: Iterable[VerifiedEvent]) -> None:
+        """The relay brought these; they are saved next."""
+        if self.heard is not None:
+            for one in events:
+                self.heard(one.event.id, self.relay.url)
 
     def needs(self, ids: list[bytes]) -> None:
         """The relay has these and we do not."""

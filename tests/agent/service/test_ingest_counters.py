@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.specs import SyncSpec
+from nostr_client.counters.ingest import relay_token
 from tests.agent.service.kit import an_agent, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import follow, reaction
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 STREAM = """
 [[counters.streams]]
 name = "ingest"
-subjects = ["events.*"]
+subjects = ["events.*", "relay.*.received"]
 """
 
 
@@ -33,5 +34,9 @@ async def test_what_a_sync_brings_is_counted_by_kind_once(tmp_path: Path) -> Non
                 return bool((await agent.client.sync(name)).outcome)
 
             await eventually(ended, 30)
-        found = (await agent.client.counters("ingest", "events.*")).counters
-        assert {one.subject: one.value for one in found} == {"events.3": "20", "events.7": "7"}
+        found = (await agent.client.counters("ingest", ">")).counters
+        assert {one.subject: one.value for one in found} == {
+            "events.3": "20",
+            "events.7": "7",
+            f"relay.{relay_token(relay.url)}.received": "27",
+        }
