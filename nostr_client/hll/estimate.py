@@ -8,6 +8,7 @@ Cramér-Rao bound over the whole range.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from nostr_client.errors import InvalidInput
 from nostr_client.hll.registers import MAX_RANK, WINDOW_BITS, M
@@ -110,6 +111,7 @@ def sigma(n: float) -> float:
     return math.sqrt(max(1 / (M * _fisher(rate)) - 1 / n, 0.0))
 
 
+@lru_cache(4096)  # counts of quiet queries are asked about again and again
 def _fisher(rate: float) -> float:
     """Information about log(rate) in one register that sees Poisson(rate) pubkeys."""
     information = rate * rate * math.exp(-rate)

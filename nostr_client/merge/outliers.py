@@ -12,7 +12,8 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client import hll
+from nostr_client import hll, trust
+from nostr_client.merge import sketches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ class Core(NamedTuple):
 
     def gain(self, registers: bytes) -> float:
         """Relative growth of the union if these registers joined; 0 where too few to compare."""
-        grown = hll.estimate(hll.merge(self.registers, registers))
+        grown = sketches.estimate(hll.merge(self.registers, registers))
         if grown < FEWEST:
             return 0.0
         return grown / self.estimate - 1 if self.estimate else math.inf
@@ -58,18 +59,11 @@ def find_core(vouched: Sequence[bytes], claimed: Sequence[bytes]) -> Core | None
     if total < MIN_RELAYS:
         return None
     wanted = max(total // 2 + 1 - len(vouched), 0)
-    members = [*vouched, *sorted(claimed, key=lambda r: (hll.estimate(r), r))[:wanted]]
+    members = [*vouched, *sorted(claimed, key=lambda r: (sketches.estimate(r), r))[:wanted]]
     union = hll.merge(*members)
-    estimate = hll.estimate(union)
-    twice = hll.estimate(second_highest(members))
+    estimate = sketches.estimate(union)
+    twice = sketches.estimate(trust.corroborated(members))
     return Core(union, estimate, not estimate or twice >= SATURATED * estimate)
-
-
-def second_highest(registers: Sequence[bytes]) -> bytes:
-    """Register-wise second highest: the corroborated sketch, which no single relay can raise."""
-    if len(registers) < 2:
-        return hll.EMPTY
-    return bytes(sorted(column)[-2] for column in zip(*registers, strict=True))
 
 
 def too_many_events(count: int, estimate: float, others: Sequence[float]) -> bool:

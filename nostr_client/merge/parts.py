@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from nostr_client import hll
+from nostr_client.merge import sketches
 from nostr_client.merge.values import Part
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def parts_of(weighed: Sequence[Weighed]) -> tuple[Part, ...]:
     """One part for each claim, in order."""
-    whole = hll.estimate(hll.merge(*(w.registers for w in weighed if w.registers is not None)))
+    whole = sketches.estimate(hll.merge(*(w.registers for w in weighed if w.registers is not None)))
     return tuple(_part(one, whole) for one in weighed)
 
 
@@ -45,7 +46,7 @@ def _used(weighed: Weighed) -> list[str]:
 def _share(weighed: Weighed, whole: float) -> float | None:
     if weighed.registers is None or not whole or math.isinf(whole):
         return None
-    return round(min(hll.estimate(weighed.registers) / whole, 1.0), 3)
+    return round(min(sketches.estimate(weighed.registers) / whole, 1.0), 3)
 
 
 def _silent_reason(weighed: Weighed) -> tuple[str, ...]:

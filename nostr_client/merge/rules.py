@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import hll, trust
 from nostr_client.merge.drift import gone_at_most, missed_at_most
+from nostr_client.merge.sketches import classical_estimate, estimate
 from nostr_client.merge.values import Claim, Figure
 
 if TYPE_CHECKING:
@@ -75,9 +76,15 @@ class Weighed(NamedTuple):
 def distinct(claims: Iterable[Claim]) -> list[Claim]:
     """The claims with the newest of each relay, by relay: the order of asking says nothing."""
     newest: dict[str, Claim] = {}
-    for claim in sorted(claims, key=lambda c: (c.asked_at or 0.0, c.answered, repr(c))):
+    for claim in sorted(claims, key=_order):
         newest[claim.relay] = claim
     return [newest[relay] for relay in sorted(newest)]
+
+
+def _order(claim: Claim) -> tuple[object, ...]:
+    """Newest last; of two of one moment always the same one, however they came."""
+    tie = (claim.count or 0, claim.registers or b"", claim.status, claim.method or "")
+    return (claim.asked_at or 0.0, claim.answered, *tie, claim.latency_ms or 0.0, claim.warnings)
 
 
 def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figure | None:
@@ -132,7 +139,7 @@ def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
     sketches = [w.registers for w in weighed if w.registers is not None]
     if len(sketches) < 2:
         return None
-    return _estimated(hll.estimate(trust.corroborated(sketches)), 0)
+    return _estimated(estimate(trust.corroborated(sketches)), 0)
 
 
 def readings(weighed: Iterable[Weighed]) -> list[Reading]:
@@ -160,7 +167,7 @@ def is_own_estimate(count: int, registers: bytes | None) -> bool:
     """
     if registers is None:
         return False
-    known = (hll.estimate(registers), _classical_estimate(registers))
+    known = (estimate(registers), classical_estimate(registers))
     return any(math.isfinite(e) and count in (math.floor(e), round(e)) for e in known)
 
 
@@ -172,12 +179,12 @@ def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
     members point the same way. Where they cover a part, the correction is weakened by its share
     (as a power), because a small part says little about the error of the whole.
     """
-    whole = hll.estimate(union)
-    known = [(count, hll.estimate(r)) for count, r in terms if r != hll.EMPTY and count > 0]
+    whole = estimate(union)
+    known = [(count, estimate(r)) for count, r in terms if r != hll.EMPTY and count > 0]
     estimated = sum(estimate for _, estimate in known)
     if not estimated or math.isinf(whole) or math.isinf(estimated):
         return whole
-    share = hll.estimate(hll.merge(*(r for _, r in terms))) / whole
+    share = estimate(hll.merge(*(r for _, r in terms))) / whole
     factor = sum(count for count, _ in known) / estimated
     return float(whole * factor ** min(share, 1.0))
 
@@ -224,7 +231,7 @@ def _of_one_relay(weighed: Weighed, union: bytes) -> Figure:
         return Figure.exactly(weighed.firm_count)
     if union == hll.EMPTY and not weighed.loose_count:
         return Figure.exactly(0)
-    figure = _estimated(hll.estimate(union), 0)
+    figure = _estimated(estimate(union), 0)
     told = weighed.loose_count
     if told is None or figure.high is None or not figure.low <= told <= figure.high:
         return figure
@@ -272,12 +279,3 @@ def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
 
 def _union(sets: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
     return frozenset().union(*sets)
-
-
-def _classical_estimate(registers: bytes) -> float:
-    """Linear counting for few, else the raw harmonic mean, switched where go-nostr switches."""
-    empty = registers.count(0)
-    linear = hll.M * math.log(hll.M / empty) if empty else math.inf
-    alpha = 0.7213 / (1 + 1.079 / hll.M)
-    raw = alpha * hll.M**2 / math.fsum(math.ldexp(1.0, -rank) for rank in registers)
-    return linear if linear <= 220 or (empty and raw <= 3 * hll.M) else raw

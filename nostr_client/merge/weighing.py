@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client import hll, trust
+from nostr_client.merge import sketches
 from nostr_client.merge.outliers import MAX_GAIN, Core, find_core, too_many_events
 from nostr_client.merge.rules import Weighed, is_own_estimate
 from nostr_client.trust import TrustPolicy
@@ -64,7 +65,7 @@ def _registers_verdict(claim: Claim, core: Core | None) -> tuple[tuple[str, ...]
     """What disqualifies the registers, and what is merely remarkable."""
     if claim.registers is None or claim.reading:
         return (), ()
-    odd = trust.shape(claim.registers).reasons
+    odd = sketches.shape(claim.registers).reasons
     if core is None:
         return odd, ()
     gain = core.gain(claim.registers)
@@ -100,7 +101,9 @@ def _count_verdict(
         if core and core.saturated and claim.count > (1 + MAX_GAIN) * max(core.estimate, 50):
             yield f"count: {claim.count} against about {core.estimate:.0f} on the other relays"
         return
-    people = hll.estimate(claim.registers) if claim.registers else core.estimate if core else None
+    people = (
+        sketches.estimate(claim.registers) if claim.registers else core.estimate if core else None
+    )
     if people is not None and too_many_events(claim.count, people, _ratios(claims, claim)):
         yield f"count: {claim.count} events by about {people:.0f} authors, far from other relays"
 
@@ -108,7 +111,7 @@ def _count_verdict(
 def _ratios(claims: Sequence[Claim], but: Claim) -> list[float]:
     """Events an author at the other relays that show both."""
     return [
-        c.count / hll.estimate(c.registers)
+        c.count / sketches.estimate(c.registers)
         for c in claims
         if c is not but and c.answered and c.count and c.registers and c.registers != hll.EMPTY
     ]

@@ -72,6 +72,13 @@ def corroborated(registers: Sequence[bytes]) -> bytes:
     """
     highest = second = hll.EMPTY
     for sketch in map(clean, registers):
-        second = hll.merge(second, bytes(map(min, highest, sketch)))
-        highest = hll.merge(highest, sketch)
+        higher = hll.merge(highest, sketch)
+        second = hll.merge(second, _lower(highest, sketch, higher))
+        highest = higher
     return second
+
+
+def _lower(one: bytes, other: bytes, higher: bytes) -> bytes:
+    """Register-wise minimum, from the maximum: a + b - max(a, b), without carries below 128."""
+    total = int.from_bytes(one, "big") + int.from_bytes(other, "big")
+    return (total - int.from_bytes(higher, "big")).to_bytes(hll.M, "big")

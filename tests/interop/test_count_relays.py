@@ -78,10 +78,10 @@ def truth(events: Iterable[Event]) -> tuple[dict[str, set[str]], ...]:
     return followers, reactors, reactions
 
 
-def top(found: dict[str, set[str]]) -> list[str]:
+def top(found: dict[str, set[str]], most: int = TARGETS) -> list[str]:
     """The most counted targets that a query can name: 64 lower-case hex digits."""
     fit = [t for t in found if len(t) == 64 and not t.strip("0123456789abcdef")]
-    return sorted(fit, key=lambda t: (-len(found[t]), t))[:TARGETS]
+    return sorted(fit, key=lambda t: (-len(found[t]), t))[:most]
 
 
 @asynccontextmanager
