@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 from nostr_client.claims import PlaceInMemory, Reread
 from nostr_client.count.claiming import Outcome, claim_of
 from nostr_client.count.reading import Reader
-from nostr_client.errors import DeadlineExceeded, RelayError
+from nostr_client.count.union import trial_of
+from nostr_client.errors import DeadlineExceeded, RelayError, RelayRefused
 from nostr_client.options import ReadBudget, Timeouts
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nostr_client.claims import Place
     from nostr_client.count.queries import Query
+    from nostr_client.filters import Filter
     from nostr_client.merge import Claim
     from nostr_client.messages import CountAnswer
     from nostr_client.relay import Relay
@@ -128,17 +130,45 @@ class Asking:
         except RelayError as error:  # of several refusals one: they say the same in practice
             outcome.count_error = error
         outcome.count_elapsed = self._elapsed()
+        await self._try_union()
         if self._relay.notices != heard:
             outcome.doubt_zero(self._relay.notices[-1])
 
     async def _all_counts(self) -> list[CountAnswer]:
-        """One COUNT for each filter, all at once: what several filters mean differs by relay."""
+        """One COUNT for each filter, all at once: what several filters mean differs by relay.
+
+        One for all where the relay is known to count their union, and no registers can be merged.
+        """
         filters = self._query.filters
-        questions = [filters] if self._relay.capabilities.union else [(f,) for f in filters]
-        timeout = self._options.timeouts.count
+        together = self._relay.capabilities.union and self._query.offset is None
+        questions = [filters] if together else [(f,) for f in filters]
+        return await self._answers(questions, self._options.timeouts.count)
+
+    async def _answers(
+        self, questions: Sequence[Sequence[Filter]], seconds: float
+    ) -> list[CountAnswer]:
         async with task_group() as group:
-            tasks = [group.create_task(self._relay.count(q, timeout)) for q in questions]
+            tasks = [group.create_task(self._relay.count(q, seconds)) for q in questions]
         return [task.result() for task in tasks]
+
+    async def _try_union(self) -> None:
+        """Find out, once for each relay, whether it counts unions; take the union if it does."""
+        answers, filters = self._outcome.answers, self._query.filters
+        known = self._relay.capabilities.union is not None or self._query.offset is not None
+        trial = None if known or len(answers) < 2 else trial_of(filters, answers)
+        if trial is None:
+            return
+        seconds = min(PATIENCE_MOST, self._options.timeouts.count)
+        try:
+            verdict = trial.verdict(await self._answers(trial.questions, seconds))
+            if verdict is not None:
+                self._relay.learn(union=verdict)
+            if verdict:
+                self._outcome.answers = await self._answers([filters], seconds)
+        except (RelayRefused, DeadlineExceeded):
+            self._relay.learn(union=False)
+        except RelayError:
+            return  # the answers to single filters stand
 
     async def _read(self) -> None:
         self._reading = True
