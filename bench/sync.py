@@ -4,6 +4,9 @@
 (SQLite, LMDB), both relays are fresh and the same, runs alternate. Timed is the call on the clock
 on the wall, as it waits for a relay in another process; the best run counts. Every run ends with a
 comparison of both sides, event by event.
+
+Then what a store of many events spends before its first message, and on 10,000 newest events that
+the other side lacks: over the fingerprints that it keeps, beside a scan of all ids. By CPU time.
 """
 
 from __future__ import annotations
@@ -14,15 +17,18 @@ import random
 import tempfile
 import time
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 
 from bench.report import Report, arguments
-from nostr_client.event import EventTemplate
+from nostr_client.event import Event, EventTemplate
 from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner
+from nostr_client.keys import KeySigner, VerifiedEvent
+from nostr_client.negentropy.reconcile import Initiator, Responder
+from nostr_client.negentropy.storage import seal_columns
 from nostr_client.relay import Relay
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.mode import Mode
@@ -32,14 +38,16 @@ from tests.peers.servers import local_relay
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.negentropy.storage import Storage
 
 EVENTS, QUICK = 20_000, 1_000
+KEPT, KEPT_QUICK = 400_000, 5_000
+MISSING = 10_000
 SHARE = 0.05
 ROUNDS = 3
 SEED = 20_241
 PEER = "nostr-sdk"
-ALL = Filter(kinds=[1])
+ALL, EVERYTHING = Filter(kinds=[1]), Filter()
 IDS = Mode(ids_only=True)
 
 
@@ -170,10 +178,63 @@ async def measure(report: Report, count: int, rounds: int) -> None:
     report.note("both sides were equal, event by event, after every run")
 
 
+def unsigned(number: int) -> VerifiedEvent:
+    """A store asks for no signature, and signing is not what is measured."""
+    key = sha256(b"%d" % number).hexdigest()
+    author = f"{number % 200:02x}" * 32
+    return VerifiedEvent(Event(key, author, 1_600_000_000 + number, 1, (), "x" * 100, "0" * 128))
+
+
+async def kept(report: Report, count: int) -> None:
+    """Fingerprints that the store keeps, against reading every id."""
+    missing = min(MISSING, count // 10)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        async with await SqliteStore.open(path) as store:
+            for start in range(0, count, 5_000):
+                await store.save([unsigned(n) for n in range(start, min(start + 5_000, count))])
+            await store.fingerprints.register()
+            await store.save([unsigned(n) for n in range(count, count + missing)])
+            folding = time.process_time()
+            await store.fingerprints.folded(EVERYTHING)
+            folding = time.process_time() - folding
+        async with await SqliteStore.open(path) as store:
+            begun = time.process_time()
+            heads = await store.fingerprints.folded(EVERYTHING)
+            assert heads is not None
+            with store.fingerprints.storage(heads) as storage:
+                asking = Initiator(storage)
+                first = asking.initiate()
+                start = time.process_time() - begun
+                stamps, ids = await store.negentropy_items(EVERYTHING)
+                search = reconciled(asking, first, seal_columns(stamps[:count], ids[:count]))
+            begun = time.process_time()
+            Initiator(seal_columns(*await store.negentropy_items(EVERYTHING))).initiate()
+            scan = time.process_time() - begun
+    what = f"{count:,} events held"
+    report.time(f"{what}: first message", start, peer="scan and seal", theirs=scan)
+    report.figure(f"{what}: {missing:,} newest missing, our side", search * 1000, "ms")
+    report.figure(f"{what}: {missing:,} events folded in", folding * 1000, "ms")
+
+
+def reconciled(asking: Initiator, first: bytes, theirs: Storage) -> float:
+    """CPU seconds of our side of one session."""
+    answering = Responder(theirs)
+    message: bytes | None = first
+    spent = 0.0
+    while message is not None:
+        answer = answering.reconcile(message)
+        begun = time.process_time()
+        message = asking.reconcile(answer).message
+        spent += time.process_time() - begun
+    return spent
+
+
 def main() -> None:
     options = arguments(__doc__)
     report = Report("sync", options)
     asyncio.run(measure(report, QUICK if options.quick else EVENTS, 1 if options.quick else ROUNDS))
+    asyncio.run(kept(report, KEPT_QUICK if options.quick else KEPT))
     report.finish()
 
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     from nostr_client.negentropy.chunks import Edit
 
+FOLD = 50_000
+"""Entries folded in one transaction: a fraction of a second for which other writers wait."""
+
 FINGERPRINTS = Migrations("nostr_tally.fingerprints")
 
 _STATEMENTS = (
@@ -64,6 +67,7 @@ SELECT chunk, lo_ts, lo_id, n, sum FROM neg_chunk INDEXED BY neg_head
 WHERE scope = ? ORDER BY lo_ts, lo_id
 """
 _EVENTS = f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.id IN"
+_LOG = "SELECT n, ts, id, gone FROM neg_log WHERE n > ? ORDER BY n LIMIT ?"
 _LAST = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'neg_log'"
 
 
@@ -119,23 +123,20 @@ def read_chunk(conn: sqlite3.Connection, row: int) -> bytes:
     return bytes(found[0])
 
 
-def fold(conn: sqlite3.Connection, scope: Scope) -> int:
-    """Bring the chunks up to the log; how many entries were looked at."""
-    log = conn.execute(
-        "SELECT ts, id, gone FROM neg_log WHERE n > ? ORDER BY n", (scope.folded,)
-    ).fetchall()
+def fold(conn: sqlite3.Connection, scope: Scope) -> bool:
+    """Bring the chunks nearer to the log, by up to FOLD entries; False when there were none."""
+    log = conn.execute(_LOG, (scope.folded, FOLD)).fetchall()
     if not log:
-        return 0
-    final = {(ts, id_): gone for ts, id_, gone in log}
+        return False
+    final = {(ts, id_): gone for _, ts, id_, gone in log}
     gone = [record(*item) for item, is_gone in final.items() if is_gone]
     came = _matching(conn, scope.filter, [item for item, is_gone in final.items() if not is_gone])
     heads, rows = read_heads(conn, scope)
     edits = edit(heads, lambda at: read_chunk(conn, rows[at]), came, gone)
     _apply(conn, scope, rows, edits)
-    (last,) = conn.execute(_LAST).fetchone()
-    conn.execute("UPDATE neg_scope SET folded = ? WHERE scope = ?", (last, scope.number))
+    conn.execute("UPDATE neg_scope SET folded = ? WHERE scope = ?", (log[-1][0], scope.number))
     conn.execute("DELETE FROM neg_log WHERE n <= (SELECT min(folded) FROM neg_scope)")
-    return len(log)
+    return True
 
 
 def _matching(

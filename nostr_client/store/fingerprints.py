@@ -84,14 +84,22 @@ class Fingerprints:
         if known is None:
             return None
         await self._store.sweep()  # what has expired is hidden everywhere else
-        return await self._database.write(lambda conn: self._fold(conn, scope))
+        heads: directory.Heads | None = None
+        more = True
+        while more:
+            heads, more = await self._database.write(lambda conn: self._fold(conn, scope))
+        return heads
 
-    def _fold(self, conn: sqlite3.Connection, filter: Filter) -> directory.Heads | None:
+    def _fold(
+        self, conn: sqlite3.Connection, filter: Filter
+    ) -> tuple[directory.Heads | None, bool]:
+        """One step; the directory when nothing is left to fold, and whether something is."""
         scope = directory.find(conn, filter)
         if scope is None or self._users:
-            return None
-        directory.fold(conn, scope)
-        return directory.read_heads(conn, scope)
+            return None, False
+        if directory.fold(conn, scope):
+            return None, True
+        return directory.read_heads(conn, scope), False
 
     @contextmanager
     def storage(self, heads: directory.Heads) -> Iterator[ChunkedStorage]:

@@ -14,6 +14,7 @@ from nostr_client.filters import Filter
 from nostr_client.keys import VerifiedEvent
 from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import seal_columns
+from nostr_client.store import directory
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.items import KeptItems, LocalItems
 
@@ -80,6 +81,20 @@ async def test_what_is_kept_follows_saves_replacements_deletions_and_sweeps(
             await same(store, EVERYTHING)
             await same(store, NOTES)
     await same(store, EVERYTHING)
+
+
+async def test_a_long_log_is_folded_in_steps(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "FOLD", 100)
+    await store.fingerprints.register()
+    await store.save([unsigned(n, at=START - n % 700) for n in range(2_350)])
+    await store.delete([Filter(limit=333)])
+    await same(store, EVERYTHING)
+    (left,) = await store.database.read(
+        lambda conn: conn.execute("SELECT count(*) FROM neg_log").fetchone()
+    )
+    assert left == 0
 
 
 async def test_a_batch_that_is_undone_leaves_no_trace(store: SqliteStore) -> None:
