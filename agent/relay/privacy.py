@@ -47,18 +47,21 @@ class Viewer:
         return ""
 
     def split(self, filters: Sequence[Filter]) -> Split:
-        """`filters` as the union of what can be asked as it stands and what has to be checked."""
-        plain: list[Filter] = []
-        mixed: list[Filter] = []
+        """`filters` by how they can be asked: as they stand, in parts, or with a check."""
+        split = Split([], [], [])
         for wanted in filters:
             if wanted.kinds is None:
-                mixed.append(wanted)
+                split.mixed.append(wanted)
             elif self.private_kinds.isdisjoint(wanted.kinds):
-                plain.append(wanted)
+                split.plain.append(wanted)
             else:
-                plain.extend(self._public_part(wanted))
-                plain.extend(self.own_part(wanted))
-        return Split(tuple(plain), tuple(mixed))
+                split.parted.append(wanted)
+        return split
+
+    def public_part(self, wanted: Filter) -> list[Filter]:
+        """`wanted`, which names kinds, narrowed to those that are not private."""
+        kinds = [kind for kind in wanted.kinds or () if kind not in self.private_kinds]
+        return [wanted.replace(kinds=kinds)] if kinds else []
 
     def private_part(self, wanted: Filter) -> Filter:
         """`wanted` narrowed to private kinds, whoever the parties are."""
@@ -69,8 +72,8 @@ class Viewer:
     def own_part(self, wanted: Filter) -> list[Filter]:
         """`wanted` narrowed to private kinds that the viewer is a party of; [] without AUTH.
 
-        A filter that already asks for other people's `p` cannot name the viewer's beside it, so
-        of events with several `p` tags it finds those that name one in both lists.
+        A filter that already asks for other people's `p` cannot name the viewer's beside it:
+        events that name both are only in `shared_part`.
         """
         if not self.keys:
             return []
@@ -80,9 +83,14 @@ class Viewer:
         readers = self._mine(tags.get("#p"))
         return [narrowed.replace(authors=authors), narrowed.replace(tags={**tags, "#p": readers})]
 
-    def _public_part(self, wanted: Filter) -> list[Filter]:
-        kinds = [kind for kind in wanted.kinds or () if kind not in self.private_kinds]
-        return [wanted.replace(kinds=kinds)] if kinds else []
+    def shared_part(self, wanted: Filter) -> Filter | None:
+        """`wanted` narrowed to private kinds, when it may match events that name the viewer beside
+        somebody else whom it asks for; whether they do has to be checked event by event.
+        """
+        readers = dict(wanted.tags).get("#p", ())
+        if not self.keys or self.keys.issuperset(readers):
+            return None
+        return self.private_part(wanted)
 
     def _mine(self, given: Iterable[str] | None) -> list[str]:
         return sorted(self.keys if given is None else self.keys.intersection(given))
@@ -96,11 +104,14 @@ class Viewer:
 
 
 class Split(NamedTuple):
-    """A union of filters in two parts."""
+    """A union of filters by how they can be asked."""
 
-    plain: tuple[Filter, ...]
+    plain: list[Filter]
     """Match only what the viewer may see."""
 
-    mixed: tuple[Filter, ...]
+    parted: list[Filter]
+    """Name private kinds: to be asked as their public and their own part."""
+
+    mixed: list[Filter]
     """Name no kinds: what they match has to be checked event by event, or private parts
     subtracted."""

@@ -1,8 +1,9 @@
 """The store as one viewer sees it: without other people's private events.
 
-Filters that name kinds are narrowed before the store is asked. Filters that name none are asked
-whole, and where they match private events, these are taken off afterwards: so a limit is filled
-with what may be shown, and a count is exact for what may be counted.
+Filters that name private kinds are asked in parts: what is public, and what the viewer is a party
+of. Filters that name no kinds are asked whole, and where they match private events, these are taken
+off afterwards. Either way a limit is filled with what may be shown and not exceeded, and a count is
+exact for what may be counted.
 """
 
 from __future__ import annotations
@@ -53,13 +54,19 @@ class Visible:
 
     async def events(self, filters: Sequence[Filter]) -> list[Event]:
         """The events of a union, newest first, each filter with its own limit."""
-        plain, mixed = self._viewer.split(filters)
+        plain, parted, mixed = self._viewer.split(filters)
         if not await self._any_private(mixed):
-            return await _ask(self._store.query([*plain, *mixed]))
-        found = {e.id: e for e in await _ask(self._store.query(plain))} if plain else {}
+            plain, mixed = [*plain, *mixed], []
+        found = await _ask(self._store.query(plain)) if plain else []
+        if not parted and not mixed:
+            return found
+        for wanted in parted:
+            both = await _ask(self._store.query(await self._parts([wanted])))
+            found += both[: wanted.limit]
         for wanted in mixed:
-            found.update((event.id, event) for event in await self._checked(wanted))
-        return sorted(found.values(), key=lambda e: (-e.created_at, e.id))
+            found += await self._checked(wanted)
+        once = {event.id: event for event in found}
+        return sorted(once.values(), key=lambda e: (-e.created_at, e.id))
 
     async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
         """As `events`, in parts: a large answer is never in memory whole."""
@@ -78,17 +85,19 @@ class Visible:
 
     async def count(self, filters: Sequence[Filter]) -> int:
         """The exact number of events of a union that the viewer may see."""
-        plain, mixed = self._viewer.split(filters)
-        count = await _ask(self._store.count([*plain, *mixed]))
+        plain, parted, mixed = self._viewer.split(filters)
+        asked = [*plain, *await self._parts(parted), *mixed]
+        count = await _ask(self._store.count(asked)) if asked else 0
         if not await self._any_private(mixed):
             return count
         private = await _ask(self._store.count([self._viewer.private_part(f) for f in mixed]))
-        own = [part for f in mixed for part in self._viewer.own_part(f)]
+        own = await self._own(mixed)
         return max(0, count - private + (await _ask(self._store.count(own)) if own else 0))
 
     async def registers(self, filters: Sequence[Filter], offset: int) -> bytes:
         """The registers of a union whose filters share `offset`."""
-        plain, mixed = self._viewer.split(filters)
+        plain, parted, mixed = self._viewer.split(filters)
+        plain = [*plain, *await self._parts(parted)]
         if await self._any_private(mixed):
             events = [event for f in mixed for event in await self._checked(f)]
             seen = hll.from_pubkeys({event.pubkey for event in events}, offset)
@@ -99,16 +108,45 @@ class Visible:
         return hll.merge(*parts) if parts else bytes(hll.M)
 
     async def items(self, filters: Sequence[Filter]) -> Items:
-        """Timestamps and ids of a union, ordered, for negentropy."""
-        plain, mixed = self._viewer.split(filters)
-        taken = [await _ask(self._store.negentropy_items(f)) for f in (*plain, *mixed)]
+        """Timestamps and ids of a union, ordered, for negentropy; each filter with its limit."""
+        plain, parted, mixed = self._viewer.split(filters)
         if not await self._any_private(mixed):
-            return _union(taken)
-        private = [self._viewer.private_part(f) for f in mixed]
-        own = [part for f in mixed for part in self._viewer.own_part(f)]
-        hidden = _union([await _ask(self._store.negentropy_items(f)) for f in private])
-        shown = _union([await _ask(self._store.negentropy_items(f)) for f in own])
-        return _without(_union(taken), _without(hidden, shown))
+            plain, mixed = [*plain, *mixed], []
+        taken = [await self._taken([wanted]) for wanted in plain]
+        taken += [await self._parted_items(wanted) for wanted in parted]
+        taken += [await self._checked_items(wanted) for wanted in mixed]
+        return _union(taken)
+
+    async def _taken(self, filters: Sequence[Filter]) -> Items:
+        return _union([await _ask(self._store.negentropy_items(f)) for f in filters])
+
+    async def _parted_items(self, wanted: Filter) -> Items:
+        return _newest(await self._taken(await self._parts([wanted])), wanted.limit)
+
+    async def _checked_items(self, wanted: Filter) -> Items:
+        """The items of `wanted`, which names no kinds, without other people's private events."""
+        private = self._viewer.private_part(wanted).replace(limit=None)
+        most = wanted.limit
+        if most is not None:  # as many more as may be taken off
+            wanted = wanted.replace(limit=most + await _ask(self._store.count([private])))
+        hidden = await self._taken([private])
+        shown = await self._taken(await self._own([wanted.replace(limit=None)]))
+        return _newest(_without(await self._taken([wanted]), _without(hidden, shown)), most)
+
+    async def _parts(self, parted: Sequence[Filter]) -> list[Filter]:
+        """What the viewer may see of filters that name private kinds, as filters."""
+        public = [part for wanted in parted for part in self._viewer.public_part(wanted)]
+        return [*public, *await self._own(parted)]
+
+    async def _own(self, filters: Sequence[Filter]) -> list[Filter]:
+        """What the viewer is a party of among the private events of `filters`, as filters."""
+        own = [part for wanted in filters for part in self._viewer.own_part(wanted)]
+        for wanted in filters:
+            shared = self._viewer.shared_part(wanted)
+            if shared is not None:
+                ids = [event.id for event in await self._checked(shared.replace(limit=None))]
+                own += [shared.replace(ids=ids)] if ids else []
+        return own
 
     async def _any_private(self, mixed: Sequence[Filter]) -> bool:
         """Whether `mixed` match a private event at all; most never do."""
@@ -147,6 +185,15 @@ def _union(parts: Sequence[Items]) -> Items:
     stamps, ids = both[0][first], both[1][first]  # ordered by id
     order = np.argsort(stamps, kind="stable")
     return stamps[order], ids[order]
+
+
+def _newest(items: Items, most: int | None) -> Items:
+    """The newest of `items`, the lower id first at the same second, in their order."""
+    if most is None or len(items[0]) <= most:
+        return items
+    newest_first = np.argsort(-items[0].astype(np.int64), kind="stable")
+    kept = np.sort(newest_first[:most])
+    return items[0][kept], items[1][kept]
 
 
 def _without(items: Items, hidden: Items) -> Items:

@@ -1,0 +1,103 @@
+"""What a viewer gets of a store with private events, against a look at every event."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.relay.counting import shared_offset
+from agent.relay.options import PRIVATE_KINDS
+from agent.relay.privacy import Viewer
+from agent.relay.visible import Visible
+from nostr_client import hll
+from nostr_client.filters import Filter
+from nostr_client.keys import verify
+from tests.agent.relay.kit import NOW, key, signed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.store.sqlite import SqliteStore
+
+ME, ALICE, BOB = (key(seed).pubkey for seed in (1, 2, 3))
+TARGET = "ab" * 32
+
+FILTERS = [
+    {},
+    {"limit": 4},
+    {"since": NOW + 5, "limit": 7},
+    {"kinds": [4]},
+    {"kinds": [4, 14], "limit": 3},
+    {"kinds": [1, 4], "limit": 5},
+    {"kinds": [1, 4, 14], "authors": [ALICE]},
+    {"authors": [ALICE, ME], "limit": 6},
+    {"#p": [ALICE]},
+    {"#p": [ALICE], "limit": 4},
+    {"#p": [ME]},
+    {"kinds": [14], "#p": [ALICE]},
+    {"kinds": [1, 14], "#p": [ALICE], "limit": 2},
+    {"kinds": [4, 14], "#p": [ALICE, ME]},
+    {"#e": [TARGET]},
+    {"kinds": [1, 4, 14], "#e": [TARGET]},
+]
+
+
+def some_events(rng: random.Random) -> list[Event]:
+    """Public and private events of three people, many at the same second."""
+    made = []
+    for number in range(60):
+        readers = rng.sample([ME, ALICE, BOB], rng.randrange(3))
+        tags = [["p", reader] for reader in readers]
+        tags += [["e", TARGET]] if rng.random() < 0.5 else []
+        kind = rng.choice([1, 1, 4, 14])
+        at = NOW + rng.randrange(12)
+        made.append(signed(rng.randrange(1, 4), kind, tags, str(number), at))
+    return made
+
+
+def expected(events: Sequence[Event], viewer: Viewer, filters: Sequence[Filter]) -> list[Event]:
+    """The union, newest first, each filter cut to its limit, by looking at every event."""
+    ordered = sorted(events, key=lambda e: (-e.created_at, e.id))
+    seen = [event for event in ordered if viewer.may_see(event)]
+    chosen = {e.id for f in filters for e in [e for e in seen if f.matches(e)][: f.limit]}
+    return [event for event in seen if event.id in chosen]
+
+
+@pytest.mark.parametrize("keys", [(), (ME,), (ME, BOB)], ids=["nobody", "one", "two"])
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_viewer_gets_what_may_be_seen_and_no_more(
+    store: SqliteStore, seed: int, keys: tuple[str, ...]
+) -> None:
+    rng = random.Random(seed)
+    events = some_events(rng)
+    await store.save([verify(event) for event in events])
+    viewer = Viewer(PRIVATE_KINDS, frozenset(keys))
+    visible = Visible(store, viewer)
+    single = [[Filter.from_json(shape)] for shape in FILTERS]
+    unions = [[f for (f,) in rng.sample(single, 3)] for _ in range(10)]
+    for filters in single + unions:
+        shown = expected(events, viewer, filters)
+        assert await visible.events(filters) == shown, filters
+        stamps, ids = await visible.items(filters)
+        upwards = sorted(shown, key=lambda e: (e.created_at, e.id))
+        assert [bytes(row).hex() for row in ids] == [e.id for e in upwards], filters
+        assert stamps.tolist() == [e.created_at for e in upwards]
+        counted = [f.replace(limit=None) for f in filters]
+        whole = expected(events, viewer, counted)
+        assert await visible.count(counted) == len(whole), filters
+        offset = shared_offset(counted)
+        if offset is not None:
+            authors = {e.pubkey for e in whole}
+            assert await visible.registers(counted, offset) == hll.from_pubkeys(authors, offset)
+
+
+async def test_a_large_private_answer_is_whole(store: SqliteStore) -> None:
+    sent = [signed(1, 4, [["p", ALICE]], str(i), NOW + i) for i in range(1_100)]
+    got = [signed(2, 4, [["p", ME]], str(i), NOW + i) for i in range(1_100)]
+    await store.save([verify(event) for event in sent + got])
+    visible = Visible(store, Viewer(PRIVATE_KINDS, frozenset({ME})))
+    pages = [page async for page in visible.pages([Filter(kinds=[4], limit=5_000)])]
+    assert sum(len(page) for page in pages) == 2_200
