@@ -67,11 +67,12 @@ class StandIn:
     """A relay without a network: registers for most, plain counts and events on every fifth."""
 
     notices = ()
+    max_message_bytes = 120_000
 
     def __init__(self, number: int) -> None:
         self.url = f"wss://relay{number}.example.com"
         self.sketches = number % 5 != 0
-        self.capabilities = Capabilities(count=True)
+        self.capabilities = Capabilities(count=True, negentropy=False)
         self.asked = 0
 
     def _held(self, asked: Filter) -> list[VerifiedEvent]:
