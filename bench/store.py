@@ -9,6 +9,7 @@ peer stands the whole call on both sides, which for ours is a way into a thread 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import tempfile
 import time
@@ -23,15 +24,16 @@ from nostr_client.event import parse_event
 from nostr_client.filters import Filter
 from nostr_client.keys import VerifiedEvent
 from nostr_client.store import aggregate, select
-from nostr_client.store.base import Status
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Iterator
 
+    from nostr_client.store.base import Status
+
 EVENTS, QUICK = 600_000, 6_000
-BATCH = 10_000
+BATCH = 20_000
 """Events of one save: what an import gives at once."""
 
 PEER = "NostrLmdb"
@@ -174,15 +176,13 @@ async def main() -> None:
             if peer is not None:
                 theirs = await fill_peer(sdk, peer, path)
                 report.rate("inserts", given / spent, peer=PEER, theirs=given / theirs)
-            await store.database.maintain(
-                lambda conn: conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            )
-            size = ours.stat().st_size / statuses[Status.STORED]
+            size = (await store.stats()).bytes / (await store.stats()).events
             report.figure("bytes an event on disk", size, "bytes", at_most=950)
             if peer is not None:
                 report.note(f"{PEER}: {_lmdb_bytes(folder) / given:.0f} bytes an event on disk")
             await query_rows(report, store, peer, sdk, path)
-    report.note(f"{dict(statuses)}; batches of {BATCH:,}")
+    told = ", ".join(f"{number:,} {status}" for status, number in statuses.items())
+    report.note(f"{told}; batches of {BATCH:,}; load of the machine {os.getloadavg()[0]:.1f}")
     report.finish()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.errors import InvalidFilter
@@ -12,7 +13,7 @@ from nostr_client.store.search import wanted
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.event import Event
     from nostr_client.filters import Filter
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Key = tuple[int, int]  # created_at, seq
 
+_ID, _TIME = attrgetter("id"), attrgetter("created_at")
 _KEYS = "k.created_at, k.seq"
 _IDS = "SELECT seq, id FROM event WHERE seq IN"
 _NEWEST = "k.created_at DESC"
@@ -55,10 +57,19 @@ def expired_at(conn: sqlite3.Connection, now: int) -> int | None:
 
 def events(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter]) -> list[Event]:
     """What matches any of the filters, each once, newest first, then by id."""
+    if len(filters) == 1:
+        return _sorted(of_filter(conn, context, filters[0]))
     found: dict[str, Event] = {}
     for filter in filters:
         found.update((event.id, event) for event in of_filter(conn, context, filter))
-    return sorted(found.values(), key=_order)
+    return _sorted(found.values())
+
+
+def _sorted(events: Iterable[Event]) -> list[Event]:
+    """Newest first, then by id: two stable sorts by a field are faster than one by a function."""
+    ordered = sorted(events, key=_ID)
+    ordered.sort(key=_TIME, reverse=True)
+    return ordered
 
 
 def of_filter(conn: sqlite3.Connection, context: Context, filter: Filter) -> list[Event]:
@@ -78,11 +89,7 @@ def _without_collisions(
 ) -> list[Event]:
     """Two tag values share a hash: look at everything, and cut what is real."""
     found = read_events(rows_in(conn, _EVENTS, keys(conn, context, filter, None)))
-    return sorted((event for event in found if filter.matches(event)), key=_order)[:limit]
-
-
-def _order(event: Event) -> tuple[int, str]:
-    return -event.created_at, event.id
+    return _sorted(event for event in found if filter.matches(event))[:limit]
 
 
 def keys(

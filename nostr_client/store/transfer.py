@@ -27,8 +27,9 @@ LINE_LIMIT = 16 * 2**20
 CHUNK = 256
 """Lines that one thread parses and verifies at a time."""
 
-BATCH = 40
-"""Chunks of one commit: ten thousand events touch each page of the indexes once, not often."""
+BATCH = 80
+"""Chunks of one commit: twenty thousand events touch each page of the indexes once, not often;
+they take some 100 MB of memory."""
 
 THREADS = 2
 """Signatures are checked without the GIL; rows and SQL leave little for a third thread."""
