@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 LINT = Path(sys.executable).with_name("lint-imports")
@@ -31,10 +35,32 @@ def test_contracts_hold() -> None:
     assert result.returncode == 0, result.stdout
 
 
-def test_a_deliberate_violation_is_caught(tmp_path: Path) -> None:
+VIOLATIONS = [
+    ("nostr_client/errors.py", "import agent", "errors -> agent"),
+    ("nostr_client/hll/registers.py", "import nostr_client.keys", "registers -> nostr_client.keys"),
+    ("nostr_client/store/base.py", "import nostr_client.relay", "base -> nostr_client.relay"),
+    ("nostr_client/pool.py", "import nostr_client.store", "pool -> nostr_client.store"),
+    ("nostr_client/relay.py", "import aiohttp", "relay -> aiohttp"),
+    ("nostr_client/counters/rules.py", "import nats", "rules -> nats"),
+    ("tui/__init__.py", "import sqlite3", "tui -> sqlite3"),
+]
+
+
+@pytest.mark.parametrize(("file", "line", "told"), VIOLATIONS, ids=lambda one: str(one)[:40])
+def test_a_deliberate_violation_is_caught(file: str, line: str, told: str, tmp_path: Path) -> None:
     copy_tree(tmp_path)
-    errors = tmp_path / "nostr_client" / "errors.py"
-    errors.write_text(errors.read_text("utf-8") + "\nimport agent\n", "utf-8")
+    broken = tmp_path / file
+    broken.write_text(broken.read_text("utf-8") + f"\n{line}\n", "utf-8")
     result = lint(tmp_path)
     assert result.returncode == 1
-    assert "nostr_client.errors -> agent" in result.stdout
+    assert told in result.stdout
+
+
+def test_every_module_of_the_sdk_has_a_layer() -> None:
+    """A module that no contract names could import whatever it likes."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (layers,) = [one["layers"] for one in contracts if one["id"] == "sdk-layers"]
+    placed = set(re.findall(r"nostr_client\.(\w+)", " ".join(layers)))
+    modules = {path.stem for path in (ROOT / "nostr_client").iterdir()} - {"py"}
+    assert {one for one in modules if not one.startswith("_")} <= placed
