@@ -6,6 +6,7 @@ Each constructor takes what people copy (npub, nprofile, note, nevent, naddr, he
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -67,9 +68,7 @@ class Query(msgspec.Struct, frozen=True):
         """The HLL offset where registers of all filters may be merged (8..23), else None."""
         if self.is_zaps:
             return None  # receipts are signed by wallet services, not by who paid
-        wire = [f.to_dict() for f in self.filters]
-        offsets = {hll.offset(f) if hll.eligible(f) else None for f in wire}
-        return offsets.pop() if len(offsets) == 1 else None
+        return _offset_of(self.filters)
 
     @property
     def one_per_author(self) -> bool:
@@ -92,6 +91,13 @@ class Query(msgspec.Struct, frozen=True):
         filters = tuple(Filter.from_json(one) for one in fields["filters"])
         hints = tuple(fields.get("hints", ()))
         return cls(filters, fields["name"], fields["target"], fields.get("author"), hints)
+
+
+@lru_cache(8192)  # asked about many times a round
+def _offset_of(filters: tuple[Filter, ...]) -> int | None:
+    wire = [f.to_dict() for f in filters]
+    offsets = {hll.offset(f) if hll.eligible(f) else None for f in wire}
+    return offsets.pop() if len(offsets) == 1 else None
 
 
 def _replaceable(asked: tuple[int, ...]) -> bool:

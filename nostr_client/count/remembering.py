@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,6 +22,7 @@ KEEP: Final = 14 * 86_400.0
 """Seconds that an answer stands in for a relay that fails: relays come back after days."""
 
 
+@lru_cache(8192)  # each relay of each round asks
 def asked_of(query: Query) -> Asked:
     """The query as the claims know it: the same for every spelling that may share its claims."""
     offset = query.offset
