@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from agent.watching import Watching
     from agent.worker import Worker
     from nostr_client.filters import Filter
-    from nostr_client.pool import RelayPool
 
 RETRY_S = 60.0
 """Before a relay that ended our subscription is asked for it again."""
@@ -32,14 +31,12 @@ class Live:
         self,
         clock: Clock,
         journal: Journal,
-        pool: RelayPool,
         watching: Watching,
         worker: Worker,
     ) -> None:
         self.heard = 0
         self._clock = clock
         self._journal = journal
-        self._pool = pool
         self._watching = watching
         self._worker = worker
         self._wanted: dict[str, tuple[Filter, ...]] = {}
@@ -79,7 +76,7 @@ class Live:
 
     async def _hear(self, url: str, request: list[Filter]) -> None:
         try:
-            subscription = self._pool.relay(url).subscribe(
+            subscription = self._watching.relay(url).subscribe(
                 request, resubscribe=lambda relay, asked: self._from_now(asked)
             )
             with subscription:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from nostr_client.count.queries import Query
     from nostr_client.count.result import CountResult
     from nostr_client.event import Event
+    from nostr_client.outbox import Chosen
     from nostr_client.pool import RelayPool
+    from nostr_client.relay import Relay
     from nostr_client.store.database import Database
 
 KIND: Final = "watch"
@@ -90,13 +92,24 @@ class Watching:
         self._database = database
         self._pool = pool
         self._live_at: dict[str, float] = {}
+        self._strangers: frozenset[str] = frozenset()
 
-    def configure(self, specs: Mapping[str, tuple[WatchSpec, str]], relays: RelaysSection) -> None:
-        """Take these watches, by name with their origin, in the place of all."""
+    def configure(
+        self,
+        specs: Mapping[str, tuple[WatchSpec, str]],
+        relays: RelaysSection,
+        found: Mapping[str, Chosen],
+    ) -> None:
+        """Take these watches, by name with their origin, in the place of all.
+
+        `found`: relays of those that name none, where a relay list told them.
+        """
+        self._strangers = frozenset(url for one in found.values() for url in one.strangers)
         before = self.watches
         self.watches = {}
         for name, (spec, origin) in specs.items():
-            urls = chosen(spec.relays, relays.default, relays.denied)
+            default = found[name].relays if name in found else relays.default
+            urls = chosen(spec.relays, default, relays.denied)
             old = before.get(name)
             if old and old.spec == spec and old.relays == urls and old.origin == origin:
                 self.watches[name] = old
@@ -130,7 +143,7 @@ class Watching:
         """Ask one relay for one watch, and keep its claim; whether it answered."""
         name, _, url = rest.partition(" ")
         watch = self.watches[name]
-        relay = self._pool.relay(url)
+        relay = self.relay(url)
         result = await self.counter.count(watch.query, [(url, relay)], self.options)
         claim = result.relays[0]
         if claim.answered:
@@ -142,6 +155,10 @@ class Watching:
                 "no_answer", relay=url, watch=name, status=str(claim.status), why=why
             )
         return claim.answered
+
+    def relay(self, url: str) -> Relay:
+        """A relay; one that only strangers name connects to public addresses alone."""
+        return self._pool.relay(url, stranger=url in self._strangers)
 
     async def explain(self, name: str) -> CountResult:
         """The number of a watch from the claims of its relays, as they stand."""

@@ -20,7 +20,7 @@ from agent.api.document import document
 from agent.api.guard import bearer_of, check
 from agent.api.routes import EventsQuery, Route, find, validated
 from agent.api.schema import Health, Problem, Ready
-from agent.relay.listen import bind
+from agent.relay.listen import BACKLOG, bind
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ async def serve(
     )
     await runner.setup()
     try:
-        await web.SockSite(runner, listener, backlog=bounds.connections).start()
+        await web.SockSite(runner, listener, backlog=BACKLOG).start()
         yield api
     finally:
         if api.backend is not None:

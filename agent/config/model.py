@@ -44,7 +44,10 @@ class RelaysSection(Section, frozen=True):
     trusted: Annotated[Urls, Meta(description="believed whatever the tests of claims say")] = ()
     denied: Annotated[Urls, Meta(description="never connected to, whoever names them")] = ()
     indexers: Annotated[
-        Urls, Meta(description="where relay lists (NIP-65) and events by id are looked up")
+        Urls,
+        Meta(
+            description="where relay lists (NIP-65) are looked up; empty: nowhere"
+        ),
     ] = ("wss://purplepag.es",)
     proxy: Annotated[str, Meta(description="URL of an HTTP proxy for all relays; empty: none")] = ""
     trust: Annotated[

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from agent import scheduler, watching
 from agent.alerting import Alerting
 from agent.api.feed import Feed
+from agent.finding import KIND as FIND
+from agent.finding import Finding
 from agent.keeping import KIND as HOUSE
 from agent.keeping import Keeping
 from agent.live import Live
@@ -67,6 +69,7 @@ class Agent:
             lambda shown: self.feed.publish(sync=shown),
             parts.provenance.note,
         )
+        self.finding = Finding(clock, parts.pool)
         self.keeping = Keeping(clock, journal, parts.store)
         self.alerting = Alerting(clock, journal, database)
         runners = {
@@ -74,9 +77,10 @@ class Agent:
             MERGE: self._merge,
             SYNC: self.syncing.run,
             HOUSE: self.keeping.run,
+            FIND: self._find,
         }
         self.worker = Worker(clock, journal, runners, self._limits())
-        self.live = Live(clock, journal, parts.pool, self.watching, self.worker)
+        self.live = Live(clock, journal, self.watching, self.worker)
         self.metrics = Metrics(self._numbers)
         journal.listeners.append(lambda line: self.feed.publish(log=line))
 
@@ -101,10 +105,13 @@ class Agent:
 
     async def refresh(self) -> None:
         """Watches or syncs have changed: bring tasks and listeners in line."""
-        self.watching.configure(self.watch_specs.all(), self.config.relays)
+        self.finding.configure(self.config.relays)
+        specs, relays = self.watch_specs.all(), self.config.relays
+        self.watching.configure(specs, relays, self.finding.found)
         self.syncing.configure(self.sync_specs.all(), self.config.relays)
         last = {**await self.watching.last(), **await self.syncing.last()}
         tasks = [*self.watching.tasks(), *self.syncing.tasks(), *self.keeping.tasks()]
+        tasks += self.finding.tasks()
         self.worker.set_tasks(tasks, last)
         self.live.refresh()
 
@@ -115,6 +122,11 @@ class Agent:
         self.metrics.answers.observe(time.monotonic() - began)
         self.worker.nudge(f"{MERGE} {name}", MERGE_DELAY_S)
         return ok
+
+    async def _find(self, _: str) -> bool:
+        if await self.finding.look(self.watching.watches):
+            await self.refresh()
+        return True
 
     async def _merge(self, name: str) -> bool:
         began = time.monotonic()

@@ -11,6 +11,7 @@ from agent import stored, views
 from agent.api import schema
 from agent.api.backend import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
+from agent.finding import KIND as FIND
 from agent.service.counters import CounterCalls
 from agent.specs import WatchSpec
 from agent.syncing import KIND as SYNC
@@ -113,6 +114,7 @@ class AgentBackend(CounterCalls):
 
     async def _took(self, name: str) -> schema.Watch:
         await self._agent.refresh()
+        self._agent.worker.nudge(f"{FIND} relays")
         shown = self._watched(name).shown
         self.feed.publish(watch=shown)
         return shown

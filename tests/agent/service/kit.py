@@ -92,11 +92,12 @@ async def an_agent(
     *,
     clock: Clock | None = None,
     sections: Mapping[str, str] = MappingProxyType({}),
+    text: str = "",
     **changes: Any,
 ) -> AsyncIterator[Running]:
     """A running agent, ended in order when the block is left."""
     log = io.StringIO()
-    config = parse(config_text(folder, relays, more, sections))
+    config = parse(text or config_text(folder, relays, more, sections))
     journal = Journal(clock.wall if clock else time.time, style="json", out=log)
     async with (
         running(config, clock=clock, journal=journal, **changes) as service,

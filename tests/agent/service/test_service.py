@@ -384,3 +384,22 @@ async def said(stream: asyncio.StreamReader, event: str) -> dict[str, Any]:
             if found["event"] == event:
                 return found
     raise AssertionError(f"it never said {event}")
+
+
+# Relays by NIP-65.
+
+
+async def test_a_watch_without_relays_asks_those_of_its_target(tmp_path: Path) -> None:
+    author = signer(7)
+    tags = tuple(("r", url) for url in ("wss://relay.invalid", "ws://127.0.0.1:9", "ws://10.0.0.1"))
+    template = EventTemplate(kind=10_002, tags=tags, created_at=int(time.time()) - 10)
+    relay_list = author.sign_now(template).event
+    more = f'[[watches]]\nname = "them"\nquery = "followers"\ntarget = "{author.pubkey}"\n'
+    async with FaultyRelay(events=[relay_list]) as indexer, FaultyRelay() as default:
+        text = config_text(tmp_path, [default.url], more)
+        text = text.replace("indexers = []", f'indexers = ["{indexer.url}"]')
+        async with an_agent(tmp_path, text=text) as agent:
+            watch = await agent.until(lambda w: w.failing == ("wss://relay.invalid",), "them")
+            assert watch.asked == 1
+            known = {relay.url for relay in (await agent.client.relays()).relays}
+            assert not known & {"ws://127.0.0.1:9", "ws://10.0.0.1"}

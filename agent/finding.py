@@ -1,0 +1,86 @@
+"""The relays of watches that name none: the read relays of the target's author (NIP-65).
+
+Strangers wrote these lists, so their relays are bounded, checked, and connected to on public
+addresses alone. Where no list is found, the defaults are asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from agent import scheduler
+from nostr_client.errors import InvalidInput
+from nostr_client.outbox import PoolFetch, RelayChoice, RelayFinder, Target, read_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from agent.clock import Clock
+    from agent.config.model import RelaysSection
+    from agent.watching import Watched
+    from nostr_client.outbox import Chosen
+    from nostr_client.pool import RelayPool
+
+KIND: Final = "find"
+LANE: Final = "finding"
+
+EVERY_S: Final = 6 * 3600.0
+"""People change their lists a few times a year."""
+
+TIMEOUT_S: Final = 10.0
+
+
+class Finding:
+    """Looks lists up where indexers are configured; `found` has what is known, by watch."""
+
+    def __init__(self, clock: Clock, pool: RelayPool) -> None:
+        self.found: dict[str, Chosen] = {}
+        self._clock = clock
+        self._pool = pool
+        self._section: RelaysSection | None = None
+        self._finder: RelayFinder | None = None
+
+    def configure(self, section: RelaysSection) -> None:
+        """Take these indexers, defaults and denied relays; without indexers nothing is found."""
+        if section == self._section:
+            return
+        self._section, self._finder = section, None
+        if not section.indexers:
+            self.found = {}
+            return
+        choice = RelayChoice(
+            defaults=section.default,
+            indexers=section.indexers,
+            deny=frozenset(section.denied),
+            onion=bool(section.proxy),
+        )
+        fetch = PoolFetch(self._pool, choice, TIMEOUT_S)
+        self._finder = RelayFinder(fetch, choice, now=self._clock.wall)
+
+    def tasks(self) -> list[scheduler.Task]:
+        """One task, where there is somewhere to look."""
+        if self._finder is None:
+            return []
+        return [scheduler.Task(f"{KIND} relays", LANE, EVERY_S, backs_off=False)]
+
+    async def look(self, watches: Mapping[str, Watched]) -> bool:
+        """Find the relays of those that name none; whether anything is different now."""
+        if self._finder is None:
+            return False
+        targets = dict(_targets(watches))
+        found = await self._finder.relays_for_many(targets) if targets else {}
+        changed, self.found = found != self.found, found
+        return changed
+
+
+def _targets(watches: Mapping[str, Watched]) -> Iterable[tuple[str, Target]]:
+    for name, watch in watches.items():
+        if watch.spec.relays or watch.spec.query is None or watch.query.target is None:
+            continue
+        if watch.spec.query == "followers":
+            yield name, Target(author=watch.query.target)
+            continue
+        try:
+            yield name, read_target(watch.spec.target)
+        except InvalidInput:
+            continue

@@ -1,0 +1,150 @@
+"""What an idle agent costs: 100 watches over 30 relays, and nothing happens.
+
+CPU and memory of the agent's process while its watches have been counted and wait for their turn,
+and what its start costs until `/healthz` answers. No peer does this: targets stand beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.relay.server import serve
+from bench.report import Report, arguments
+from nostr_client.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[1]
+WATCHES = 100
+RELAYS = 30
+TARGET_CORE = 0.01
+TARGET_MB = 150.0
+TARGET_START_S = 1.0
+PORT = 48_717
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident_mb(pid: int) -> float:
+    """Memory of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def config(folder: str, urls: list[str]) -> str:
+    """A hundred watches, three relays each."""
+    parts = [
+        f'[store]\npath = "{folder}/store.db"\n[relay]\nlisten = "127.0.0.1:0"\n'
+        f'[api]\nlisten = "127.0.0.1:{PORT}"\ntoken_file = "{folder}/token"\n'
+    ]
+    for n in range(WATCHES):
+        relays = ", ".join(f'"{urls[(n + k * 7) % len(urls)]}"' for k in range(3))
+        target = f"{n:064x}"
+        parts.append(
+            f'[[watches]]\nname = "w{n}"\nfilters = [{{ kinds = [7], "#e" = ["{target}"] }}]\n'
+            f"relays = [{relays}]\n"
+        )
+    return "".join(parts)
+
+
+def answered(path: str, token: str = "") -> bytes | None:
+    """The body of an answer, or None while there is none."""
+    headers = {"Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as response:
+            body: bytes = response.read()
+    except (OSError, urllib.error.URLError):
+        return None
+    return body
+
+
+async def until(
+    path: str, good: Callable[[str], bool], token: str = "", tick: float = 0.01
+) -> None:
+    """Ask until the answer is good."""
+    async with asyncio.timeout(120):
+        while True:
+            body = await asyncio.to_thread(answered, path, token)
+            if body is not None and good(body.decode()):
+                return
+            await asyncio.sleep(tick)
+
+
+def all_counted(text: str) -> bool:
+    """Whether every watch was answered by each of its relays."""
+    watches = json.loads(text)["watches"]
+    return len(watches) == WATCHES and all(watch["answered"] == 3 for watch in watches)
+
+
+async def measure(seconds: float) -> dict[str, float]:
+    """Start relays and an agent, wait until all is counted, then watch it do nothing."""
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        urls = []
+        for _ in range(RELAYS):
+            store = await stack.enter_async_context(await SqliteStore.open(":memory:"))
+            urls.append((await stack.enter_async_context(serve(store, port=0))).url)
+        file = Path(folder) / "agent.toml"
+        file.write_text(config(folder, urls))
+        began = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "agent", "run", "--config", str(file)),
+            cwd=ROOT,
+            env=os.environ | {"STATE_DIRECTORY": folder},
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            await until("/healthz", lambda text: "alive" in text)
+            start_s, start_cpu = time.monotonic() - began, cpu(process.pid)
+            token = (Path(folder) / "token").read_text().strip()
+            await until("/v1/watches", all_counted, token, 1.0)
+            await asyncio.sleep(5)
+            before, at = cpu(process.pid), time.monotonic()
+            await asyncio.sleep(seconds)
+            used = (cpu(process.pid) - before) / (time.monotonic() - at)
+            memory = resident_mb(process.pid)
+        finally:
+            process.terminate()
+            await process.wait()
+    return {
+        "idle_core": used,
+        "memory_mb": memory,
+        "start_s": start_s,
+        "start_cpu_s": start_cpu,
+    }
+
+
+def main() -> None:
+    """Print the figures and write bench/results/agent.json."""
+    options = arguments(__doc__)
+    report = Report("agent", options)
+    if sys.platform == "linux":
+        found = asyncio.run(measure(20 if options.quick else 120))
+        report.figure("idle, cores", found["idle_core"], "", at_most=TARGET_CORE)
+        report.figure("memory", found["memory_mb"], "MB", at_most=TARGET_MB)
+        report.figure("start to /healthz", found["start_s"], "s", at_most=TARGET_START_S)
+        report.figure("the same, CPU", found["start_cpu_s"], "s", at_most=TARGET_START_S)
+    else:
+        report.note("the CPU of another process is read from /proc, which Linux has")
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
