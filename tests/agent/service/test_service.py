@@ -327,7 +327,7 @@ async def test_tables_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[s
         for words in TABLES:
             assert await asyncio.to_thread(run, words) == 0, words
     said = capsys.readouterr().out
-    for text in ("followers", "exact", relay.url, "app.x", "started"):
+    for text in ("followers", "trend", relay.url, "app.x", "started"):
         assert text in said
 
 
