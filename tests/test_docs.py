@@ -74,7 +74,7 @@ async def test_python_blocks_run_as_scripts(block: Block, tmp_path: Path) -> Non
 def command_lines() -> list[tuple[str, str]]:
     lines = []
     for block in blocks("console"):
-        for line in block.text.splitlines():
+        for line in block.text.replace("\\\n", " ").splitlines():
             bare = line.removeprefix("$ ").strip()
             if bare.split(" ")[0] in PROGRAMS:
                 lines.append((block.where, bare))
