@@ -45,9 +45,7 @@ class RelaysSection(Section, frozen=True):
     denied: Annotated[Urls, Meta(description="never connected to, whoever names them")] = ()
     indexers: Annotated[
         Urls,
-        Meta(
-            description="where relay lists (NIP-65) are looked up; empty: nowhere"
-        ),
+        Meta(description="where relay lists (NIP-65) are looked up; empty: nowhere"),
     ] = ("wss://purplepag.es",)
     proxy: Annotated[str, Meta(description="URL of an HTTP proxy for all relays; empty: none")] = ""
     trust: Annotated[
