@@ -94,17 +94,18 @@ class Visible:
         own = await self._own(mixed)
         return max(0, count - private + (await _ask(self._store.count(own)) if own else 0))
 
-    async def registers(self, filters: Sequence[Filter], offset: int) -> bytes:
-        """The registers of a union whose filters share `offset`."""
+    async def registers(self, filters: Sequence[Filter]) -> bytes:
+        """The registers of a union of filters that share an offset (`counting.shared_offset`).
+
+        Registers cannot be subtracted: where private events are in the way, the kinds that are
+        held stand in for "any kind", and no event is read.
+        """
         plain, parted, mixed = self._viewer.split(filters)
-        plain = [*plain, *await self._parts(parted)]
         if await self._any_private(mixed):
-            events = [event for f in mixed for event in await self._checked(f)]
-            seen = hll.from_pubkeys({event.pubkey for event in events}, offset)
-            parts = [seen]
-        else:
-            parts = [await _ask(self._store.registers(f)) for f in mixed]
-        parts += [await _ask(self._store.registers(f)) for f in plain if not f.matches_nothing]
+            held = await _ask(self._store.kinds())
+            parted, mixed = [*parted, *(f.replace(kinds=held) for f in mixed)], []
+        asked = [*plain, *await self._parts(parted), *mixed]
+        parts = [await _ask(self._store.registers(f)) for f in asked if not f.matches_nothing]
         return hll.merge(*parts) if parts else bytes(hll.M)
 
     async def items(self, filters: Sequence[Filter]) -> Items:

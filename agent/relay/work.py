@@ -62,7 +62,7 @@ async def _count(job: CountJob, core: Core, connection: Connection) -> Sequence[
     count = await visible.count(job.filters)
     registers = None
     if job.offset is not None:
-        registers = await visible.registers(job.filters, job.offset)
+        registers = await visible.registers(job.filters)
     core.context.counted["counts"] += 1
     core.context.count_seconds.append(core.context.clock.monotonic() - start)
     return connection.session.counted(job, CountFigures(count, registers))

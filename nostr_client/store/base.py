@@ -141,6 +141,10 @@ class EventStore(Protocol):
         """How many distinct pubkeys wrote what matches, exactly; `limit` is not looked at."""
         ...
 
+    async def kinds(self) -> list[int]:
+        """The kinds that are held, ascending; some may be of expired events only."""
+        ...
+
     async def registers(self, filter: Filter) -> bytes:
         """The 256 HLL registers of NIP-45 for what matches.
 

@@ -136,6 +136,9 @@ class SqliteStore:
             lambda c: len(aggregate.authors(c, self._context(), filters))
         )
 
+    async def kinds(self) -> list[int]:
+        return await self.database.read(aggregate.held_kinds)
+
     async def registers(self, filter: Filter) -> bytes:
         return await self.database.read(lambda c: aggregate.registers(c, self._context(), filter))
 

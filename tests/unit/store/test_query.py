@@ -9,6 +9,7 @@ import pytest
 import sqlite_utils
 
 from nostr_client.filters import Filter
+from nostr_client.store.aggregate import held_kinds
 from nostr_client.store.query import Window, access, select
 from nostr_client.store.schema import STORE
 
@@ -96,3 +97,20 @@ def test_expired_events_are_left_out_only_where_there_are_any(conn: sqlite3.Conn
     plan = conn.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params).fetchall()
     assert any("COVERING INDEX event_exp" in row[3] for row in plan)
     assert not access(Filter(kinds=[1]), hash_tag, None, None).rest
+
+
+def test_held_kinds_are_found_by_seeks(conn: sqlite3.Connection) -> None:
+    assert held_kinds(conn) == []
+    for number, kind in enumerate([7, 0, 65_535, 7, 1059, 0]):
+        conn.execute(
+            "INSERT INTO event (id, a, created_at, kind, tags, content, sig)"
+            " VALUES (?, 1, 1, ?, x'', x'', x'')",
+            (bytes([number]), kind),
+        )
+    asked: list[str] = []
+    conn.set_trace_callback(asked.append)
+    assert held_kinds(conn) == [0, 7, 1059, 65_535]
+    conn.set_trace_callback(None)
+    plan = [row[3] for row in conn.execute(f"EXPLAIN QUERY PLAN {asked[0]}")]
+    assert "SEARCH event USING COVERING INDEX event_kind (kind>?)" in plan
+    assert not any("SCAN event" in step and "event_kind" not in step for step in plan)
