@@ -16,6 +16,7 @@ from tests.syncing import held_ids, ids, note, notes, plain
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(180)  # processes start slowly on a busy machine
 TOTALS = ["downloaded", "uploaded", "need", "have", "bytes_sent", "bytes_received"]
 
 
