@@ -228,4 +228,4 @@ def test_any_sequence_of_operations() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_any_sequence_of_operations_long() -> None:
-    run(1_000, 40)
+    run(500, 40)
