@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from agent.api.schema import Snapshot
 
 KEPT: Final = 10_000
-"""Deltas that are kept for those who come again: some minutes of a busy agent, a few MB."""
+"""Deltas that are kept for those who come again: some minutes of a busy agent."""
+
+KEPT_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of them: a sync with many relays is a large delta."""
 
 SLOW: Final = "too slow: more messages waited than one client may leave unread"
 STOPPING: Final = "the agent stops"
@@ -36,7 +39,9 @@ class Feed:
         self.cut = 0
         """Streams that were cut because nobody read them."""
         self._backlog = backlog
-        self._kept: deque[tuple[int, bytes]] = deque(maxlen=kept)
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._most = kept
+        self._bytes = 0
         self._streams: set[Stream] = set()
         self._encode = msgspec.json.Encoder().encode
 
@@ -49,9 +54,15 @@ class Feed:
         """Number a delta and hand it to every stream; the fields are those of `Delta`."""
         self.n += 1
         data = self._encode(Delta(n=self.n, **changed))
-        self._kept.append((self.n, data))
+        self._keep(data)
         for stream in list(self._streams):
             stream.offer(self.n, data)
+
+    def _keep(self, data: bytes) -> None:
+        self._kept.append((self.n, data))
+        self._bytes += len(data)
+        while len(self._kept) > self._most or self._bytes > KEPT_BYTES:
+            self._bytes -= len(self._kept.popleft()[1])
 
     def open(self, last: tuple[str, int] | None, snapshot: Callable[[], Snapshot]) -> Stream:
         """A stream that goes on after `last` (run and number), or starts with a snapshot."""
