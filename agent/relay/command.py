@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import re
 import signal
 import sys
 from pathlib import Path
@@ -20,11 +21,12 @@ from nostr_client.errors import InvalidInput
 from nostr_client.places import RELAY_PORT, store_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from agent.relay.options import RelayOptions
-    from agent.relay.policy import WritePolicy
+    from agent.relay.policy import WriteContext, WritePolicy
     from agent.relay.server import RelayServer
+    from nostr_client.event import Event
 
 SWITCH_S = 0.0005
 """How long a thread may keep the GIL while another wants it: the sockets' loop shares it with the
@@ -197,4 +199,19 @@ def _plug_in(target: str) -> WritePolicy:
         raise InvalidInput(f"policy {target!r}: {error}") from error
     if not callable(policy):
         raise InvalidInput(f"policy {target!r} is not MODULE:NAME of a callable")
-    return cast("WritePolicy", policy)
+    return _well_spoken(policy)
+
+
+def _well_spoken(judge: Callable[[Event, WriteContext], object]) -> WritePolicy:
+    """`judge` as a policy: what is no text refuses, so that a mistake in it lets nothing in."""
+
+    def policy(event: Event, context: WriteContext, /) -> str:
+        reason = judge(event, context)
+        if not isinstance(reason, str):
+            return f"error: the write policy gave {type(reason).__name__}, not a reason"
+        return reason if not reason or _PREFIX.match(reason) else f"blocked: {reason}"
+
+    return policy
+
+
+_PREFIX = re.compile(r"[a-z-]+: ")

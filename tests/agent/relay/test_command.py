@@ -26,6 +26,9 @@ DEADLINE_S = 30
 PLUG_IN = """
 def short(event, context):
     return "" if len(event.content) < 5 else "blocked: too long"
+
+def careless(event, context):
+    return {"none": None, "no": False, "yes": True, "bare": "too bare"}[event.content]
 """
 
 
@@ -88,6 +91,13 @@ async def test_features_and_policies_from_options(
     async with started(*plug_in) as (_, said), connect(said["url"]) as client:
         assert (await client.publish(signed(content="+")))[2] is True
         assert (await client.publish(signed(content="too long")))[3] == "blocked: too long"
+    careless = ["--store", ":memory:", "--policy", "mine:careless"]
+    async with started(*careless) as (_, said), connect(said["url"]) as client:
+        for content, reason in [("none", "error: the write policy gave NoneType, not a reason"),
+                                ("no", "error: the write policy gave bool, not a reason"),
+                                ("yes", "error: the write policy gave bool, not a reason"),
+                                ("bare", "blocked: too bare")]:  # fmt: skip
+            assert (await client.publish(signed(content=content)))[2:] == [False, reason]
     options = ["--store", ":memory:", "--no-count", "--hello", "--write-key", key(1).pubkey]
     async with started(*options) as (_, said), connect(said["url"]) as client:
         assert await client.receive() == ["HELLO", {"count": False}]
