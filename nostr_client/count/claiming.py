@@ -227,7 +227,7 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
 def _failed(base: Claim, outcome: Outcome, error: RelayError | None) -> Claim:
     status = status_of(error)
     claim = msgspec.structs.replace(base, status=status)
-    if status is not ClaimStatus.TIMEOUT:
+    if status not in (ClaimStatus.TIMEOUT, ClaimStatus.UNREACHABLE):  # they answered nothing
         claim = _timed(claim, None, outcome.count_elapsed)
     return claim.warned(_why(error)) if error is not None else claim
 

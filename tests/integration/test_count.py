@@ -260,6 +260,7 @@ async def test_a_relay_that_is_not_there_is_unreachable() -> None:
         result = await client.count(FOLLOWERS, relays=relay.url)
     (claim,) = result.relays
     assert claim.status == "unreachable"
+    assert (claim.answered_at, claim.latency_ms) == (None, None)
     assert claim.warnings
 
 
