@@ -106,7 +106,9 @@ class Syncing:
 
     async def run(self, name: str) -> bool:
         """Run a sync with all its relays; whether everything was settled."""
-        one = self.syncs[name]
+        one = self.syncs.get(name)
+        if one is None:  # removed after its turn had come
+            return True
         started = self._clock.wall()
         self._show(one, running=True, started_at=started, ended_at=None, outcome="", relays=())
         outcome = "cancelled"

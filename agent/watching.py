@@ -142,7 +142,9 @@ class Watching:
     async def ask(self, rest: str) -> bool:
         """Ask one relay for one watch, and keep its claim; whether it answered."""
         name, _, url = rest.partition(" ")
-        watch = self.watches[name]
+        watch = self.watches.get(name)
+        if watch is None:  # removed after its turn had come
+            return True
         relay = self.relay(url)
         result = await self.counter.count(watch.query, [(url, relay)], self.options)
         claim = result.relays[0]
@@ -165,9 +167,11 @@ class Watching:
         watch = self.watches[name]
         return await self.counter.explain(watch.query, {url: url for url in watch.relays})
 
-    async def merge(self, name: str) -> Merge:
-        """Bring the number of a watch up to date and keep it in its history."""
-        watch = self.watches[name]
+    async def merge(self, name: str) -> Merge | None:
+        """Bring the number of a watch up to date and keep it in its history; None if it is gone."""
+        watch = self.watches.get(name)
+        if watch is None:  # removed after its turn had come
+            return None
         result = await self.explain(name)
         now = self._clock.wall()
         merged = views.figure(result.merged.figure)

@@ -41,7 +41,7 @@ class Worker:
         self._clock = clock
         self._journal = journal
         self._runners = runners
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[bool]] = {}
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -102,8 +102,7 @@ class Worker:
                 found = scheduler.plan(self.state, self._clock.moment(), self.limits)
                 self.state = found.state
                 for key in found.start:
-                    self._idle.clear()
-                    self._running[key] = group.create_task(self._one(key), name=key)
+                    self._start(group, key)
                 await self._clock.wait(self._changed, found.wait)
 
     def stop(self) -> None:
@@ -123,19 +122,28 @@ class Worker:
             return len(cut)
         return 0
 
-    async def _one(self, key: str) -> None:
-        kind, _, rest = key.partition(" ")
-        ok = False
+    def _start(self, group: asyncio.TaskGroup, key: str) -> None:
+        self._idle.clear()
         self.started += 1
+        task = self._running[key] = group.create_task(self._one(key), name=key)
+        # A callback, as a task that is cancelled before its first step runs no `finally`.
+        task.add_done_callback(self._over)
+
+    async def _one(self, key: str) -> bool:
+        kind, _, rest = key.partition(" ")
         try:
-            ok = await self._runners[kind](rest)
+            return await self._runners[kind](rest)
         except NostrTallyError as error:
             self._journal.warning("task_failed", task=key, error=str(error))
-        finally:
-            self.failed += not ok
-            self._ended.set()
-            self._running.pop(key, None)
-            self.state = scheduler.done(self.state, key, self._clock.moment(), ok=ok)
-            if not self._running:
-                self._idle.set()
-            self._changed.set()
+            return False
+
+    def _over(self, task: asyncio.Task[bool]) -> None:
+        key = task.get_name()
+        ok = not task.cancelled() and task.exception() is None and task.result()
+        self.failed += not ok
+        self._ended.set()
+        self._running.pop(key, None)
+        self.state = scheduler.done(self.state, key, self._clock.moment(), ok=ok)
+        if not self._running:
+            self._idle.set()
+        self._changed.set()

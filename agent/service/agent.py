@@ -131,6 +131,8 @@ class Agent:
     async def _merge(self, name: str) -> bool:
         began = time.monotonic()
         merged = await self.watching.merge(name)
+        if merged is None:
+            return True
         self.metrics.merges.observe(time.monotonic() - began)
         self.feed.publish(watch=merged.shown)
         await self.alerting.check(merged.shown, merged.liars)
