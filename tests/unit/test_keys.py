@@ -192,7 +192,7 @@ def test_the_secret_shows_nowhere() -> None:
     with pytest.raises(TypeError):
         pickle.dumps(made)
     with pytest.raises(InvalidIdentifier) as caught:
-        KeySigner.from_nsec(made.nsec()[:-1] + "x")
+        KeySigner.from_nsec(made.nsec()[:-1] + ("p" if made.nsec()[-1] == "q" else "q"))
     assert made.nsec()[5:-1] not in str(caught.value)
 
 
