@@ -25,7 +25,7 @@ def document(options: RelayOptions, *, search: bool, write_restricted: bool) -> 
         "description": options.description,
         "pubkey": options.pubkey,
         "contact": options.contact,
-        "software": "https://pypi.org/project/nostr-tally/",
+        "software": "https://github.com/nostr-tally/nostr-tally",
         "version": __version__,
         "supported_nips": _nips(options, search=search),
     }

@@ -2,7 +2,7 @@
 
 Pure: no clock, no network. The result does not depend on the order of the claims, and a claim
 that is given twice counts once. Relays are never added up: the same people and events lie on many
-of them. Source: design section 3; the better merge is measured in docs/explanation/merging.md.
+of them. Source: design section 3; the better merge is measured in docs/concepts/merging.md.
 """
 
 from __future__ import annotations
