@@ -43,12 +43,14 @@ ONCE_S: Final = 3600.0
 class Service:
     """A running agent; made by `running`."""
 
-    def __init__(self, agent: Agent, backend: AgentBackend, door: Door) -> None:
+    def __init__(
+        self, agent: Agent, backend: AgentBackend, door: Door, stopping: asyncio.Event
+    ) -> None:
         self.agent = agent
         self.backend = backend
         self.api = door.api
         self.token = door.token
-        self.stopping = asyncio.Event()
+        self.stopping = stopping
 
     def stop(self) -> None:
         """End in order: finish or park what runs, then close."""
@@ -84,10 +86,12 @@ async def running(
     config_path: str = "",
     door: Door | None = None,
     publish: bool = True,
+    stopping: asyncio.Event | None = None,
 ) -> AsyncIterator[Service]:
     """A whole agent for as long as the block runs; leaving it drains and closes everything.
 
     `door`: one that is open already. `publish`: tell commands where this agent listens.
+    `stopping`: set by whoever wants it to end; the agent sets it when its work has ended.
 
     Raises StoreError and its kinds, NetworkError (an address in use), InvalidInput.
     """
@@ -110,7 +114,7 @@ async def running(
         stack.callback(agent.feed.close)
         if publish:
             stack.enter_context(_published(door.api.url, backend.relay_url, config))
-        service = Service(agent, backend, door)
+        service = Service(agent, backend, door, stopping or asyncio.Event())
         door.api.backend = backend
         async with _working(service, Ticker(agent, backend, notifier), notifier):
             journal.info(
@@ -198,15 +202,19 @@ async def serve(
 ) -> None:
     """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
     notifier = Notifier()
-    async with running(config, notifier=notifier, config_path=config_path, door=door) as service:
-        hangup = asyncio.Event()
-        with _signals(
-            {signal.SIGTERM: service.stop, signal.SIGINT: service.stop, signal.SIGHUP: hangup.set}
+    stopping, hangup = asyncio.Event(), asyncio.Event()
+    stops = dict.fromkeys((signal.SIGTERM, signal.SIGINT), stopping.set)
+    # Before anybody is told that the agent has started: a signal may follow at once.
+    with _signals({**stops, signal.SIGHUP: hangup.set}):
+        async with (
+            running(
+                config, notifier=notifier, config_path=config_path, door=door, stopping=stopping
+            ) as service,
+            task_group() as group,
         ):
-            async with task_group() as group:
-                reloading = group.create_task(_reload_on(hangup, service, load, notifier))
-                await service.stopping.wait()
-                reloading.cancel()
+            reloading = group.create_task(_reload_on(hangup, service, load, notifier))
+            await stopping.wait()
+            reloading.cancel()
 
 
 async def _reload_on(
@@ -224,20 +232,19 @@ async def once(config: Config, config_path: str) -> int:
     """Do everything that is due once, for cron; how many tasks did not go well."""
     at_once = msgspec.structs.replace(config.service, catch_up="0s")
     config = msgspec.structs.replace(config, service=at_once)
-    async with running(config, config_path=config_path) as service:
-        worker = service.agent.worker
-        with _signals({signal.SIGTERM: service.stop, signal.SIGINT: service.stop}):
+    stopping = asyncio.Event()
+    with _signals(dict.fromkeys((signal.SIGTERM, signal.SIGINT), stopping.set)):
+        async with running(config, config_path=config_path, stopping=stopping) as service:
+            worker = service.agent.worker
             settled = asyncio.ensure_future(worker.settled())
-            stopping = asyncio.ensure_future(service.stopping.wait())
+            told = asyncio.ensure_future(stopping.wait())
             try:
                 await asyncio.wait(
-                    {settled, stopping},
-                    timeout=ONCE_S,
-                    return_when=asyncio.FIRST_COMPLETED,
+                    {settled, told}, timeout=ONCE_S, return_when=asyncio.FIRST_COMPLETED
                 )
             finally:
                 settled.cancel()
-                stopping.cancel()
+                told.cancel()
         return worker.failed
 
 
