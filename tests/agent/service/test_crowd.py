@@ -12,6 +12,7 @@ import pytest
 
 from nostr_client.errors import NetworkError
 from tests.agent.service.kit import an_agent, eventually
+from tests.conftest import missing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ sys.stdin.read()
 async def test_ten_thousand_connections_are_turned_away(tmp_path: Path) -> None:
     """From a second process; the agent lives on, and answers when they have gone."""
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 12_000:
-        pytest.skip("this machine allows too few files")
+        missing("12,000 open files (ulimit -Hn)")
     async with an_agent(tmp_path) as agent:
         before = resident_mb()
         process = await asyncio.create_subprocess_exec(
