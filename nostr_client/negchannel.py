@@ -63,6 +63,10 @@ class NegChannel:
             return self._queue.popleft()
         raise self._error or ProtocolError("closed", relay=self.relay)
 
+    async def heard(self) -> None:
+        """Return when `receive` has something to give; takes nothing. Safe to cancel."""
+        await self._gate.wait(lambda: self._queue or self._error)
+
     def close(self) -> None:
         """Send NEG-CLOSE if the session is open."""
         self._close()

@@ -42,7 +42,11 @@ _PREFIX = re.compile(r"([a-z][a-z0-9-]{0,39}):(?!//)", re.ASCII)
 _OLD_CODE = re.compile(r"(RESULTS_TOO_BIG|CLOSED|FILTER_NOT_FOUND|FILTER_INVALID)\b:? *", re.ASCII)
 _TOO_MANY = re.compile(r"\btoo (?:many|much) (?:concurrent|open|subs|requests|neg)", re.I)
 _TOO_BIG = re.compile(r"\btoo (?:many|big|large)\b", re.I)
-_TOO_MANY_RECORDS = re.compile(r"\btoo many (?:query )?(?:results|records|events|items)\b", re.I)
+_TOO_MANY_RECORDS = re.compile(
+    r"\btoo many (?:query )?(?:results|records|events|items)\b"
+    r"|\b(?:results?(?: set)?|query) (?:is )?too (?:big|large)\b|\bmax_sync_events\b",
+    re.I,
+)
 _CROWDED = re.compile(
     r"\b(?:too many|max(?:imum)?(?: number of)?) (?:\w+ ){0,2}(?:subscriptions?|subs|reqs?)\b"
     r"|\bsubscription (?:limit|quota)\b",
@@ -52,13 +56,13 @@ _LOST = re.compile(r"\b(?:unknown|no such) (?:neg )?subscription|\bsubscription 
 _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])", re.ASCII)
 
 _UNKNOWN_COMMAND = re.compile(
-    r"\bunknown (?:cmd|command|message|msg|verb|type|envelope|label)"
-    r"|\bunrecogni[sz]ed (?:cmd|command|message|msg|verb|type|envelope)"
-    r"|\b(?:cmd|command|message|verb)(?: type)? (?:is )?(?:unknown|unrecogni[sz]ed"
-    r"|not recogni[sz]ed|unsupported|not supported|not implemented)"
-    r"|\bunsupported (?:cmd|command|message|msg|verb|type)"
-    r"|\b(?:could not|cannot|can't|failed to|unable to) parse (?:cmd|command|message)"
-    r"|\binvalid (?:client message|message type|discriminator|command)\b",
+    r"\b(?:unknown|unhandled|unexpected|unrecogni[sz]ed|unsupported|no such) (?:nostr |client )?"
+    r"(?:cmd|command|message|msg|verb|type|envelope|label|request|action)\b"
+    r"|\b(?:cmd|command|message|verb|request)(?: type)? (?:is )?(?:unknown|unrecogni[sz]ed"
+    r"|not (?:recogni[sz]ed|supported|implemented|found)|unsupported|unhandled)"
+    r"|\b(?:could not|cannot|can't|failed to|unable to) (?:parse|decode|handle|deserialize)"
+    r" (?:the )?(?:cmd|command|message|msg|envelope|request)\b"
+    r"|\binvalid (?:client message|message type|discriminator|command|envelope|label)\b",
     re.I,
 )
 _NO_COUNT = re.compile(
@@ -67,10 +71,23 @@ _NO_COUNT = re.compile(
     re.I,
 )
 _NO_NEG = re.compile(
-    r"\b(?:neg(?:entropy|-open|-msg)?|nip-?77)\b.{0,40}(?:disabled|not supported|unsupported)"
+    r"\b(?:neg(?:entropy|-open|-msg)?|nip-?77)\b.{0,40}(?:disabled|off\b|unsupported|unavailable"
+    r"|unimplemented|not (?:a valid|allowed|available|enabled|implemented|supported))"
+    r"|\b(?:not|n't) (?:implement|know|offer|speak|support)(?:ing)? (?:\w+ )?"
+    r"(?:negentropy|nip-?77)\b"
+    r"|\b(?:unknown|unhandled|unexpected|unrecogni[sz]ed|unsupported)\b.{0,30}"
+    r"\b(?:neg-open|negentropy|nip-?77)\b"
     r"|\bnegentropy error: negentropy query missing elements",
     re.I,
 )
+_NOT_UNDERSTOOD = re.compile(
+    r"\b(?:invalid|malformed|unparsea?ble|bad) (?:nostr )?(?:message|msg|request)\b(?!: \w)"
+    r"|\b(?:parse|parsing) (?:error|failed)\b|\berror parsing\b|\binvalid_union\b"
+    r"|\bdoes not match any of the allowed types\b"
+    r"|\A\W*(?:(?:error|invalid): )?(?:unimplemented|not implemented|unsupported|unknown)\W*\Z",
+    re.I,
+)
+"""What some relays say of any frame that they cannot read."""
 
 
 def strip_shout(reason: str) -> str:
@@ -145,7 +162,7 @@ def means_count_unsupported(notice: str) -> bool:
 
 def means_neg_unsupported(notice: str) -> bool:
     """True when a NOTICE, before the first NEG-MSG, says that the relay does not know NIP-77."""
-    return _speaks_of(notice, _NO_NEG)
+    return _speaks_of(notice, _NO_NEG) or _speaks_of(notice, _NOT_UNDERSTOOD)
 
 
 def _speaks_of(notice: str, this_command: re.Pattern[str]) -> bool:

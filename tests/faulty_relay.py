@@ -139,6 +139,7 @@ class FaultyRelay:
         self.info = info
         self.received: list[list[Any]] = []
         self.accepts: list[str] = []
+        self.asked_for_info = asyncio.Event()
         self.connections = 0
         self.peers: list[Peer] = []
         self.url = ""
@@ -263,6 +264,7 @@ class FaultyRelay:
 
     def _document(self, request: web.BaseRequest) -> web.Response:
         self.accepts.append(request.headers.get("Accept", ""))
+        self.asked_for_info.set()
         if self.info is None or self.accepts[-1] != "application/nostr+json":
             return web.Response(text="use a Nostr client")
         body = self.info if isinstance(self.info, bytes) else json.dumps(self.info).encode()

@@ -51,9 +51,14 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """A NOTICE about negentropy that names no session: this one may be over."""
+    """A NOTICE that names no session: this one may be over.
 
+    `sure`: it speaks of negentropy, or of what we may have done; else of anything.
+    """
+
+    kind: Kind
     reason: str
+    sure: bool = True
 
 
 class Learned(msgspec.Struct, frozen=True):
@@ -113,13 +118,23 @@ class Talk:
         return Learned(round_.have, round_.need, round_.message)
 
     def _notice(self, text: str) -> Refusal | Suspicion | None:
-        if self.begun or not reasons.means_neg_unsupported(text):
-            crowded = reasons.classify(text) is Reason.TOO_MANY
-            if crowded and not self.begun:
-                return Refusal(Kind.BUSY, clip(text))
-            return Suspicion(clip(text)) if crowded or _SPEAKS_OF_NEG.search(text) else None
-        return Refusal(Kind.UNSUPPORTED, clip(text))
+        said = clip(text)
+        if self.begun:
+            about = _SPEAKS_OF_NEG.search(text) or reasons.classify(text) is Reason.TOO_MANY
+            return Suspicion(Kind.FAULT, said) if about else None
+        if reasons.means_neg_unsupported(text):
+            return Refusal(Kind.UNSUPPORTED, said)
+        told = refusal(text)
+        if told.kind in _AT_ONCE and (_SPEAKS_OF_NEG.search(text) or told.kind is Kind.OVERFLOW):
+            return told
+        if reasons.classify(text) is Reason.TOO_MANY:
+            return Refusal(Kind.BUSY, said)
+        sure = told.kind is not Kind.FAULT or bool(_SPEAKS_OF_NEG.search(text))
+        return Suspicion(told.kind, said, sure)
 
+
+_AT_ONCE: Final = (Kind.OVERFLOW, Kind.TOO_OLD, Kind.BUSY, Kind.AUTH, Kind.UNSUPPORTED)
+"""What a NOTICE about negentropy, in place of the first answer, can mean without a doubt."""
 
 _KINDS: Final = {
     Reason.CLOSED: Kind.RESTART,
@@ -140,4 +155,7 @@ def refusal(reason: str, *, most: int | None = None, overflow: bool | None = Non
         return Refusal(kind, clip(reason), most or reasons.max_records(reason))
     if _NEG_CROWD.search(reason):
         return Refusal(Kind.BUSY, clip(reason))
-    return Refusal(_KINDS.get(reasons.classify(reason), Kind.FAULT), clip(reason))
+    kind = _KINDS.get(reasons.classify(reason), Kind.FAULT)
+    if kind is Kind.FAULT and reasons.means_neg_unsupported(reason):
+        kind = Kind.UNSUPPORTED
+    return Refusal(kind, clip(reason))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.errors import DeadlineExceeded
+from nostr_client.errors import DeadlineExceeded, RelayError
 from nostr_client.sync.options import LEAST_FRAME
 from nostr_client.sync.talk import Kind, Learned, Refusal, Suspicion, Talk
 
@@ -22,6 +22,14 @@ _ENVELOPE: Final = 120
 
 _SUSPECTED: Final = 2.0
 """Seconds that a session is still given after a NOTICE that may have been about it."""
+
+_PUZZLED: Final = 5.0
+"""The same, after a NOTICE that may be about anything."""
+
+_DOUBT: Final = 0.2
+"""Part of the time for the first answer after which a silent relay's NIP-11 document is asked."""
+
+_NIP: Final = 77
 
 
 class Bargain:
@@ -65,7 +73,28 @@ class Bargain:
         self.largest = len(first)
         channel = await self._relay.negotiate(self._window.query, first)
         with channel:
+            if await self._silent_for_good(channel):
+                reason = f"silent, and NIP-{_NIP} is not in its NIP-11 document"
+                return Refusal(Kind.UNSUPPORTED, reason)
             return await self._converse(talk, channel)
+
+    async def _silent_for_good(self, channel: NegChannel) -> bool:
+        """Whether a relay that says nothing at first does not claim either to know NIP-77."""
+        if self._relay.capabilities.negentropy:
+            return False
+        doubt = self._options.answer * _DOUBT
+        try:
+            async with asyncio.timeout(doubt):
+                await channel.heard()
+            return False
+        except TimeoutError:
+            self._wait -= doubt
+        try:
+            async with asyncio.timeout(doubt):
+                info = await self._relay.info()
+        except (TimeoutError, RelayError):
+            return False
+        return bool(info.supported_nips) and not info.supports(_NIP)
 
     def _room(self) -> int:
         query = self._window.query
@@ -89,22 +118,25 @@ class Bargain:
     async def _next(self, talk: Talk, channel: NegChannel) -> Learned | Refusal:
         """The relay's next answer; a suspicion shortens the wait for it."""
         deadline = asyncio.get_running_loop().time() + self._wait
-        suspected = ""
+        suspected: Suspicion | None = None
         try:
             async with asyncio.timeout_at(deadline) as scope:
                 while True:
                     heard = talk.hear(await channel.receive())
                     if isinstance(heard, Suspicion):
-                        suspected = heard.reason
-                        soon = asyncio.get_running_loop().time() + _SUSPECTED
-                        scope.reschedule(min(deadline, soon))
+                        suspected = suspected if suspected and suspected.sure else heard
+                        soon = _SUSPECTED if heard.sure else _PUZZLED
+                        deadline = min(deadline, asyncio.get_running_loop().time() + soon)
+                        scope.reschedule(deadline)
                     elif heard is not None:
                         self._heard(talk)
                         return heard
         except TimeoutError as error:
             if suspected:
-                return Refusal(Kind.FAULT, suspected)
-            text = f"no answer to {'NEG-MSG' if talk.begun else 'NEG-OPEN'} within {self._wait:g} s"
+                return Refusal(suspected.kind, suspected.reason)
+            verb = "NEG-MSG" if talk.begun else "NEG-OPEN"
+            wait = self._options.progress if talk.begun else self._options.answer
+            text = f"no answer to {verb} within {wait:g} s"
             raise DeadlineExceeded(text, relay=self._relay.url) from error
 
     def _heard(self, talk: Talk) -> None:

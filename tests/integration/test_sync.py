@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -246,12 +247,18 @@ async def test_too_old_is_capped_paged_and_partial() -> None:
         assert len(behaviour.opened) < 100
 
 
+NOT_AT_ONCE = ("silence", "notice, strfry negentropy error")
+"""Refusals that are none in so many words: only the clock can tell."""
+
+
 @pytest.mark.parametrize("name", NEG_REFUSALS)
 async def test_every_known_refusal_ends_in_pages_and_is_remembered(name: str) -> None:
     behaviour = RefusesNeg(NEG_REFUSALS[name])
     ours, theirs = notes(range(0, 60, 2)), notes(range(0, 60, 3))
+    options = QUICK if name in NOT_AT_ONCE else dataclasses.replace(QUICK, answer=600)
     async with syncing(ours, (behaviour, theirs)) as (client, store, (server,)):
-        report = await client.sync(NOTES, options=QUICK)
+        async with asyncio.timeout(20):
+            report = await client.sync(NOTES, options=options)
         (one,) = report.relays
         assert one.status is SyncStatus.COMPLETE, one.reason
         assert (one.paged, one.windows) == (1, 1)
@@ -261,6 +268,29 @@ async def test_every_known_refusal_ends_in_pages_and_is_remembered(name: str) ->
         assert asked <= 3
         await client.sync(NOTES, options=QUICK)
         assert len(behaviour.opened) == asked, "asked again what it refuses"
+
+
+@pytest.mark.parametrize("nips", [[1, 11], [1, 77], []])
+async def test_a_silent_relay_that_claims_no_nip77_is_not_waited_for(nips: list[int]) -> None:
+    behaviour = RefusesNeg([])
+    async with syncing([], (behaviour, notes(range(9)))) as (client, _, (server,)):
+        server.info = {"supported_nips": nips}
+        (one,) = (await client.sync(NOTES, options=dataclasses.replace(QUICK, answer=1))).relays
+        assert (one.status, one.paged, len(behaviour.opened)) == (SyncStatus.COMPLETE, 1, 1)
+        assert ("NIP-77 is not in its NIP-11" in one.reason) == (nips == [1, 11])
+
+
+async def test_an_answer_that_comes_late_is_waited_for() -> None:
+    class Slow(SpeaksNeg):
+        async def on_neg_open(self, peer: Peer, message: list[Any]) -> None:
+            await server.asked_for_info.wait()
+            await peer.send("NOTICE", "busy today")
+            await super().on_neg_open(peer, message)
+
+    async with syncing([], (Slow(), notes(range(9)))) as (client, _, (server,)):
+        server.info = {"supported_nips": [1, 77]}
+        (one,) = (await client.sync(NOTES, options=dataclasses.replace(QUICK, answer=5))).relays
+        assert (one.status, one.paged, one.downloaded) == (SyncStatus.COMPLETE, 0, 9)
 
 
 async def test_a_refusal_is_forgotten_after_its_time() -> None:

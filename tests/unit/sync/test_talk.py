@@ -76,13 +76,73 @@ def test_a_notice_before_the_first_answer_may_end_it_and_later_only_warns() -> N
     heard = talk().hear(Notice(text))
     assert isinstance(heard, Refusal)
     assert heard.kind is Kind.UNSUPPORTED
-    assert talk().hear(Notice("welcome to this relay")) is None
+    assert talk().hear(Notice("welcome to this relay")) == Suspicion(
+        Kind.FAULT, "welcome to this relay", sure=False
+    )
     begun = talk()
     begun.begun = True
     assert isinstance(begun.hear(Notice(text)), Suspicion)
+    assert begun.hear(Notice("welcome to this relay")) is None
     assert isinstance(talk().hear(Notice("ERROR: negentropy error: bad")), Suspicion)
     assert talk().hear(Notice("ERROR: too many concurrent NEG requests")) == Refusal(
         Kind.BUSY, "ERROR: too many concurrent NEG requests"
+    )
+
+
+UNSUPPORTED = [
+    "unknown command NEG-OPEN",
+    "unknown message type: NEG-OPEN",
+    "unknown kind: NEG-OPEN",
+    "Unhandled message: NEG-OPEN",
+    "unexpected message type",
+    "failed to parse envelope: unknown envelope label",
+    "Unable to handle message",
+    "error: negentropy disabled",
+    "Negentropy sync is disabled",
+    "negentropy is not available here",
+    "this relay does not support negentropy",
+    "Invalid message: [{ code: invalid_union }]",
+    "invalid: value does not match any of the allowed types",
+    "blocked: negentropy not allowed",
+    "restricted: negentropy is for members",
+    "unsupported: NEG-OPEN",
+    "not implemented",
+    "parse error",
+]
+
+
+@pytest.mark.parametrize("text", UNSUPPORTED)
+def test_a_refusal_in_words_is_believed_at_once_in_a_notice_and_in_closed(text: str) -> None:
+    for frame in (Notice(text), Closed("n", text)):
+        heard = talk().hear(frame)
+        assert isinstance(heard, Refusal)
+        assert heard.kind is Kind.UNSUPPORTED
+
+
+NOTICES = {
+    "ERROR: negentropy error: too many query results": Kind.OVERFLOW,
+    "blocked: negentropy query is too big": Kind.OVERFLOW,
+    "rate-limited: too many NEG-OPEN": Kind.BUSY,
+    "auth-required: negentropy is for friends": Kind.AUTH,
+}
+
+
+@pytest.mark.parametrize("text", NOTICES)
+def test_other_refusals_by_notice_are_believed_where_they_speak_of_negentropy(text: str) -> None:
+    heard = talk().hear(Notice(text))
+    assert isinstance(heard, Refusal)
+    assert heard.kind is NOTICES[text]
+    later = talk()
+    later.begun = True
+    assert isinstance(later.hear(Notice(text)), Suspicion)
+
+
+def test_a_notice_about_something_else_is_weighed_by_its_prefix() -> None:
+    assert talk().hear(Notice("rate-limited: slow down")) == Suspicion(
+        Kind.BUSY, "rate-limited: slow down"
+    )
+    assert talk().hear(Notice("error: disk is full")) == Suspicion(
+        Kind.FAULT, "error: disk is full", sure=False
     )
 
 
