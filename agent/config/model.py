@@ -109,6 +109,9 @@ class LocalRelaySection(Section, frozen=True):
     hosts: Annotated[
         tuple[str, ...], Meta(description="host names by which it is known besides loopback")
     ] = ()
+    urls: Annotated[
+        Urls, Meta(max_length=50, description="URLs by which it is known, as behind a proxy")
+    ] = ()
 
 
 class ApiSection(Section, frozen=True):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def check(config: Config, complain: Complain) -> None:
     """Complain about everything that would fail, or mean nothing, once the agent runs."""
     _check_relays(config.relays, complain)
+    _check_urls(config.relay.urls, complain, ("relay", "urls"))
     _check_names("watches", config.watches, complain)
     _check_names("syncs", config.syncs, complain)
     for n, watch in enumerate(config.watches):

@@ -19,6 +19,7 @@ from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.runner import run_async
 from nostr_client.errors import InvalidInput
 from nostr_client.places import RELAY_PORT, store_path
+from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +67,13 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
     multiple=True,
     metavar="NAME",
     help="A host name that clients may use besides loopback.",
+)
+@click.option(
+    "--url",
+    "urls",
+    multiple=True,
+    metavar="URL",
+    help="A URL by which clients know the relay besides its address, as behind a proxy.",
 )
 @click.option(
     "--foreign-origins",
@@ -116,7 +124,7 @@ async def _serve(
     stop = asyncio.Event()
     async with (
         await SqliteStore.open(path, search=search) as events,
-        serve(events, host=host, port=port, options=options) as server,
+        serve(events, host=host, port=port, options=options, on_break=stop.set) as server,
     ):
         with _stopped_by_signals(stop):
             _announce(server, path, options, as_json=as_json)
@@ -173,7 +181,8 @@ def _options(given: dict[str, Any]) -> RelayOptions:
     if access.token == "":
         raise InvalidInput(f"{token_file} is empty")
     features = {name: given[name] for name in _FEATURES}
-    return RelayOptions(access=access, write_policy=_policy(given), **features)
+    urls = tuple(map(normalize, given["urls"]))
+    return RelayOptions(access=access, urls=urls, write_policy=_policy(given), **features)
 
 
 _FEATURES = ("count", "hll", "hello", "negentropy", "neg_reasons", "auth_on_connect")

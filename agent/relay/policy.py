@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
 
     from nostr_client.event import Event
     from nostr_client.filters import Filter
@@ -23,8 +26,8 @@ class WriteContext:
 class WritePolicy(Protocol):
     """Decide on one event before its signature is checked; it must be quick and do no I/O.
 
-    Returns "" to take it, else the reason for OK with a NIP-01 prefix (`blocked: …`). A reason
-    that begins with `auth-required:` makes the relay send its challenge.
+    Returns "" to take it, else the reason for OK with a NIP-01 prefix (`blocked: …`); one that
+    raises refuses. A reason that begins with `auth-required:` makes the relay send its challenge.
     """
 
     def __call__(self, event: Event, context: WriteContext, /) -> str: ...
@@ -71,6 +74,45 @@ def all_of(*policies: WritePolicy) -> WritePolicy:
         return next((r for r in (p(event, context) for p in policies) if r), "")
 
     return policy
+
+
+class _Judging:
+    """Ends the block at the first error of somebody's policy, and keeps what it was."""
+
+    broke: str = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.broke = type(error).__name__
+        return True
+
+
+_log = logging.getLogger(__name__)
+
+
+def judged(policy: WritePolicy, event: Event, context: WriteContext, counted: Counter[str]) -> str:
+    """What `policy` says; one that breaks refuses, and must not cost its client the connection.
+
+    Of the error its type alone is told, as its text may hold what the event holds: to the log, at
+    the first, the tenth, the hundredth time.
+    """
+    reason = "error: the write policy broke"
+    with _Judging() as judging:
+        reason = policy(event, context)
+    if judging.broke:
+        counted["policy_errors"] += 1
+        if str(counted["policy_errors"]).rstrip("0") == "1":
+            _log.error("the write policy raised %s for event %s", judging.broke, event.id)
+    return reason
 
 
 _FROM_STRANGERS = frozenset({1059, 21059, 9735})

@@ -256,8 +256,12 @@ async def serve(
     port: int = 4869,
     options: RelayOptions | None = None,
     clock: Clock | None = None,
+    on_break: Callable[[], object] | None = None,
 ) -> AsyncIterator[RelayServer]:
     """Serve `store` as a relay while the block runs; port 0 takes a free one.
+
+    `on_break` is called when the relay can do nothing any more (its ingest broke): leave the block
+    then, which raises why.
 
     Leaving the block refuses new connections, answers every EVENT that was taken, and closes all
     sockets with 1001. Raises InvalidInput when the address needs TLS, a token or a policy that
@@ -278,19 +282,25 @@ async def serve(
     store.answer_for(context.urls)
     core = Core(store, context)
     server = RelayServer(core, host, port)
-    async with _running(core, server, listener, tls):
+    async with _running(core, server, listener, tls, on_break):
         yield server
 
 
 @asynccontextmanager
 async def _running(
-    core: Core, server: RelayServer, listener: socket, tls: SSLContext | None
+    core: Core,
+    server: RelayServer,
+    listener: socket,
+    tls: SSLContext | None,
+    on_break: Callable[[], object] | None,
 ) -> AsyncIterator[None]:
     http = HandshakeServer(server.handle, core.options.limits.handshake_s)
     runner = web.ServerRunner(http, shutdown_timeout=CLOSE_S)
     await runner.setup()
     site = web.SockSite(runner, listener, ssl_context=tls, backlog=BACKLOG)
     working = asyncio.create_task(core.run())
+    if on_break is not None:
+        working.add_done_callback(lambda _: on_break())
     try:
         await site.start()
         try:

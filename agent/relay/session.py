@@ -26,7 +26,7 @@ from agent.relay.outputs import (
     Unwatch,
     Watch,
 )
-from agent.relay.policy import WriteContext
+from agent.relay.policy import WriteContext, judged
 from agent.relay.privacy import Viewer
 from agent.relay.salvage import refuse_frame
 from agent.relay.verdict import verdict
@@ -152,7 +152,7 @@ class Session:
             prefix = "restricted" if self.viewer.keys else "auth-required"
             return f"{prefix}: a protected event is taken from its author only"
         context = WriteContext(self._peer.address, self.viewer.keys)
-        return self._options.write_policy(event, context)
+        return judged(self._options.write_policy, event, context, self._context.counted)
 
     def _within_rate(self) -> bool:
         now = self._context.clock.monotonic()

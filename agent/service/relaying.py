@@ -16,7 +16,7 @@ from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AsyncExitStack
 
     from agent.config.model import LocalRelaySection
@@ -52,14 +52,21 @@ def relay_options(section: LocalRelaySection, wanted: Wanted) -> RelayOptions:
         token = Path(section.token_file).expanduser().read_text("ascii", "replace").strip()
         if not token:
             raise InvalidInput(f"{section.token_file} is empty")
-    access = Access(
+    return RelayOptions(
+        access=_access(section, token),
+        urls=section.urls,
+        write_policy=_policy(section, wanted),
+    )
+
+
+def _access(section: LocalRelaySection, token: str | None) -> Access:
+    return Access(
         token=token,
         hosts=frozenset(host.lower() for host in section.hosts),
         origins=frozenset(origin.lower() for origin in section.origins),
         tls_cert=_path(section.tls_cert),
         tls_key=_path(section.tls_key),
     )
-    return RelayOptions(access=access, write_policy=_policy(section, wanted))
 
 
 def _policy(section: LocalRelaySection, wanted: Wanted) -> WritePolicy:
@@ -72,21 +79,30 @@ def _policy(section: LocalRelaySection, wanted: Wanted) -> WritePolicy:
 
 
 def relay_urls(section: LocalRelaySection) -> list[str]:
-    """URLs that this store answers for (NIP-62)."""
+    """URLs that this store answers for (NIP-62): the same as when it is served."""
     if not section.enabled:
         return []
-    return normal_urls(own_urls(RelayOptions(), *address(section.listen)))
+    options = RelayOptions(access=_access(section, None), urls=section.urls)
+    return normal_urls(own_urls(options, *address(section.listen)))
 
 
 async def serve_relay(
-    stack: AsyncExitStack, section: LocalRelaySection, store: SqliteStore, wanted: Wanted
+    stack: AsyncExitStack,
+    section: LocalRelaySection,
+    store: SqliteStore,
+    wanted: Wanted,
+    on_break: Callable[[], object],
 ) -> str:
-    """Serve the store for as long as the stack lives; the relay's URL, "" where it is off."""
+    """Serve the store for as long as the stack lives; the relay's URL, "" where it is off.
+
+    `on_break` is called when the relay can do nothing any more: leave the stack then.
+    """
     if not section.enabled:
         return ""
     host, port = address(section.listen)
     options = relay_options(section, wanted)
-    server = await stack.enter_async_context(serve(store, host=host, port=port, options=options))
+    served = serve(store, host=host, port=port, options=options, on_break=on_break)
+    server = await stack.enter_async_context(served)
     await stack.enter_async_context(following(store, server))
     return server.url
 

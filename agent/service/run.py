@@ -110,11 +110,14 @@ async def running(
         if door is None:
             door = await stack.enter_async_context(front_door(config.api))
         wanted = Wanted(agent.watching, agent.syncing)
-        backend.relay_url = await serve_relay(stack, config.relay, parts.store, wanted)
+        stopping = stopping or asyncio.Event()
+        backend.relay_url = await serve_relay(
+            stack, config.relay, parts.store, wanted, stopping.set
+        )
         stack.callback(agent.feed.close)
         if publish:
             stack.enter_context(_published(door.api.url, backend.relay_url, config))
-        service = Service(agent, backend, door, stopping or asyncio.Event())
+        service = Service(agent, backend, door, stopping)
         door.api.backend = backend
         async with _working(service, Ticker(agent, backend, notifier), notifier):
             journal.info(

@@ -80,9 +80,14 @@ async def test_when_the_ingest_breaks_no_client_waits(store: SqliteStore) -> Non
 
     store.on_batch.append(broken)
     with pytest.RaisesGroup(ZeroDivisionError, flatten_subgroups=True, allow_unwrapped=True):
-        async with serve(store, port=0) as server, connect(server.url) as client:
+        broke = asyncio.Event()
+        async with (
+            serve(store, port=0, on_break=broke.set) as server,
+            connect(server.url) as client,
+        ):
             await client.send("EVENT", signed())
             assert await client.closed() == 1011
+            assert broke.is_set()
             with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
                 async with connect(server.url):
                     pass

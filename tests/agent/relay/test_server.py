@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from agent.relay.options import Access, RelayLimits, RelayOptions
+from agent.relay.policy import all_of, everything
 from agent.relay.server import RelayServer, serve
 from nostr_client import hll
 from nostr_client.errors import InvalidInput, NetworkError
@@ -225,22 +226,26 @@ async def test_the_token_is_for_writing(store: SqliteStore) -> None:
             assert (await client.publish(signed()))[2] is True
 
 
-async def test_a_policy_that_breaks_costs_its_client_the_connection(store: SqliteStore) -> None:
+async def test_a_policy_that_breaks_refuses_and_says_so_in_the_log(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(event: Event, context: WriteContext) -> str:
         if event.content == "bad":
-            raise ZeroDivisionError
+            raise ZeroDivisionError("bad")
         return ""
 
-    options = RelayOptions(write_policy=broken)
-    async with (
-        serve(store, port=0, options=options) as server,
-        connect(server.url) as first,
-        connect(server.url) as second,
-    ):
-        await first.send("EVENT", signed(content="bad"))
-        assert await first.closed() is not None
-        assert (await second.publish(signed()))[2] is True
-        assert server.connections == 1
+    options = RelayOptions(write_policy=all_of(everything, broken))
+    async with serve(store, port=0, options=options) as server, connect(server.url) as client:
+        bad = signed(content="bad")
+        answer = await client.publish(bad)
+        assert answer[:3] == ["OK", bad.id, False]
+        assert answer[3] == "error: the write policy broke"
+        for _ in range(3):
+            assert (await client.publish(bad))[2] is False
+        assert server.counted["policy_errors"] == 4
+        assert (await client.publish(signed()))[2] is True
+    (told,) = caplog.messages
+    assert told == f"the write policy raised ZeroDivisionError for event {bad.id}"
 
 
 async def test_connections_of_an_address_are_limited(store: SqliteStore) -> None:
