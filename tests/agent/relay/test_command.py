@@ -120,7 +120,7 @@ async def test_features_and_policies_from_options(
         ["--policy", "json"],
         ["--policy", "json:__name__"],
         ["--neg-reasons", "other"],
-        ["--url", "http://relay.example"],
+        ["--url", "ftp://relay.example"],
         ["--tls-cert", "/nowhere"],
     ],
 )
