@@ -80,6 +80,14 @@ class WatchSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     relays: Annotated[
         tuple[Url, ...], Meta(max_length=200, description="whom to ask; empty: relays.default")
     ] = ()
+    excluded: Annotated[
+        tuple[Url, ...],
+        Meta(max_length=200, description="relays that are asked, and left out of the number"),
+    ] = ()
+    trusted: Annotated[
+        tuple[Url, ...],
+        Meta(max_length=200, description="believed whatever tests say, as are relays.trusted"),
+    ] = ()
     interval: Annotated[Duration, Meta(description="how often each relay is asked")] = "30m"
     live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
         True

@@ -5,7 +5,9 @@ from __future__ import annotations
 import plistlib
 from typing import Final, NamedTuple
 
-NAME: Final = "nostr-agent"
+from nostr_client.places import SERVICE
+
+NAME: Final = SERVICE
 LABEL: Final = "org.nostr-tally.agent"
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent.api import schema
+import msgspec
+
+from agent.api import about, schema
 from nostr_client import hll
 from nostr_client.counters.numbers import format_integer
 from nostr_client.relayurl import normalize
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.base import Entry, StreamInfo
     from nostr_client.merge import Claim, Figure
     from nostr_client.merge.values import Part
+    from nostr_client.nip11 import RelayInfo
     from nostr_client.relay import Relay
     from nostr_client.store.base import StoreStats
     from nostr_client.sync.report import RelayReport
@@ -37,11 +40,11 @@ def figure(found: Figure | None) -> schema.Figure | None:
     )
 
 
-def counted(result: CountResult) -> schema.Counted:
-    """A whole result, with what became of every claim."""
+def counted(result: CountResult, left_out: Collection[str] = ()) -> schema.Counted:
+    """A whole result, with what became of every claim; `left_out` by the user, normalised."""
     merged = result.merged
     parts = {part.relay: part for part in merged.parts}
-    excluded = set(merged.excluded)
+    excluded = {*merged.excluded, *(c.relay for c in result.relays if c.relay in left_out)}
     return schema.Counted(
         query=result.query.name,
         target=result.query.target,
@@ -82,9 +85,15 @@ def claim(said: Claim, part: Part | None, *, excluded: bool) -> schema.Claim:
         warnings=said.warnings,
         used=() if part is None else part.used,
         share=None if part is None else part.share,
-        reasons=() if part is None else part.reasons,
+        reasons=_reasons(part, excluded=excluded),
         excluded=excluded,
     )
+
+
+def _reasons(part: Part | None, *, excluded: bool) -> tuple[str, ...]:
+    if part is not None:
+        return part.reasons
+    return ("left out by the watch",) if excluded else ()
 
 
 def relay_sync(report: RelayReport) -> schema.RelaySync:
@@ -125,6 +134,19 @@ def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> 
 def unmet_relay(url: str, *, tasks: int, trusted: Collection[str]) -> schema.Relay:
     """A relay that nobody has asked anything yet."""
     return schema.Relay(url=url, status="initialized", tasks=tasks, trusted=url in trusted)
+
+
+def relay_info(url: str, info: RelayInfo) -> about.RelayInfo:
+    """What a relay says of itself; only the limits that it gives."""
+    limits = msgspec.structs.asdict(info.limitation)
+    return about.RelayInfo(
+        url=url,
+        name=info.name,
+        software=info.software,
+        version=info.version,
+        nips=info.supported_nips,
+        limits={key: int(value) for key, value in limits.items() if value is not None},
+    )
 
 
 def counter(entry: Entry) -> schema.Counter:

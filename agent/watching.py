@@ -14,6 +14,7 @@ from agent.api import schema
 from agent.specs import WatchSpec, seconds
 from agent.watches import chosen, query_of
 from nostr_client.count.remembering import asked_of
+from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -165,7 +166,13 @@ class Watching:
     async def explain(self, name: str) -> CountResult:
         """The number of a watch from the claims of its relays, as they stand."""
         watch = self.watches[name]
-        return await self.counter.explain(watch.query, {url: url for url in watch.relays})
+        spec = watch.spec
+        return await self.counter.explain(
+            watch.query,
+            {url: url for url in watch.relays},
+            trusted=[*self.counter.trusted, *spec.trusted] if spec.trusted else None,
+            left_out=frozenset(map(normalize, spec.excluded)),
+        )
 
     async def merge(self, name: str) -> Merge | None:
         """Bring the number of a watch up to date and keep it in its history; None if it is gone."""

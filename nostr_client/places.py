@@ -13,6 +13,9 @@ from typing import Final
 import platformdirs
 
 NAME: Final = "nostr-tally"
+SERVICE: Final = "nostr-agent"
+"""The unit that service managers know the agent by."""
+
 STORE_VARIABLE: Final = "NOSTR_TALLY_STORE"
 API_PORT: Final = 4870
 RELAY_PORT: Final = 4869

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from nostr_client.errors import NostrTallyError
 
 if TYPE_CHECKING:
-    from agent.api import schema
+    from agent.api import about, schema
     from agent.api.feed import Feed
     from agent.specs import SyncSpec, WatchSpec
 
@@ -82,6 +82,8 @@ class Backend(Protocol):
     # Relays, counters, store, log.
 
     async def relays(self) -> schema.Relays: ...
+
+    async def relay_info(self, url: str) -> about.RelayInfo: ...
 
     async def streams(self) -> schema.Streams: ...
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from agent.api import schema
+from agent.api import about, schema
 from agent.api.schema import Message
 from nostr_client.errors import DeadlineExceeded, InvalidInput, NetworkError, NostrTallyError, clip
 
@@ -131,6 +131,10 @@ class AgentClient:
 
     async def relays(self) -> schema.Relays:
         return await self._get("/v1/relays", schema.Relays)
+
+    async def relay_info(self, url: str) -> about.RelayInfo:
+        """What a relay says of itself (NIP-11)."""
+        return await self._get("/v1/relays/info", about.RelayInfo, url=url)
 
     async def streams(self) -> schema.Streams:
         return await self._get("/v1/streams", schema.Streams)

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Meta
 
-from agent.api import schema
+from agent.api import about, schema
 from agent.api.schema import Body
-from agent.specs import Name, SyncSpec, WatchSpec
+from agent.specs import Name, SyncSpec, Url, WatchSpec
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -58,6 +58,12 @@ class CounterHistoryQuery(Body, frozen=True):
     subject: schema.Subject
     after: Annotated[int, Meta(ge=0, le=2**53)] = 0
     limit: Limit = 1000
+
+
+class RelayQuery(Body, frozen=True):
+    """Which relay, as /v1/relays names it."""
+
+    url: Url
 
 
 class LogQuery(Body, frozen=True):
@@ -212,6 +218,14 @@ ROUTES: tuple[Route, ...] = (
         Named,
     ),
     R("GET", "/v1/relays", "All relays.", schema.Relays, lambda b, c: b.relays()),
+    R(
+        "GET",
+        "/v1/relays/info",
+        "What a relay says of itself (NIP-11), asked for once.",
+        about.RelayInfo,
+        lambda b, c: b.relay_info(c.query.url),
+        query=RelayQuery,
+    ),
     R("GET", "/v1/streams", "All streams of counters.", schema.Streams, lambda b, c: b.streams()),
     R(
         "GET",

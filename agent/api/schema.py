@@ -190,6 +190,7 @@ class RelaySync(Answer, frozen=True):
     bytes_received: int = 0
     rounds: int = 0
     windows: int = 0
+    compared: int = 0
 
 
 class Sync(Answer, frozen=True):

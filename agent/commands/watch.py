@@ -48,6 +48,8 @@ def _spec_options(command: Any) -> Any:
         click.option("--target", default="", help="npub, nevent, naddr or hex."),
         click.option("--filter", "filters", multiple=True, metavar="JSON", help="A filter."),
         click.option("--relay", "-r", "relays", multiple=True, metavar="URL"),
+        click.option("--exclude", "excluded", multiple=True, metavar="URL", help="Left out."),
+        click.option("--trust", "trusted", multiple=True, metavar="URL", help="Always believed."),
         click.option("--interval", default="30m", show_default=True),
         click.option("--live/--no-live", default=True, help="Listen for new events too."),
         click.option("--alert", "alerts", multiple=True, metavar="JSON", help="An alert."),

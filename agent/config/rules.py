@@ -37,7 +37,8 @@ def check(config: Config, complain: Complain) -> None:
 def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
     """One watch: its question, relays and alerts."""
     _try(complain, (*path, "target" if watch.query else "filters"), query_of, watch)
-    _check_urls(watch.relays, complain, (*path, "relays"))
+    for field in ("relays", "excluded", "trusted"):
+        _check_urls(getattr(watch, field), complain, (*path, field))
     for n, alert in enumerate(watch.alerts):
         at = (*path, "alerts", n)
         _try(complain, (*at, "when"), parse_condition, alert.when)

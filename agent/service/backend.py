@@ -17,12 +17,13 @@ from agent.specs import WatchSpec
 from agent.syncing import KIND as SYNC
 from agent.watches import query_of
 from agent.watching import KIND as WATCH
-from agent.watching import Watched
+from agent.watching import MERGE, Watched
 from nostr_client._version import __version__
 from nostr_client.errors import InvalidInput
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
+    from agent.api import about
     from agent.api.feed import Feed
     from agent.service.agent import Agent
     from agent.specs import SyncSpec
@@ -115,6 +116,7 @@ class AgentBackend(CounterCalls):
     async def _took(self, name: str) -> schema.Watch:
         await self._agent.refresh()
         self._agent.worker.nudge(f"{FIND} relays")
+        self._agent.worker.nudge(f"{MERGE} {name}")
         shown = self._watched(name).shown
         self.feed.publish(watch=shown)
         return shown
@@ -132,8 +134,8 @@ class AgentBackend(CounterCalls):
         return schema.Done()
 
     async def explain(self, name: str) -> schema.Counted:
-        self._watched(name)
-        return views.counted(await self._agent.watching.explain(name))
+        left_out = frozenset(map(normalize, self._watched(name).spec.excluded))
+        return views.counted(await self._agent.watching.explain(name), left_out)
 
     async def history(self, name: str, since: float, limit: int) -> schema.History:
         self._watched(name)
@@ -237,6 +239,13 @@ class AgentBackend(CounterCalls):
 
     async def relays(self) -> schema.Relays:
         return schema.Relays(relays=self.all_relays())
+
+    async def relay_info(self, url: str) -> about.RelayInfo:
+        known = {normalize(u): one for u, one in self._agent.parts.pool.relays.items()}
+        one = known.get(normalize(url))
+        if one is None:
+            raise not_found(f"relay {url} that was asked something")
+        return views.relay_info(one.url, await one.info())
 
     async def store_stats(self) -> schema.Store:
         parts = self._agent.parts

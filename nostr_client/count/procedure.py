@@ -46,6 +46,11 @@ class Counter:
         self._now = now
         self._silent: set[str] = set()
 
+    @property
+    def trusted(self) -> frozenset[str]:
+        """Normalised URLs of the relays that are believed in any case."""
+        return self._trusted
+
     def with_book(self, book: ClaimBook) -> Counter:
         """The same counter with other claims; it knows the same relays to be silent."""
         other = Counter(self._options, policy=self._policy, book=book, now=self._now)
@@ -98,11 +103,12 @@ class Counter:
         *,
         policy: TrustPolicy | None = None,
         trusted: Collection[str] | None = None,
+        left_out: Collection[str] = (),
     ) -> CountResult:
         """The result from what relays said before, asking nobody; needs a book.
 
-        `names`: normalised URL to the user's spelling; by default all that were ever asked. Raises
-        StoreError.
+        `names`: normalised URL to the user's spelling; by default all that were ever asked.
+        `left_out`: normalised URLs whose claims are shown and not counted with. Raises StoreError.
         """
         assert self.book is not None
         now = self._now()
@@ -118,7 +124,8 @@ class Counter:
             if answer is not None and one.failure is not None:
                 earlier[one.url] = answer
         shown, used = merge_input(claims, earlier)
-        return self.result(query, shown, used, policy=policy, trusted=trusted)
+        counted = [one for (url, _), one in zip(claims, used, strict=True) if url not in left_out]
+        return self.result(query, shown, counted, policy=policy, trusted=trusted)
 
     def result(
         self,
@@ -142,7 +149,7 @@ class Counter:
             trusted=[c.relay for c in claims if normalize(c.relay) in believed],
         )
         warned = {claim.relay: claim.warnings for claim in merged.claims}
-        shown = tuple(claim.warned(*warned[claim.relay]) for claim in claims)
+        shown = tuple(claim.warned(*warned.get(claim.relay, ())) for claim in claims)
         return CountResult(query=query, merged=merged, relays=shown)
 
     async def _ask(self, name: str, relay: Relay, query: Query, options: CountOptions) -> Claim:

@@ -1,0 +1,57 @@
+"""Relays that the user of a watch leaves out or trusts, and what a relay says of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from agent.api.client import ApiError
+from agent.relay.server import serve
+from agent.specs import WatchSpec
+from nostr_client.store.sqlite import SqliteStore
+from tests.agent.service.kit import an_agent
+from tests.faulty_relay import FaultyRelay
+from tests.worlds import TARGET, follow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC = WatchSpec(name="f", query="followers", target=TARGET)
+
+
+async def test_a_relay_is_left_out_and_taken_back(tmp_path: Path) -> None:
+    async with (
+        FaultyRelay(events=[follow(i) for i in range(3)]) as one,
+        FaultyRelay(events=[follow(i) for i in range(5)]) as two,
+        an_agent(tmp_path, [one.url, two.url]) as agent,
+    ):
+        await agent.client.add_watch(SPEC)
+        await agent.until(lambda w: w.figure is not None and w.figure.value == 5, "f")
+        left_out = msgspec.structs.replace(SPEC, excluded=(two.url,))
+        await agent.client.change_watch(left_out)
+        await agent.until(lambda w: w.figure is not None and w.figure.value == 3, "f")
+        claims = {claim.relay: claim for claim in (await agent.client.explain("f")).relays}
+        assert claims[two.url].excluded
+        assert claims[two.url].reasons == ("left out by the watch",)
+        assert claims[two.url].used == ()
+        assert claims[one.url].used == ("events",)
+        await agent.client.change_watch(msgspec.structs.replace(SPEC, trusted=(two.url,)))
+        await agent.until(lambda w: w.figure is not None and w.figure.value == 5, "f")
+
+
+async def test_what_a_relay_says_of_itself(tmp_path: Path) -> None:
+    async with (
+        await SqliteStore.open(":memory:") as store,
+        serve(store, port=0) as relay,
+        an_agent(tmp_path, [relay.url]) as agent,
+    ):
+        await agent.client.add_watch(SPEC)
+        await agent.until(lambda w: w.answered == 1, "f")
+        told = await agent.client.relay_info(relay.url)
+        assert told.url == relay.url
+        assert 45 in told.nips
+        assert told.limits["max_subscriptions"] > 0
+        with pytest.raises(ApiError, match="no relay"):
+            await agent.client.relay_info("wss://never.example")
