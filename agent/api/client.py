@@ -163,6 +163,16 @@ class AgentClient:
         body = schema.SubjectBody(subject=subject)
         return await self._send("POST", f"/v1/streams/{_part(stream)}/reset", schema.Added, body)
 
+    async def links(self) -> schema.CounterLinks:
+        return await self._get("/v1/links", schema.CounterLinks)
+
+    async def run_link(self, name: str) -> schema.Done:
+        return await self._send("POST", f"/v1/links/{_part(name)}/run", schema.Done)
+
+    async def confirm_link(self, name: str) -> schema.Done:
+        """Let a link go on whose other side went backwards: the lower values are right."""
+        return await self._send("POST", f"/v1/links/{_part(name)}/confirm", schema.Done)
+
     async def store(self) -> schema.Store:
         return await self._get("/v1/store", schema.Store)
 

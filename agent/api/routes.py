@@ -66,6 +66,12 @@ class RelayQuery(Body, frozen=True):
     url: Url
 
 
+class OfLink(Body, frozen=True):
+    """A link of counters in the path."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=255)]
+
+
 class LogQuery(Body, frozen=True):
     """The lines after a number, and how many at most: the newest ones."""
 
@@ -273,6 +279,31 @@ ROUTES: tuple[Route, ...] = (
         lambda b, c: b.reset(c.path.stream, c.body.subject),
         InStream,
         body=schema.SubjectBody,
+    ),
+    R(
+        "GET",
+        "/v1/links",
+        "How counters travel between this agent and others: sources, what is published and pushed.",
+        schema.CounterLinks,
+        lambda b, c: b.links(),
+    ),
+    R(
+        "POST",
+        "/v1/links/{name}/run",
+        "Let a link take or send what there is, now.",
+        schema.Done,
+        lambda b, c: b.run_link(c.path.name),
+        OfLink,
+        status=202,
+    ),
+    R(
+        "POST",
+        "/v1/links/{name}/confirm",
+        "Let a link go on that stopped because the other side went backwards.",
+        schema.Done,
+        lambda b, c: b.confirm_link(c.path.name),
+        OfLink,
+        status=202,
     ),
     R("GET", "/v1/store", "What the store holds.", schema.Store, lambda b, c: b.store_stats()),
     R(

@@ -1,34 +1,70 @@
 """What goes over the agent's API, both ways. The OpenAPI document is made of these types.
 
-Light on purpose: the terminal application imports it. Times are Unix seconds. Counters are decimal
-strings, since they have no largest value.
+Light on purpose: the terminal application imports it. Times are Unix seconds.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
+from agent.api.shapes import (
+    AddBody as AddBody,
+)
+from agent.api.shapes import (
+    Added as Added,
+)
+from agent.api.shapes import (
+    Answer as Answer,
+)
+from agent.api.shapes import (
+    Audit as Audit,
+)
+from agent.api.shapes import (
+    Body as Body,
+)
+from agent.api.shapes import (
+    Counter as Counter,
+)
+from agent.api.shapes import (
+    CounterLink as CounterLink,
+)
+from agent.api.shapes import (
+    CounterLinks as CounterLinks,
+)
+from agent.api.shapes import (
+    Counters as Counters,
+)
+from agent.api.shapes import (
+    Increment as Increment,
+)
+from agent.api.shapes import (
+    Integer as Integer,
+)
+from agent.api.shapes import (
+    Messages as Messages,
+)
+from agent.api.shapes import (
+    Raw as Raw,
+)
+from agent.api.shapes import (
+    Stream as Stream,
+)
+from agent.api.shapes import (
+    Streams as Streams,
+)
+from agent.api.shapes import (
+    Subject as Subject,
+)
+from agent.api.shapes import (
+    SubjectBody as SubjectBody,
+)
 from agent.specs import AlertSpec, FilterObject, Name, QueryName, SyncSpec, Url, WatchSpec
 
-Integer = Annotated[str, Meta(pattern=r"^-?[0-9]+(?!\n)$", description="an integer of any size")]
-Increment = Annotated[
-    str, Meta(pattern=r"^[+-]?[0-9]+(?!\n)$", max_length=4096, description="an integer of any size")
-]
-Subject = Annotated[str, Meta(min_length=1, max_length=256)]
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
 ]
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Anything that the API says."""
-
-
-class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Anything that is told to the API; unknown fields are refused."""
 
 
 class Problem(Answer, frozen=True):
@@ -138,7 +174,7 @@ class Watch(Answer, frozen=True):
     asked: int = 0
     answered: int = 0
     warnings: tuple[str, ...] = ()
-    changes: dict[str, int] = {}
+    changes: dict[str, int] = field(default_factory=dict)
     spark: tuple[int, ...] = ()
     failing: tuple[str, ...] = ()
 
@@ -248,73 +284,6 @@ class Relays(Answer, frozen=True):
     relays: tuple[Relay, ...]
 
 
-class Stream(Answer, frozen=True):
-    """A stream of counters."""
-
-    name: str
-    subjects: tuple[str, ...]
-    messages: int
-    counters: int
-    last_seq: int
-
-
-class Streams(Answer, frozen=True):
-    """All streams, by name."""
-
-    streams: tuple[Stream, ...]
-
-
-class Counter(Answer, frozen=True):
-    """One counter: its value, and what other streams brought to it."""
-
-    subject: str
-    value: Integer
-    seq: int
-    ts: float
-    incr: Integer | None = None
-    local: Integer = "0"
-    sources: dict[str, dict[str, Integer]] = {}
-
-
-class Counters(Answer, frozen=True):
-    """Counters of one stream; `more` is true when the limit left some out."""
-
-    stream: str
-    counters: tuple[Counter, ...]
-    more: bool = False
-
-
-class AddBody(Body, frozen=True):
-    """Add to a counter. The same `id` again, within the stream's window, adds nothing."""
-
-    subject: Subject
-    add: Increment
-    id: Annotated[str, Meta(max_length=256)] = ""
-
-
-class Added(Answer, frozen=True):
-    """What was added; `value` is null where the id says that it was counted before."""
-
-    seq: int
-    value: Integer | None
-    duplicate: bool = False
-
-
-class SubjectBody(Body, frozen=True):
-    """Which counter."""
-
-    subject: Subject
-
-
-class Audit(Answer, frozen=True):
-    """A counter added up anew from its kept messages; `ok` is false where they do not fit."""
-
-    subject: str
-    value: Integer
-    ok: bool
-    problems: tuple[str, ...] = ()
-
-
 class Store(Answer, frozen=True):
     """What the store holds."""
 
@@ -355,7 +324,7 @@ class LogLine(Answer, frozen=True):
     at: float
     level: str
     event: str
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = field(default_factory=dict)
 
 
 class Log(Answer, frozen=True):
@@ -373,6 +342,7 @@ class Snapshot(Answer, frozen=True, tag="snapshot"):
     watches: tuple[Watch, ...]
     syncs: tuple[Sync, ...]
     relays: tuple[Relay, ...]
+    links: tuple[CounterLink, ...] = ()
 
 
 class Delta(Answer, frozen=True, tag="delta"):
@@ -385,8 +355,10 @@ class Delta(Answer, frozen=True, tag="delta"):
     log: LogLine | None = None
     status: Status | None = None
     counter: Counter | None = None
+    link: CounterLink | None = None
     removed_watch: str | None = None
     removed_sync: str | None = None
+    removed_link: str | None = None
 
 
 class Cut(Answer, frozen=True, tag="cut"):

@@ -110,3 +110,31 @@ def reset(
     """Set a counter to nothing; what its sources brought is not brought again."""
     found = asked(api, token_file, lambda c: c.reset(stream, subject))
     show(found, as_json, lambda one: click.echo(one.value))
+
+
+@counter.command()
+@agent_options
+@json_option
+def sources(api: str | None, token_file: Path | None, as_json: bool) -> None:
+    """How counters travel: whom this agent sources, and where its own go."""
+    show(asked(api, token_file, lambda c: c.links()), as_json, tables.links)
+
+
+@counter.command("run")
+@click.argument("name")
+@agent_options
+@json_option
+def run_link(name: str, api: str | None, token_file: Path | None, as_json: bool) -> None:
+    """Let a source bring, or a push send, what there is, now."""
+    done = asked(api, token_file, lambda c: c.run_link(name))
+    show(done, as_json, lambda _: click.echo(f"running {name}"))
+
+
+@counter.command()
+@click.argument("name")
+@agent_options
+@json_option
+def confirm(name: str, api: str | None, token_file: Path | None, as_json: bool) -> None:
+    """Let a source go on that went backwards, as after a restore: its lower values are right."""
+    done = asked(api, token_file, lambda c: c.confirm_link(name))
+    show(done, as_json, lambda _: click.echo(f"confirmed {name}"))

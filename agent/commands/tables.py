@@ -132,6 +132,27 @@ def counters(found: schema.Counters) -> None:
         click.echo("there are more: narrow the pattern or raise --limit", err=True)
 
 
+def links(found: schema.CounterLinks) -> None:
+    """Every link of counters, and why one stands still."""
+    columns = ("name", "way", "stream", "peer", "state", "lag", "seq", "subjects", "last", "notes")
+    print_table(columns, map(_link_row, found.links))
+
+
+def _link_row(one: schema.CounterLink) -> Iterable[object]:
+    lag = "" if one.lag is None else f"{one.lag:g}{' s' if one.via == 'nostr' else ''}"
+    last = f"{one.last_subject}={one.last_value}" if one.last_subject else ""
+    counts = {
+        "gaps": one.gaps,
+        "lost": one.lost,
+        "parked": one.parked,
+        "left out": one.left_out,
+    }
+    notes = [one.why, " <- ".join(one.path), *(f"{n} {name}" for name, n in counts.items() if n)]
+    way = f"{one.direction} {one.via}"
+    cells = (one.name, way, one.stream, one.peer, one.state, lag, one.seq, one.subjects, last)
+    return *cells, "; ".join(filter(None, notes))
+
+
 def log_line(line: schema.LogLine) -> None:
     """One line of the log."""
     fields = " ".join(f"{key}={clip(str(value))}" for key, value in line.fields.items())

@@ -146,8 +146,66 @@ class StreamSection(Section, frozen=True):
     name: Annotated[Name, Meta(description="the stream")]
     subjects: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...],
-        Meta(min_length=1, max_length=100, description="which subjects are its counters"),
+        Meta(
+            max_length=100,
+            description="which subjects are its counters; none: only what its sources bring",
+        ),
     ]
+
+
+class TransformSection(Section, frozen=True):
+    """Which subjects of a source are taken, and as what; the first that fits counts."""
+
+    src: Annotated[
+        str, Meta(min_length=1, max_length=256, description="subjects there, as `count.es.*`")
+    ]
+    dest: Annotated[
+        str,
+        Meta(max_length=256, description="as what, e.g. `count.eu.{{wildcard(1)}}`; empty: same"),
+    ] = ""
+
+
+class SourceSection(Section, frozen=True):
+    """A stream of another agent whose counts flow into one of ours; `agent` or `pubkey`."""
+
+    name: Annotated[
+        Name,
+        Meta(description="unique in the fleet, and for ever: what it brought is kept under it"),
+    ]
+    stream: Annotated[Name, Meta(description="the stream here that it flows into")]
+    of: Annotated[str, Meta(max_length=64, description="the stream there; empty: as here")] = ""
+    agent: Annotated[str, Meta(max_length=2048, description="URL of the other agent's API")] = ""
+    token_file: Annotated[str, Meta(description="file with the token of that API")] = ""
+    pubkey: Annotated[
+        str, Meta(max_length=200, description="over Nostr: the key that publishes the stream")
+    ] = ""
+    relays: Annotated[
+        Urls, Meta(max_length=50, description="where its events are; empty: relays.default")
+    ] = ()
+    transforms: Annotated[
+        tuple[TransformSection, ...],
+        Meta(max_length=100, description="which subjects, and as what; none: all, as they are"),
+    ] = ()
+    interval: Annotated[Duration, Meta(description="how often it is asked")] = "30s"
+    most_subjects: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="subjects that it may bring; more are left out")
+    ] = 10_000
+
+
+class PublishSection(Section, frozen=True):
+    """A stream whose values are published as an event of kind 30078, for others to source."""
+
+    stream: Annotated[Name, Meta(description="the stream, and the event's `d`")]
+    subjects: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...],
+        Meta(max_length=100, description="which of its counters"),
+    ] = (">",)
+    relays: Annotated[Urls, Meta(max_length=50, description="where to; empty: relays.default")] = ()
+    interval: Annotated[Duration, Meta(description="how often at most")] = "1m"
+    readers: Annotated[
+        tuple[Key, ...],
+        Meta(max_length=100, description="encrypt it (NIP-44) to these keys; empty: for everyone"),
+    ] = ()
 
 
 class CountersSection(Section, frozen=True):
@@ -159,6 +217,12 @@ class CountersSection(Section, frozen=True):
     streams: Annotated[
         tuple[StreamSection, ...], Meta(max_length=100, description="made where they are missing")
     ] = (StreamSection(name="app", subjects=("app.>",)),)
+    sources: Annotated[
+        tuple[SourceSection, ...], Meta(max_length=200, description="whose counts flow in")
+    ] = ()
+    publish: Annotated[
+        tuple[PublishSection, ...], Meta(max_length=100, description="what flows out over Nostr")
+    ] = ()
 
 
 class RetentionRule(Section, frozen=True):

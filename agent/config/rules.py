@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.alerts import parse_condition
+from agent.config.counters import check_counters
 from agent.watches import query_of, sync_filters
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
@@ -31,6 +32,7 @@ def check(config: Config, complain: Complain) -> None:
     for n, sync in enumerate(config.syncs):
         check_sync(sync, complain, ("syncs", n))
     _check_keys(config, complain)
+    check_counters(config, complain)
     _check_rest(config, complain)
 
 

@@ -12,6 +12,7 @@ from agent.finding import KIND as FIND
 from agent.finding import Finding
 from agent.keeping import KIND as HOUSE
 from agent.keeping import Keeping
+from agent.links import Links
 from agent.live import Live
 from agent.metrics import Metrics
 from agent.service.parts import make_counter
@@ -50,6 +51,10 @@ class Agent:
         self.started_mono = time.monotonic()
         database = parts.store.database
         self.feed = Feed(parts.run, config.api.stream_backlog)
+        self.links = Links(
+            lambda link: self.feed.publish(link=link),
+            lambda name: self.feed.publish(removed_link=name),
+        )
         self.watch_specs = Specs("watch", WatchSpec, database, clock)
         self.sync_specs = Specs("sync", SyncSpec, database, clock)
         self.watching = Watching(

@@ -12,6 +12,7 @@ from agent.api import schema
 from agent.api.backend import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
 from agent.finding import KIND as FIND
+from agent.links import KIND as LINK
 from agent.service.counters import CounterCalls
 from agent.specs import WatchSpec
 from agent.syncing import KIND as SYNC
@@ -81,6 +82,7 @@ class AgentBackend(CounterCalls):
             watches=self._watches(),
             syncs=self._syncs(),
             relays=self.all_relays(),
+            links=self._agent.links.all(),
         )
 
     def _uptime(self) -> float:
@@ -217,6 +219,27 @@ class AgentBackend(CounterCalls):
         found = self._agent.syncing.syncs.get(name)
         if found is None:
             raise not_found(f"sync {name}")
+        return found
+
+    # Links of counters.
+
+    async def links(self) -> schema.CounterLinks:
+        return schema.CounterLinks(links=self._agent.links.all())
+
+    async def run_link(self, name: str) -> schema.Done:
+        self._linked(name)
+        self._agent.worker.nudge(f"{LINK} {name}")
+        return schema.Done()
+
+    async def confirm_link(self, name: str) -> schema.Done:
+        if not self._linked(name).confirmable:
+            raise Refusal(409, "not_waiting", f"the link {name} waits for no confirmation")
+        return schema.Done()
+
+    def _linked(self, name: str) -> schema.CounterLink:
+        found = self._agent.links.get(name)
+        if found is None:
+            raise not_found(f"link {name}")
         return found
 
     # Relays, store, log.

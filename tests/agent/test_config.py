@@ -246,3 +246,48 @@ def test_no_near_toml_crashes_it(text: str) -> None:
     with contextlib.suppress(InvalidConfig):
         assert isinstance(parse(text), Config)
     assert isinstance(positions(text), dict)
+
+
+def test_mistakes_of_sources_and_of_what_is_published() -> None:
+    found = mistakes(
+        f"""
+[[counters.streams]]
+name = "total"
+subjects = []
+[[counters.sources]]
+name = "total"
+stream = "totals"
+agent = "ftp://there"
+[[counters.sources]]
+name = "both"
+stream = "total"
+agent = "http://there"
+token_file = "token"
+pubkey = "{KEY}"
+transforms = [{{ src = "a.*", dest = "b.{{{{wildcard(2)}}}}" }}]
+[[counters.sources]]
+name = "both"
+stream = "total"
+pubkey = "npub1"
+relays = ["ftp://relay"]
+[[counters.publish]]
+stream = "total"
+subjects = ["a..b"]
+readers = ["nobody"]
+"""
+    )
+    said = "\n".join(found)
+    for part in (
+        "counters.sources[2].name: there are two called both",
+        "f.toml:7: counters.sources[0].stream: counters.streams has no totals",
+        "f.toml:8: counters.sources[0].agent: is not an http:// or https:// URL",
+        "counters.sources[0].token_file: is missing",
+        "f.toml:9: counters.sources[1]: needs either agent or pubkey",
+        "f.toml:15: counters.sources[1].transforms[0]: ",
+        "f.toml:19: counters.sources[2].pubkey: ",
+        "counters.sources[2].relays[0]: ",
+        "counters.publish[0]: needs identity.key_file",
+        "f.toml:23: counters.publish[0].subjects[0]: is not a subject",
+        "f.toml:24: counters.publish[0].readers[0]: ",
+    ):
+        assert part in said
