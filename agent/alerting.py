@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent import stored
+from agent import stored, watchbook
 from agent.alerts import Sample, holds, parse_condition
 from agent.specs import AlertSpec
 from agent.webhook import post
@@ -78,7 +78,7 @@ class Alerting:
         if condition.kind != "rate":
             return []
         since = now - condition.within
-        rows = await self._database.read(lambda c: stored.values_since(c, name, since))
+        rows = await self._database.read(lambda c: watchbook.values_since(c, name, since))
         return [Sample(at, value) for at, value in rows]
 
     def _put(self, telling: Telling) -> None:

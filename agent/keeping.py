@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from agent import scheduler, stored
+from agent import scheduler, watchbook
 from agent.api import schema
 from agent.specs import seconds
 from nostr_client import nip19
@@ -49,13 +50,19 @@ class Keeping:
             assert section is not None
             removed += await self._apply(rule, now, section.step)
         step = 200 if section is None else section.step
-        while await self._store.database.write(lambda c: stored.thin(c, now, step)) >= step:
-            pass
+        await self._thin(now, step)
         self.ran_at, self.removed = now, removed
         self.removed_total += removed
         if removed:
             self._journal.info("removed", events=removed)
         return True
+
+    async def _thin(self, now: float, step: int) -> None:
+        """Fold old history, also of watches that are no longer asked."""
+        after: str | None = ""
+        while after is not None:
+            work = partial(watchbook.thin, now=now, after=after, most=step)
+            after = await self._store.database.write(work)
 
     async def _apply(self, rule: RetentionRule, now: float, step: int) -> int:
         until = int(now - seconds(rule.older_than))

@@ -1,32 +1,29 @@
-"""What the agent keeps in the store beside events and claims: specs, history, alerts, last runs.
+"""What the agent keeps in the store beside events, claims and watches: syncs, alerts, last runs.
 
 Functions over a connection, inside the caller's transaction. Times are Unix seconds.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from sqlite_utils.migrations import Migrations
 
-from agent.api.schema import Point
+from agent import watchbook
+from agent.specs import WatchSpec
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable
 
     from sqlite_utils import Database as SqliteUtils
 
+    from agent.specs import SyncSpec
+
 AGENT: Final = Migrations("nostr_tally_agent")
 
-HOUR: Final = 3600
-DAY: Final = 86_400
-
-STEPS: Final = {"raw": 60, "hour": HOUR, "day": DAY}
-"""Seconds that one kept point stands for: the last one of each is kept."""
-
-KEEP: Final = {"raw": 2 * DAY, "hour": 92 * DAY}
-"""How long they are kept; days are kept for ever."""
+WATCH: Final = "watch"
 
 
 @AGENT()
@@ -49,96 +46,44 @@ def first_tables(db: SqliteUtils) -> None:
     )
 
 
-class Moved(NamedTuple):
-    """How far a number moved over a time, and its newest values."""
-
-    changes: dict[str, int]
-    spark: tuple[int, ...]
+@AGENT()
+def watches_in_the_tables_of_the_sdk(db: SqliteUtils) -> None:
+    watchbook.carry_over_specs(db.conn)
 
 
 def specs(conn: sqlite3.Connection, kind: str) -> list[str]:
     """The JSON of every stored spec of a kind, by name."""
+    if kind == WATCH:
+        return watchbook.specs(conn)
     sql = "SELECT spec FROM agent_spec WHERE kind = ? ORDER BY name"
     return [text for (text,) in conn.execute(sql, (kind,))]
 
 
-def put_spec(conn: sqlite3.Connection, kind: str, name: str, spec: str, at: float) -> None:
-    """Add or replace a spec."""
+def put_spec(conn: sqlite3.Connection, kind: str, spec: WatchSpec | SyncSpec, at: float) -> None:
+    """Add or replace a spec. Raises InvalidInput."""
+    if isinstance(spec, WatchSpec):
+        watchbook.put(conn, spec, at)
+        return
+    text = msgspec.json.encode(spec).decode()
     sql = "INSERT OR REPLACE INTO agent_spec VALUES (?, ?, ?, ?)"
-    conn.execute(sql, (kind, name, spec, int(at)))
+    conn.execute(sql, (kind, spec.name, text, int(at)))
+
+
+def take_file(conn: sqlite3.Connection, specs: Iterable[WatchSpec | SyncSpec], at: float) -> None:
+    """Know what the configuration file has: watches get a place for their history."""
+    watchbook.take_file(conn, (one for one in specs if isinstance(one, WatchSpec)), at)
 
 
 def remove_spec(conn: sqlite3.Connection, kind: str, name: str) -> bool:
     """Remove a spec and what was kept for it; False if it was not there."""
-    sql = "DELETE FROM agent_spec WHERE kind = ? AND name = ?"
-    found = conn.execute(sql, (kind, name)).rowcount > 0
-    if kind == "watch":
-        conn.execute("DELETE FROM agent_history WHERE watch = ?", (name,))
+    if kind == WATCH:
+        found = watchbook.remove(conn, name)
         conn.execute("DELETE FROM agent_alert WHERE watch = ?", (name,))
+    else:
+        sql = "DELETE FROM agent_spec WHERE kind = ? AND name = ?"
+        found = conn.execute(sql, (kind, name)).rowcount > 0
     conn.execute("DELETE FROM agent_note WHERE key = ?", (f"{kind}:{name}",))
     return found
-
-
-def add_point(conn: sqlite3.Connection, watch: str, point: Point) -> None:
-    """Keep a number: it is the last of its minute, its hour and its day so far."""
-    row = (point.at, point.value, point.low, point.high, point.exact)
-    conn.executemany(
-        "INSERT OR REPLACE INTO agent_history VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(watch, step, int(point.at // size), *row) for step, size in STEPS.items()],
-    )
-
-
-def history(
-    conn: sqlite3.Connection, watch: str, since: float, limit: int, now: float
-) -> list[Point]:
-    """The newest `limit` points since a time, oldest first: fine ones where they are still kept."""
-    raw, hour = now - KEEP["raw"], now - KEEP["hour"]
-    sql = (
-        "SELECT at, value, low, high, exact FROM agent_history WHERE watch = ? AND at >= ?"
-        " AND (step = 'raw' AND at >= ? OR step = 'hour' AND at >= ? AND at < ?"
-        " OR step = 'day' AND at < ?) ORDER BY at DESC LIMIT ?"
-    )
-    rows = conn.execute(sql, (watch, since, raw, hour, raw, hour, limit)).fetchall()
-    return [
-        Point(at=at, value=value, low=low, high=high, exact=bool(exact))
-        for at, value, low, high, exact in reversed(rows)
-    ]
-
-
-def values_since(conn: sqlite3.Connection, watch: str, since: float) -> list[tuple[float, int]]:
-    """Times and values of the points since a time, for rates."""
-    sql = "SELECT DISTINCT at, value FROM agent_history WHERE watch = ? AND at >= ? ORDER BY at"
-    return conn.execute(sql, (watch, since)).fetchall()
-
-
-def moved(conn: sqlite3.Connection, watch: str, value: int, now: float) -> Moved:
-    """How a number changed over an hour, a day and a week, where it was known then."""
-    changes: dict[str, int] = {}
-    for name, span in (("1h", HOUR), ("1d", DAY), ("1w", 7 * DAY)):
-        sql = (
-            "SELECT value FROM agent_history WHERE watch = ? AND at <= ? AND at > ?"
-            " ORDER BY at DESC LIMIT 1"
-        )
-        row = conn.execute(sql, (watch, now - span, now - 2 * span)).fetchone()
-        if row is not None:
-            changes[name] = value - row[0]
-    sql = "SELECT value FROM agent_history WHERE watch = ? AND step = 'hour' ORDER BY slot DESC"
-    rows = conn.execute(f"{sql} LIMIT 24", (watch,)).fetchall()
-    return Moved(changes, tuple(v for (v,) in reversed(rows)))
-
-
-def thin(conn: sqlite3.Connection, now: float, most: int) -> int:
-    """Remove points that are finer than their age allows, at most `most`; how many went."""
-    gone = 0
-    for step, kept in KEEP.items():
-        sql = "SELECT watch, step, slot FROM agent_history WHERE step = ? AND slot < ? LIMIT ?"
-        oldest = int((now - kept) // STEPS[step])
-        rows = conn.execute(sql, (step, oldest, most)).fetchall()
-        conn.executemany(
-            "DELETE FROM agent_history WHERE watch = ? AND step = ? AND slot = ?", rows
-        )
-        gone += len(rows)
-    return gone
 
 
 def crossed(conn: sqlite3.Connection, watch: str) -> set[str]:

@@ -27,7 +27,7 @@ def query_of(watch: WatchSpec) -> Query:
         return queries.query([Filter.from_json(one) for one in watch.filters])
     if not watch.target:
         raise InvalidInput(f"{watch.query} needs a target")
-    return queries.CANONICAL[watch.query](watch.target)
+    return queries.canonical(watch.query, watch.target)
 
 
 def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:

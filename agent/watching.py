@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from agent import scheduler, stored, views
+from agent import scheduler, stored, views, watchbook
 from agent.api import schema
 from agent.specs import WatchSpec, seconds
 from agent.watches import chosen, query_of
@@ -182,7 +182,7 @@ class Watching:
         result = await self.explain(name)
         now = self._clock.wall()
         merged = views.figure(result.merged.figure)
-        moved = stored.Moved({}, ())
+        moved = watchbook.Moved({}, ())
         if merged is not None:
             point = schema.Point(
                 at=now,
@@ -191,9 +191,10 @@ class Watching:
                 high=merged.high,
                 exact=merged.exact,
             )
-            await self._database.write(lambda conn: stored.add_point(conn, name, point))
+            unit = str(result.unit)
+            await self._database.write(lambda c: watchbook.add_point(c, name, point, unit))
             moved = await self._database.read(
-                lambda conn: stored.moved(conn, name, point.value, now)
+                lambda conn: watchbook.moved(conn, name, point.value, now)
             )
         watch.shown = msgspec.structs.replace(
             watch.shown,

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent import stored, views
+from agent import views, watchbook
 from agent.api import schema
 from agent.api.backend import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
@@ -141,9 +141,8 @@ class AgentBackend(CounterCalls):
 
     async def history(self, name: str, since: float, limit: int) -> schema.History:
         self._watched(name)
-        now = self._agent.clock.wall()
         points = await self._agent.parts.store.database.read(
-            lambda conn: stored.history(conn, name, since, limit, now)
+            lambda conn: watchbook.history(conn, name, since, limit)
         )
         return schema.History(watch=name, points=tuple(points))
 

@@ -26,6 +26,7 @@ from nostr_client.relayurl import normalize
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.memory import SyncMemory, memory_of
+from nostr_client.watch import WATCHES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -119,7 +120,7 @@ async def _open_store(
     return await SqliteStore.open(
         path,
         urls=urls,
-        migrations=[CLAIMS, COUNTERS, AGENT],
+        migrations=[CLAIMS, COUNTERS, WATCHES, AGENT],
         options=options,
         clock=clock.wall,
     )

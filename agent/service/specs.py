@@ -38,6 +38,8 @@ class Specs(Generic[S]):
         """Take the file's, and read the stored ones; those that cannot be read are told."""
         self._file = {one.name: one for one in file}
         self._stored = {}
+        at = self._clock.wall()
+        await self._database.write(lambda c: stored.take_file(c, self._file.values(), at))
         for text in await self._database.read(lambda c: stored.specs(c, self._kind)):
             try:
                 one = msgspec.json.decode(text, type=self._type)
@@ -70,9 +72,8 @@ class Specs(Generic[S]):
 
     async def put(self, spec: S) -> None:
         """Add or replace a stored one."""
-        text = msgspec.json.encode(spec).decode()
         at = self._clock.wall()
-        await self._database.write(lambda c: stored.put_spec(c, self._kind, spec.name, text, at))
+        await self._database.write(lambda c: stored.put_spec(c, self._kind, spec, at))
         self._stored[spec.name] = spec
 
     async def remove(self, name: str) -> None:

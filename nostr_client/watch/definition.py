@@ -25,8 +25,9 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """A named query with its interval, its relays and what is done about relays that lie.
 
     `relays` are spelled as the user wrote them; none means the read relays of the target's author
-    (NIP-65). `trusted` relays are believed in any case. `interval` in seconds. Raises InvalidInput
-    and InvalidRelayURL.
+    (NIP-65). `trusted` relays are believed in any case. `interval` in seconds. `extra` is what
+    another program keeps beside it, JSON values that are carried along. Raises InvalidInput and
+    InvalidRelayURL.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     policy: TrustPolicy = TrustPolicy.EXCLUDE
     trusted: tuple[str, ...] = ()
     created_at: int = 0
+    extra: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -56,6 +58,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
             "policy": str(self.policy),
             "trusted": list(self.trusted),
             "created_at": self.created_at,
+            **({"extra": self.extra} if self.extra else {}),
         }
 
     @classmethod
@@ -70,6 +73,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
                 policy=TrustPolicy(fields["policy"]),
                 trusted=tuple(fields["trusted"]),
                 created_at=int(fields["created_at"]),
+                extra=dict(fields.get("extra", {})),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"not a watch: {error}") from error

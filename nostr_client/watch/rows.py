@@ -9,7 +9,7 @@ import msgspec
 
 from nostr_client.errors import InvalidInput
 from nostr_client.watch.definition import Watch
-from nostr_client.watch.history import LEVELS, Level, Point, fold, settled_before
+from nostr_client.watch.history import HOUR, LEVELS, Level, Point, fold, settled_before, together
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,6 +28,13 @@ def add(conn: sqlite3.Connection, watch: Watch) -> None:
     conn.execute(sql, (watch.name, definition))
 
 
+def put(conn: sqlite3.Connection, watch: Watch) -> None:
+    """Keep a watch, in the place of one of the same name; what it gave so far stays."""
+    definition = msgspec.json.encode(watch.to_dict()).decode()
+    sql = "INSERT INTO watch (name, definition) VALUES (?, ?) ON CONFLICT DO UPDATE SET definition"
+    conn.execute(f"{sql} = excluded.definition", (watch.name, definition))
+
+
 def watches(conn: sqlite3.Connection) -> list[tuple[Watch, int | None]]:
     """All watches by name, each with the time when it was last asked."""
     rows = conn.execute("SELECT definition, asked_at FROM watch ORDER BY name")
@@ -44,15 +51,39 @@ def remove(conn: sqlite3.Connection, name: str) -> bool:
     return True
 
 
-def asked(conn: sqlite3.Connection, name: str, at: int, point: Point | None) -> None:
-    """Note that a watch was asked, and the number it gave, if it gave one; thins what got old."""
-    w = _number(conn, name)
-    if w is None:
+def asked(
+    conn: sqlite3.Connection, name: str, at: int, point: Point | None, *, apart: int = 1
+) -> None:
+    """Note that a watch was asked, and the number it gave, if it gave one; folds what got old.
+
+    Points of the same `apart` seconds become one.
+    """
+    row = conn.execute("SELECT w, asked_at FROM watch WHERE name = ?", (name,)).fetchone()
+    if row is None:
         return  # removed while it was asked
+    w, last = row
     conn.execute("UPDATE watch SET asked_at = ? WHERE w = ?", (at, w))
     if point is not None:
-        _put(conn, w, LEVELS[0], [point])
-    thin(conn, w, at)
+        put_points(conn, w, [_with_earlier(conn, w, point, apart)])
+    if last is None or last // HOUR != at // HOUR:  # points come of age at full hours alone
+        thin(conn, w, at)
+
+
+def _with_earlier(conn: sqlite3.Connection, w: int, point: Point, apart: int) -> Point:
+    """A point together with those of its `apart` seconds, whose place it takes."""
+    if apart <= 1:
+        return point
+    where = "WHERE w = ? AND step = ? AND slot BETWEEN ? AND ?"
+    start = point.at // apart * apart
+    key = (w, LEVELS[0].step, start, start + apart - 1)
+    earlier = _points(conn.execute(f"{_POINTS} {where}", key))
+    conn.execute(f"DELETE FROM watch_point {where}", key)
+    return together([*earlier, point])
+
+
+def put_points(conn: sqlite3.Connection, w: int, kept: Iterable[Point]) -> None:
+    """Keep points as they were measured, of a watch by its number."""
+    _put(conn, w, LEVELS[0], kept)
 
 
 def thin(conn: sqlite3.Connection, w: int, now: int) -> None:
@@ -78,12 +109,28 @@ def _fold_into(conn: sqlite3.Connection, w: int, level: Level, old: list[Point])
 
 
 def points(
-    conn: sqlite3.Connection, name: str, since: int = 0, until: int | None = None
+    conn: sqlite3.Connection,
+    name: str,
+    since: int = 0,
+    until: int | None = None,
+    most: int | None = None,
 ) -> list[Point]:
-    """The series of a watch, oldest first; of all levels, as they do not overlap."""
-    sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND at BETWEEN ? AND ? ORDER BY at"
+    """The series of a watch, oldest first, the newest `most`; of all levels, none twice."""
+    sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND at BETWEEN ? AND ?"
     last = 2**62 if until is None else until
-    return _points(conn.execute(sql, (name, since, last)))
+    key = (name, since, last, -1 if most is None else most)
+    return _points(conn.execute(f"{sql} ORDER BY at DESC LIMIT ?", key))[::-1]
+
+
+def newest(conn: sqlite3.Connection, name: str, after: int, until: int) -> Point | None:
+    """The newest point of a watch later than `after` and not later than `until`."""
+    found: list[Point] = []
+    for level in LEVELS:
+        sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND step = ? AND slot BETWEEN ? AND ?"
+        key = (name, level.step, after // level.step, until // level.step, after, until)
+        where = "AND at > ? AND at <= ? ORDER BY slot DESC LIMIT 1"
+        found += _points(conn.execute(f"{sql} {where}", key))
+    return max(found, key=lambda point: point.at, default=None)
 
 
 def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Iterable[Point]) -> None:

@@ -5,23 +5,42 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
+from sqlite_utils.migrations import Migrations
 
-from agent import stored
+from agent import stored, watchbook
 from agent.api.schema import Point
-from agent.stored import AGENT, DAY, HOUR
+from agent.specs import WatchSpec
+from agent.stored import AGENT
+from agent.watches import query_of
+from nostr_client import count, nip19
+from nostr_client.filters import Filter
 from nostr_client.store.database import Database
+from nostr_client.watch import WATCHES, Watch, rows
+from nostr_client.watch.history import DAY, HOUR
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from nostr_client.count import Query
 
 T0 = 1_700_006_400.0  # midnight, UTC
+TARGET = "ab" * 32
+UNIT = "distinct_authors"
+
+
+def spec(name: str = "w", **more: object) -> WatchSpec:
+    fields = {"name": name, "query": "followers", "target": TARGET, **more}
+    return msgspec.convert(fields, WatchSpec)
 
 
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
-    async with await Database.open(":memory:", migrations=[AGENT]) as opened:
+    async with await Database.open(":memory:", migrations=[WATCHES, AGENT]) as opened:
+        await opened.write(lambda c: stored.put_spec(c, "watch", spec(), T0))
         yield opened
 
 
@@ -35,62 +54,165 @@ async def fill(database: Database, days: int, every: int = 600) -> float:
 
     def work(conn: sqlite3.Connection) -> None:
         for n, at in enumerate(times):
-            stored.add_point(conn, "w", point(at, n))
+            watchbook.add_point(conn, "w", point(at, n), UNIT)
 
     await database.write(work)
     return times[-1]
 
 
-async def thin(database: Database, now: float) -> int:
-    removed = 0
-    while step := await database.write(lambda conn: stored.thin(conn, now, 500)):
-        removed += step
-    return removed
-
-
 async def test_history_is_fine_then_hourly_then_daily(database: Database) -> None:
     now = await fill(database, 120)
-    before = await database.read(lambda c: stored.history(c, "w", 0, 100_000, now))
-    removed = await thin(database, now)
-    after = await database.read(lambda c: stored.history(c, "w", 0, 100_000, now))
-    assert removed > 10_000
-    assert after == before
-    gaps = [b.at - a.at for a, b in itertools.pairwise(after)]
-    old = [g for p, g in zip(after, gaps, strict=False) if p.at < now - 93 * DAY]
-    new = [g for p, g in zip(after, gaps, strict=False) if p.at > now - 2 * DAY]
+    found = await database.read(lambda c: watchbook.history(c, "w", 0, 100_000))
+    assert await database.write(lambda c: watchbook.thin(c, now, "", 5)) is None
+    assert await database.read(lambda c: watchbook.history(c, "w", 0, 100_000)) == found
+    gaps = [b.at - a.at for a, b in itertools.pairwise(found)]
+    old = [g for p, g in zip(found, gaps, strict=False) if p.at < now - 93 * DAY]
+    new = [g for p, g in zip(found, gaps, strict=False) if p.at > now - 2 * DAY]
     assert set(old) == {DAY}
     assert set(new) == {600}
-    assert after[-1].value == 120 * DAY // 600 - 1
-    assert len(after) < 28 + 24 * 92 + 300
+    assert found[-1].value == 120 * DAY // 600 - 1
+    assert len(found) < 28 + 24 * 92 + 300
 
 
 async def test_the_limit_keeps_the_newest(database: Database) -> None:
     now = await fill(database, 3)
-    found = await database.read(lambda c: stored.history(c, "w", 0, 5, now))
+    found = await database.read(lambda c: watchbook.history(c, "w", 0, 5))
     assert [p.value for p in found] == [427, 428, 429, 430, 431]
-    late = await database.read(lambda c: stored.history(c, "w", now - 600, 5, now))
+    late = await database.read(lambda c: watchbook.history(c, "w", now - 600, 5))
     assert [p.value for p in late] == [430, 431]
+
+
+async def test_numbers_of_one_minute_are_kept_as_one(database: Database) -> None:
+    def work(conn: sqlite3.Connection) -> None:
+        for n in range(90):
+            watchbook.add_point(conn, "w", point(T0 + n, 50 - n), UNIT)
+
+    await database.write(work)
+    kept = await database.read(lambda c: rows.points(c, "w"))
+    assert [(p.at - T0, p.value, p.most, p.samples) for p in kept] == [
+        (59, -9, 50, 60),
+        (89, -39, -10, 30),
+    ]
 
 
 async def test_changes_and_the_spark(database: Database) -> None:
     now = await fill(database, 8)
-    found = await database.read(lambda c: stored.moved(c, "w", 8 * 144 - 1, now))
+    found = await database.read(lambda c: watchbook.moved(c, "w", 8 * 144 - 1, now))
     assert found.changes == {"1h": 6, "1d": 144, "1w": 7 * 144}
     assert len(found.spark) == 24
     assert list(found.spark) == sorted(found.spark)
-    nothing = await database.read(lambda c: stored.moved(c, "other", 1, now))
-    assert nothing == stored.Moved({}, ())
+    nothing = await database.read(lambda c: watchbook.moved(c, "other", 1, now))
+    assert nothing == watchbook.Moved({}, ())
 
 
-async def test_specs(database: Database) -> None:
-    await database.write(lambda c: stored.put_spec(c, "watch", "a", "{}", T0))
-    await database.write(lambda c: stored.put_spec(c, "watch", "a", '{"b":1}', T0))
-    assert await database.read(lambda c: stored.specs(c, "watch")) == ['{"b":1}']
-    assert await database.read(lambda c: stored.specs(c, "sync")) == []
-    await database.write(lambda c: stored.add_point(c, "a", point(T0, 1)))
-    assert await database.write(lambda c: stored.remove_spec(c, "watch", "a"))
-    assert not await database.write(lambda c: stored.remove_spec(c, "watch", "a"))
-    assert not await database.read(lambda c: stored.history(c, "a", 0, 10, T0 + HOUR))
+async def test_the_spark_of_a_watch_that_is_asked_daily(database: Database) -> None:
+    now = await fill(database, 40, DAY)
+    found = await database.read(lambda c: watchbook.moved(c, "w", 39, now))
+    assert found.spark == tuple(range(16, 40))
+    assert found.changes == {"1d": 1, "1w": 7}
+
+
+async def test_watches_are_where_the_sdk_has_them(database: Database) -> None:
+    changed = spec(interval="2h", alerts=[{"when": "> 5", "command": ["true"]}])
+    await database.write(lambda c: stored.put_spec(c, "watch", changed, T0))
+    (text,) = await database.read(lambda c: stored.specs(c, "watch"))
+    assert msgspec.json.decode(text, type=WatchSpec) == changed
+    ((known, asked),) = await database.read(rows.watches)
+    assert (known.name, known.query, known.interval) == ("w", query_of(changed), 7200)
+    assert asked is None
+    await database.write(lambda c: watchbook.add_point(c, "w", point(T0, 1), UNIT))
+    assert await database.write(lambda c: stored.remove_spec(c, "watch", "w"))
+    assert not await database.write(lambda c: stored.remove_spec(c, "watch", "w"))
+    assert not await database.read(lambda c: watchbook.history(c, "w", 0, 10))
+
+
+QUERIES = [
+    count.canonical("followers", nip19.Profile(TARGET, ("wss://hint.example.com",)).encode()),
+    count.canonical("reactions", nip19.EventPointer(TARGET, (), "cd" * 32).encode()),
+    count.canonical("comments", nip19.Address(30023, TARGET, "a:b").encode()),
+    count.canonical("zaps", nip19.PublicKey(TARGET).encode()),
+    count.canonical("zaps", TARGET),
+    count.canonical("replies+comments", TARGET),
+    count.query([Filter(kinds=[1], tags={"#t": ["nostr"]}), Filter(kinds=[7], authors=[TARGET])]),
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=[query.name for query in QUERIES])
+async def test_watches_that_the_sdk_added_are_the_agents_too(
+    database: Database, query: Query
+) -> None:
+    made = Watch(name="z", query=query, relays=("wss://a.example.com",), interval=1_000_000.5)
+    await database.write(lambda c: rows.add(c, made))
+    _, text = await database.read(lambda c: stored.specs(c, "watch"))
+    found = msgspec.json.decode(text, type=WatchSpec)
+    assert query_of(found) == query
+    assert (found.name, found.relays, found.interval) == ("z", made.relays, "1000000.5s")
+
+
+async def test_what_the_agent_cannot_read_is_told_and_stops_nothing(database: Database) -> None:
+    made = Watch(name="two words", query=count.followers(TARGET))
+    await database.write(lambda c: rows.add(c, made))
+    await database.write(
+        lambda c: c.execute("INSERT INTO watch (name, definition) VALUES ('x', '{}')")
+    )
+    texts = await database.read(lambda c: stored.specs(c, "watch"))
+    refused = []
+    for text in texts:
+        try:
+            msgspec.json.decode(text, type=WatchSpec)
+        except msgspec.ValidationError as error:
+            refused.append(str(error))
+    assert len(refused) == 2
+    assert len(texts) == 3
+
+
+async def test_watches_of_the_file_have_a_history_and_stay_the_files(database: Database) -> None:
+    await database.write(lambda c: stored.take_file(c, [spec("f")], T0))
+    await database.write(lambda c: watchbook.add_point(c, "f", point(T0, 1), UNIT))
+    await database.write(lambda c: stored.take_file(c, [spec("f", interval="1h")], T0 + 1))
+    assert len(await database.read(lambda c: stored.specs(c, "watch"))) == 1
+    assert len(await database.read(lambda c: watchbook.history(c, "f", 0, 10))) == 1
+    assert [w.name for w, _ in await database.read(rows.watches)] == ["f", "w"]
+
+
+OLD = Migrations(AGENT.name)
+OLD()(stored.first_tables)
+
+
+async def test_watches_of_an_older_version_are_carried_over(tmp_path: Path) -> None:
+    """Its tables held the last number of every minute, hour and day side by side."""
+    end = T0 + 120 * DAY
+
+    def fill_old(conn: sqlite3.Connection) -> None:
+        text = msgspec.json.encode(spec("api")).decode()
+        conn.execute("INSERT INTO agent_spec VALUES ('watch', 'api', ?, 5)", (text,))
+        conn.execute("INSERT INTO agent_spec VALUES ('watch', 'odd', '{}', 5)")
+        conn.execute("INSERT INTO agent_spec VALUES ('sync', 's', '{}', 5)")
+        for name in ("api", "file"):
+            for n in range(120 * 24 * 2):
+                at = T0 + 1800 * n
+                row = (at, n, n, None, 0)
+                for step, size, kept in (("raw", 60, 2), ("hour", HOUR, 92), ("day", DAY, 999)):
+                    if at >= end - kept * DAY:
+                        sql = "INSERT OR REPLACE INTO agent_history VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                        conn.execute(sql, (name, step, int(at // size), *row))
+
+    path = tmp_path / "store.db"
+    async with await Database.open(path, migrations=[WATCHES, OLD]) as old:
+        await old.write(fill_old)
+    async with await Database.open(path, migrations=[WATCHES, AGENT]) as opened:
+        (text,) = await opened.read(lambda c: stored.specs(c, "watch"))
+        assert msgspec.json.decode(text, type=WatchSpec) == spec("api")
+        await opened.write(lambda c: stored.take_file(c, [spec("file")], end))
+        left = await opened.read(lambda c: c.execute("SELECT name FROM agent_spec").fetchall())
+        assert sorted(left) == [("odd",), ("s",)]
+        for name in ("api", "file"):
+            found = await opened.read(lambda c, name=name: watchbook.history(c, name, 0, 10_000))
+            gaps = {b.at - a.at for a, b in itertools.pairwise(found)}
+            assert gaps <= {1800, 3600, DAY, 3600 + 1800}
+            assert found[-1].value == 120 * 48 - 1
+            assert found[0].at < T0 + DAY
+            assert len(found) == pytest.approx(28 + 90 * 24 + 2 * 48, abs=30)
 
 
 async def test_lines_are_crossed_until_they_are_not(database: Database) -> None:
