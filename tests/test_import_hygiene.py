@@ -43,3 +43,8 @@ def test_light_modules_load_nothing_heavy(module: str) -> None:
 
 def test_keys_alone_of_the_core_loads_libsecp256k1() -> None:
     assert loaded_by("nostr_client.keys") & set(HEAVY) == {"coincurve"}
+
+
+@pytest.mark.parametrize("module", ["agent.cli", "agent.service.run", "agent.reindex.jvm"])
+def test_the_agent_loads_no_pyspark(module: str) -> None:
+    assert not loaded_by(module) & {"pyspark", "py4j", "pandas"}

