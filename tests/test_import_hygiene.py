@@ -47,4 +47,4 @@ def test_keys_alone_of_the_core_loads_libsecp256k1() -> None:
 
 @pytest.mark.parametrize("module", ["agent.cli", "agent.service.run", "agent.reindex.jvm"])
 def test_the_agent_loads_no_pyspark(module: str) -> None:
-    assert not loaded_by(module) & {"pyspark", "py4j", "pandas"}
+    assert not loaded_by(module) & {"pyspark", "py4j"}
