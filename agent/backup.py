@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import sqlite3
 from contextlib import closing
@@ -109,7 +110,12 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _put_in_place(part: Path, store: Path) -> None:
-    """The old files move aside together: a log of the old store must not meet the new one."""
+    """The old files move aside together: a log of the old store must not meet the new one.
+
+    Nor may its derived tables, which say of which generation and not of which store they are.
+    """
+    for old in store.parent.glob(f"{glob.escape(store.stem)}.index-*.db*"):
+        old.unlink(missing_ok=True)
     for suffix in ("", "-wal", "-shm"):
         old = _beside(store, suffix)
         kept = _beside(store, f".before{suffix}")

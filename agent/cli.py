@@ -23,6 +23,8 @@ COMMANDS = {
     "sync": Entry("agent.commands.sync:sync", "Events kept in common with relays."),
     "relays": Entry("agent.commands.look:relays", "Every relay and how it does."),
     "counter": Entry("agent.commands.counter:counter", "Exact sums."),
+    "store": Entry("agent.commands.store:store", "What the store of the running agent holds."),
+    "retention": Entry("agent.commands.store:retention", "What is removed when it gets old."),
     "logs": Entry("agent.commands.look:logs", "The newest lines of the log."),
     "backup": Entry("agent.commands.backup:backup", "Copy the store, checked."),
     "restore": Entry("agent.commands.backup:restore", "Put a backup in the store's place."),

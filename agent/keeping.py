@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agent import scheduler, watchbook
-from agent.api import schema
+from agent.api import holdings, schema
 from agent.specs import seconds
 from nostr_client import nip19
 from nostr_client.filters import Filter
@@ -14,11 +14,14 @@ from nostr_client.filters import Filter
 if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.config.model import RetentionRule, RetentionSection
+    from agent.indexing import Indexing
     from agent.journal import Journal
     from nostr_client.store.sqlite import SqliteStore
 
 KIND: Final = "house"
 LANE: Final = "house"
+KEEPING: Final = "keeping"
+"""The one task of this kind."""
 
 KINDS_OF_DELETION: Final = frozenset({5, 62})
 """Never removed by age: without them, what they deleted would come back with the next sync."""
@@ -27,7 +30,9 @@ KINDS_OF_DELETION: Final = frozenset({5, 62})
 class Keeping:
     """One task that applies the rules again and again."""
 
-    def __init__(self, clock: Clock, journal: Journal, store: SqliteStore) -> None:
+    def __init__(
+        self, clock: Clock, journal: Journal, store: SqliteStore, index: Indexing | None
+    ) -> None:
         self.ran_at: float | None = None
         self.removed = 0
         self.removed_total = 0
@@ -35,11 +40,12 @@ class Keeping:
         self._clock = clock
         self._journal = journal
         self._store = store
+        self._index = index
 
     def tasks(self) -> list[scheduler.Task]:
         """The one task."""
         every = 3600.0 if self.section is None else seconds(self.section.interval)
-        return [scheduler.Task(f"{KIND} keeping", LANE, every, backs_off=False)]
+        return [scheduler.Task(f"{KIND} {KEEPING}", LANE, every, backs_off=False)]
 
     async def run(self, _: str) -> bool:
         """Apply every rule; each step is a transaction of its own, with others in between."""
@@ -51,6 +57,8 @@ class Keeping:
             removed += await self._apply(rule, now, section.step)
         step = 200 if section is None else section.step
         await self._thin(now, step)
+        if self._index is not None:
+            await self._index.tidy()
         self.ran_at, self.removed = now, removed
         self.removed_total += removed
         if removed:
@@ -89,7 +97,7 @@ class Keeping:
         rules = () if self.section is None else self.section.rules
         return schema.Retention(
             rules=tuple(
-                schema.Rule(
+                holdings.Rule(
                     older_than=rule.older_than,
                     kinds=rule.kinds,
                     authors=rule.authors,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
+
+PATIENCE_S: Final = 10.0
+"""How often a supervisor is asked to wait on, each time for three times as long."""
 
 
 class Notifier:
@@ -34,6 +39,23 @@ class Notifier:
         except OSError:
             return False
         return True
+
+
+@asynccontextmanager
+async def taking_long(notifier: Notifier, status: str) -> AsyncIterator[None]:
+    """Ask the supervisor for patience for as long as the block takes, before READY or after."""
+    asking = asyncio.create_task(_ask_for_patience(notifier, status))
+    try:
+        yield
+    finally:
+        asking.cancel()
+        await asyncio.wait({asking})
+
+
+async def _ask_for_patience(notifier: Notifier, status: str) -> None:
+    while True:
+        notifier.send(EXTEND_TIMEOUT_USEC=int(3 * PATIENCE_S * 1e6), STATUS=status)
+        await asyncio.sleep(PATIENCE_S)
 
 
 def _watchdog(environ: Mapping[str, str]) -> float | None:

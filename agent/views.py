@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent.api import about, schema
+from agent.api import about, holdings, schema
 from nostr_client import hll
 from nostr_client.counters.numbers import format_integer
 from nostr_client.relayurl import normalize
@@ -177,7 +177,7 @@ def stream(info: StreamInfo) -> schema.Stream:
     )
 
 
-def store(path: str, stats: StoreStats) -> schema.Store:
+def store(path: str, stats: StoreStats, index: holdings.Index | None) -> schema.Store:
     """What the store holds; the hundred commonest kinds."""
     return schema.Store(
         path=path,
@@ -190,4 +190,5 @@ def store(path: str, stats: StoreStats) -> schema.Store:
         oldest=stats.oldest,
         newest=stats.newest,
         kinds={str(kind): n for kind, n in list(stats.kinds.items())[:100]},
+        index=index,
     )

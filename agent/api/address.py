@@ -49,6 +49,6 @@ def reach(api: str | None, token_file: Path | None) -> tuple[str, str]:
 
 
 _SERVICE_PLACES: Final = tuple(
-    Path(folder) / SERVICE / "agent.json" for folder in ("~/.local/state", "/var/lib")
+    Path(folder) / SERVICE / "agent.json" for folder in ("~/.local/state", "~/.config", "/var/lib")
 )
-"""Where systemd's StateDirectory is, of a user's manager and of the system's."""
+"""Where systemd keeps a StateDirectory: of a user's manager, also before version 254, and of the system's."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from nostr_client.errors import NostrTallyError
 
 if TYPE_CHECKING:
-    from agent.api import about, schema
+    from agent.api import about, holdings, schema
     from agent.api.feed import Feed
     from agent.specs import SyncSpec, WatchSpec
 
@@ -107,6 +107,14 @@ class Backend(Protocol):
 
     async def store_stats(self) -> schema.Store: ...
 
+    async def hot(self, name: str | None, kind: int | None, limit: int) -> holdings.HotTargets: ...
+
+    async def index_snapshot(self) -> holdings.IndexMark: ...
+
+    async def adopt_index(self, path: str) -> holdings.Index: ...
+
     async def retention(self) -> schema.Retention: ...
+
+    async def run_retention(self) -> schema.Done: ...
 
     async def log(self, after: int, limit: int) -> schema.Log: ...

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from agent.api import about, schema
+from agent.api import about, holdings, schema
 from agent.api.schema import Message
 from nostr_client.errors import DeadlineExceeded, InvalidInput, NetworkError, NostrTallyError, clip
 
@@ -176,8 +176,29 @@ class AgentClient:
     async def store(self) -> schema.Store:
         return await self._get("/v1/store", schema.Store)
 
+    async def hot(
+        self, *, name: str | None = None, kind: int | None = None, limit: int = 50
+    ) -> holdings.HotTargets:
+        given = {"name": name, "kind": kind}
+        query = {key: value for key, value in given.items() if value is not None}
+        return await self._get("/v1/store/hot", holdings.HotTargets, limit=limit, **query)
+
+    async def index_snapshot(self) -> holdings.IndexMark:
+        """Where a bulk rebuild of the derived tables begins."""
+        return await self._send("POST", "/v1/store/index/snapshot", holdings.IndexMark)
+
+    async def adopt_index(self, path: str, *, timeout: float = 120.0) -> holdings.Index:
+        """Have the agent take a file of derived tables, which is copied."""
+        body = holdings.AdoptBody(path=path)
+        url = "/v1/store/index/adopt"
+        return await self._send("POST", url, holdings.Index, body, timeout=timeout)
+
     async def retention(self) -> schema.Retention:
         return await self._get("/v1/retention", schema.Retention)
+
+    async def run_retention(self) -> schema.Done:
+        """Remove what is old now; `retention` tells when that was done."""
+        return await self._send("POST", "/v1/retention/run", schema.Done)
 
     async def log(self, *, after: int = 0, limit: int = 200) -> schema.Log:
         return await self._get("/v1/log", schema.Log, after=after, limit=limit)

@@ -7,7 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from agent.api import schema
-from agent.api.routes import ROUTES, EventsQuery, Nothing, Route
+from agent.api.params import EventsQuery, Nothing
+from agent.api.routes import ROUTES, Route
 from nostr_client._version import __version__
 
 _REF: Final = "#/components/schemas/{name}"

@@ -3,88 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import Meta
 
-from agent.api import about, schema
-from agent.api.schema import Body
-from agent.specs import Name, SyncSpec, Url, WatchSpec
+from agent.api import about, holdings, params, schema
+from agent.api.params import Nothing
+from agent.specs import SyncSpec, WatchSpec
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from agent.api.backend import Backend
-
-Limit = Annotated[int, Meta(ge=1, le=10_000)]
-StreamName = Annotated[str, Meta(min_length=1, max_length=255)]
-
-
-class Nothing(Body, frozen=True):
-    """No parameters."""
-
-
-class Named(Body, frozen=True):
-    """A watch or a sync in the path."""
-
-    name: Name
-
-
-class InStream(Body, frozen=True):
-    """A stream of counters in the path."""
-
-    stream: StreamName
-
-
-class HistoryQuery(Body, frozen=True):
-    """From when, and how many at most: the newest ones."""
-
-    since: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
-    limit: Limit = 2000
-
-
-class CountersQuery(Body, frozen=True):
-    """Which counters: a subject, where `*` stands for one token and a last `>` for the rest."""
-
-    pattern: Annotated[str, Meta(min_length=1, max_length=256)] = ">"
-    limit: Limit = 1000
-
-
-class CounterHistoryQuery(Body, frozen=True):
-    """One counter's messages after a sequence."""
-
-    subject: schema.Subject
-    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    limit: Limit = 1000
-
-
-class RelayQuery(Body, frozen=True):
-    """Which relay, as /v1/relays names it."""
-
-    url: Url
-
-
-class OfLink(Body, frozen=True):
-    """A link of counters in the path."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=255)]
-
-
-class LogQuery(Body, frozen=True):
-    """The lines after a number, and how many at most: the newest ones."""
-
-    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
-
-
-class EventsQuery(Body, frozen=True):
-    """The run and number that were seen last, `run:n`, to go on from there."""
-
-    last: Annotated[
-        str, Meta(max_length=64, pattern=r"^([A-Za-z0-9]{1,40}:[0-9]{1,15})?(?!\n)$")
-    ] = ""
+    from agent.api.shapes import Body
 
 
 class Call(NamedTuple):
@@ -127,7 +59,7 @@ ROUTES: tuple[Route, ...] = (
         "One watch.",
         schema.Watch,
         lambda b, c: b.watch(c.path.name),
-        Named,
+        params.Named,
     ),
     R(
         "PUT",
@@ -135,7 +67,7 @@ ROUTES: tuple[Route, ...] = (
         "Change a watch; its name stays.",
         schema.Watch,
         lambda b, c: b.change_watch(c.path.name, c.body),
-        Named,
+        params.Named,
         body=WatchSpec,
     ),
     R(
@@ -144,7 +76,7 @@ ROUTES: tuple[Route, ...] = (
         "Remove a watch.",
         schema.Done,
         lambda b, c: b.remove_watch(c.path.name),
-        Named,
+        params.Named,
     ),
     R(
         "POST",
@@ -152,7 +84,7 @@ ROUTES: tuple[Route, ...] = (
         "Ask every relay of a watch again, now.",
         schema.Done,
         lambda b, c: b.recount(c.path.name),
-        Named,
+        params.Named,
         status=202,
     ),
     R(
@@ -161,7 +93,7 @@ ROUTES: tuple[Route, ...] = (
         "What the number of a watch is made of.",
         schema.Counted,
         lambda b, c: b.explain(c.path.name),
-        Named,
+        params.Named,
     ),
     R(
         "GET",
@@ -169,8 +101,8 @@ ROUTES: tuple[Route, ...] = (
         "The numbers of a watch.",
         schema.History,
         lambda b, c: b.history(c.path.name, c.query.since, c.query.limit),
-        Named,
-        HistoryQuery,
+        params.Named,
+        params.HistoryQuery,
     ),
     R(
         "POST",
@@ -196,7 +128,7 @@ ROUTES: tuple[Route, ...] = (
         "One sync and its progress.",
         schema.Sync,
         lambda b, c: b.sync(c.path.name),
-        Named,
+        params.Named,
     ),
     R(
         "DELETE",
@@ -204,7 +136,7 @@ ROUTES: tuple[Route, ...] = (
         "Remove a sync.",
         schema.Done,
         lambda b, c: b.remove_sync(c.path.name),
-        Named,
+        params.Named,
     ),
     R(
         "POST",
@@ -212,7 +144,7 @@ ROUTES: tuple[Route, ...] = (
         "Run a sync now.",
         schema.Done,
         lambda b, c: b.run_sync(c.path.name),
-        Named,
+        params.Named,
         status=202,
     ),
     R(
@@ -221,7 +153,7 @@ ROUTES: tuple[Route, ...] = (
         "Stop a sync that runs; what was stored stays.",
         schema.Done,
         lambda b, c: b.cancel_sync(c.path.name),
-        Named,
+        params.Named,
     ),
     R("GET", "/v1/relays", "All relays.", schema.Relays, lambda b, c: b.relays()),
     R(
@@ -230,7 +162,7 @@ ROUTES: tuple[Route, ...] = (
         "What a relay says of itself (NIP-11), asked for once.",
         about.RelayInfo,
         lambda b, c: b.relay_info(c.query.url),
-        query=RelayQuery,
+        query=params.RelayQuery,
     ),
     R("GET", "/v1/streams", "All streams of counters.", schema.Streams, lambda b, c: b.streams()),
     R(
@@ -239,8 +171,8 @@ ROUTES: tuple[Route, ...] = (
         "Counters by pattern.",
         schema.Counters,
         lambda b, c: b.counters(c.path.stream, c.query.pattern, c.query.limit),
-        InStream,
-        CountersQuery,
+        params.InStream,
+        params.CountersQuery,
     ),
     R(
         "POST",
@@ -248,7 +180,7 @@ ROUTES: tuple[Route, ...] = (
         "Add to a counter.",
         schema.Added,
         lambda b, c: b.add(c.path.stream, c.body),
-        InStream,
+        params.InStream,
         body=schema.AddBody,
     ),
     R(
@@ -259,8 +191,8 @@ ROUTES: tuple[Route, ...] = (
         lambda b, c: b.counter_history(
             c.path.stream, c.query.subject, c.query.after, c.query.limit
         ),
-        InStream,
-        CounterHistoryQuery,
+        params.InStream,
+        params.CounterHistoryQuery,
     ),
     R(
         "POST",
@@ -268,7 +200,7 @@ ROUTES: tuple[Route, ...] = (
         "Add a counter up anew.",
         schema.Audit,
         lambda b, c: b.audit(c.path.stream, c.body.subject),
-        InStream,
+        params.InStream,
         body=schema.SubjectBody,
     ),
     R(
@@ -277,7 +209,7 @@ ROUTES: tuple[Route, ...] = (
         "Set a counter to nothing; what its sources brought is not brought again.",
         schema.Added,
         lambda b, c: b.reset(c.path.stream, c.body.subject),
-        InStream,
+        params.InStream,
         body=schema.SubjectBody,
     ),
     R(
@@ -293,7 +225,7 @@ ROUTES: tuple[Route, ...] = (
         "Let a link take or send what there is, now.",
         schema.Done,
         lambda b, c: b.run_link(c.path.name),
-        OfLink,
+        params.OfLink,
         status=202,
     ),
     R(
@@ -302,10 +234,33 @@ ROUTES: tuple[Route, ...] = (
         "Let a link go on that stopped because the other side went backwards.",
         schema.Done,
         lambda b, c: b.confirm_link(c.path.name),
-        OfLink,
+        params.OfLink,
         status=202,
     ),
     R("GET", "/v1/store", "What the store holds.", schema.Store, lambda b, c: b.store_stats()),
+    R(
+        "GET",
+        "/v1/store/hot",
+        "The targets with most events in the store.",
+        holdings.HotTargets,
+        lambda b, c: b.hot(c.query.name, c.query.kind, c.query.limit),
+        query=params.HotQuery,
+    ),
+    R(
+        "POST",
+        "/v1/store/index/snapshot",
+        "Say where a bulk rebuild of the derived tables begins.",
+        holdings.IndexMark,
+        lambda b, c: b.index_snapshot(),
+    ),
+    R(
+        "POST",
+        "/v1/store/index/adopt",
+        "Take derived tables that were built in bulk since the snapshot.",
+        holdings.Index,
+        lambda b, c: b.adopt_index(c.body.path),
+        body=holdings.AdoptBody,
+    ),
     R(
         "GET",
         "/v1/retention",
@@ -314,12 +269,20 @@ ROUTES: tuple[Route, ...] = (
         lambda b, c: b.retention(),
     ),
     R(
+        "POST",
+        "/v1/retention/run",
+        "Remove what is old, now.",
+        schema.Done,
+        lambda b, c: b.run_retention(),
+        status=202,
+    ),
+    R(
         "GET",
         "/v1/log",
         "The newest lines of the log.",
         schema.Log,
         lambda b, c: b.log(c.query.after, c.query.limit),
-        query=LogQuery,
+        query=params.LogQuery,
     ),
 )
 

@@ -9,6 +9,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
+from agent.api.holdings import (
+    Retention as Retention,
+)
+from agent.api.holdings import (
+    Store as Store,
+)
 from agent.api.shapes import (
     AddBody as AddBody,
 )
@@ -282,39 +288,6 @@ class Relays(Answer, frozen=True):
     """All relays that the agent has to do with."""
 
     relays: tuple[Relay, ...]
-
-
-class Store(Answer, frozen=True):
-    """What the store holds."""
-
-    path: str
-    events: int
-    authors: int
-    tags: int
-    deleted: int
-    expiring: int
-    bytes: int
-    oldest: int | None
-    newest: int | None
-    kinds: dict[str, int]
-
-
-class Rule(Answer, frozen=True):
-    """A rule of retention."""
-
-    older_than: str
-    kinds: tuple[int, ...] = ()
-    authors: tuple[str, ...] = ()
-    keep_authors: tuple[str, ...] = ()
-
-
-class Retention(Answer, frozen=True):
-    """What is removed when it gets old, and what the newest run removed."""
-
-    rules: tuple[Rule, ...]
-    ran_at: float | None = None
-    removed: int = 0
-    removed_total: int = 0
 
 
 class LogLine(Answer, frozen=True):

@@ -18,7 +18,8 @@ from aiohttp import web
 from agent.api.backend import Refusal
 from agent.api.document import document
 from agent.api.guard import bearer_of, check
-from agent.api.routes import EventsQuery, Route, find, validated
+from agent.api.params import EventsQuery
+from agent.api.routes import Route, find, validated
 from agent.api.schema import Health, Problem, Ready
 from agent.relay.listen import BACKLOG, bind
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent.api.address import reach
-from nostr_client.cli.output import print_json
+from nostr_client.cli.exitcodes import OK
+from nostr_client.cli.output import json_option, print_json
 from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from agent.api.client import AgentClient
+
+    Ask = Callable[[AgentClient], Awaitable[Any]]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -49,9 +53,35 @@ async def _asked(
         return await ask(client)
 
 
-def show(answer: Any, as_json: bool, tell: Callable[[Any], None]) -> None:
-    """Print an answer of the API: as JSON, or as `tell` does."""
-    if as_json:
-        print_json(answer)
-    else:
-        tell(answer)
+def asks(
+    tell: Callable[[Any], object] | str, *, code: Callable[[Any], int] = lambda _: OK
+) -> Callable[[Callable[..., Ask]], Callable[..., None]]:
+    """A command that asks the running agent one thing and prints the answer.
+
+    The function gets the command's own arguments and gives what to ask. `tell` prints the answer
+    on a terminal; a text is printed with the arguments in its braces. `code` is the exit code.
+    """
+
+    def made(ask: Callable[..., Ask]) -> Callable[..., None]:
+        def command(
+            ctx: click.Context,
+            /,
+            *,
+            api: str | None,
+            token_file: Path | None,
+            as_json: bool,
+            **given: Any,
+        ) -> None:
+            found = asked(api, token_file, ask(**given))
+            if as_json:
+                print_json(found)
+            elif isinstance(tell, str):
+                click.echo(tell.format(**given))
+            else:
+                tell(found)
+            ctx.exit(code(found))
+
+        named = functools.update_wrapper(click.pass_context(command), ask)
+        return agent_options(json_option(named))
+
+    return made

@@ -8,7 +8,7 @@ import click
 
 from agent.api.schema import Cut, Delta
 from agent.commands import tables
-from agent.commands.connect import agent_options, asked, show
+from agent.commands.connect import agent_options, asked, asks
 from nostr_client.cli.exitcodes import FAILURE, OK
 from nostr_client.cli.output import json_option, print_json
 
@@ -17,25 +17,21 @@ if TYPE_CHECKING:
 
     from agent.api.client import AgentClient
     from agent.api.schema import LogLine
+    from agent.commands.connect import Ask
 
 
 @click.command()
-@agent_options
-@json_option
-@click.pass_context
-def status(ctx: click.Context, api: str | None, token_file: Path | None, as_json: bool) -> None:
+@asks(tables.status, code=lambda found: OK if found.ready else FAILURE)
+def status() -> Ask:
     """Whether the agent runs and is ready. Exit code 0 ready, 1 not ready, 3 not running."""
-    found = asked(api, token_file, lambda c: c.status())
-    show(found, as_json, tables.status)
-    ctx.exit(OK if found.ready else FAILURE)
+    return lambda c: c.status()
 
 
 @click.command()
-@agent_options
-@json_option
-def relays(api: str | None, token_file: Path | None, as_json: bool) -> None:
+@asks(tables.relays)
+def relays() -> Ask:
     """Every relay: connection, latency, what it can, what it has to do."""
-    show(asked(api, token_file, lambda c: c.relays()), as_json, tables.relays)
+    return lambda c: c.relays()
 
 
 @click.command()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from agent.api.schema import Syncs
 from agent.commands import tables
-from agent.commands.connect import agent_options, asked, show
+from agent.commands.connect import asks
+from agent.commands.given import json_of, spec_of
 from agent.specs import SyncSpec
-from nostr_client.cli.output import json_option
-from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from agent.api.schema import Sync
+    from agent.commands.connect import Ask
 
 
 @click.group()
@@ -24,22 +22,23 @@ def sync() -> None:
     """List, add, run, cancel and remove syncs."""
 
 
+def _tell_one(found: Sync) -> None:
+    tables.syncs(Syncs(syncs=(found,)))
+
+
 @sync.command("list")
-@agent_options
-@json_option
-def list_(api: str | None, token_file: Path | None, as_json: bool) -> None:
+@asks(tables.syncs)
+def list_() -> Ask:
     """All syncs with their newest run."""
-    show(asked(api, token_file, lambda c: c.syncs()), as_json, tables.syncs)
+    return lambda c: c.syncs()
 
 
 @sync.command("show")
 @click.argument("name")
-@agent_options
-@json_option
-def show_(name: str, api: str | None, token_file: Path | None, as_json: bool) -> None:
+@asks(_tell_one)
+def show_(name: str) -> Ask:
     """One sync: its newest run, relay by relay."""
-    found = asked(api, token_file, lambda c: c.sync(name))
-    show(found, as_json, lambda one: tables.syncs(Syncs(syncs=(one,))))
+    return lambda c: c.sync(name)
 
 
 @sync.command()
@@ -50,44 +49,32 @@ def show_(name: str, api: str | None, token_file: Path | None, as_json: bool) ->
 @click.option("--interval", default="1h", show_default=True)
 @click.option("--since", help="Only events of this last time, as 30d.")
 @click.option("--window", type=int, default=25_000, show_default=True)
-@agent_options
-@json_option
-def add(name: str, api: str | None, token_file: Path | None, as_json: bool, **given: Any) -> None:
+@asks("added {name}")
+def add(filters: tuple[str, ...], **given: Any) -> Ask:
     """Add a sync; it is kept in the store."""
-    try:
-        values = {"name": name, **given, "filters": [json.loads(t) for t in given["filters"]]}
-        spec = msgspec.convert(values, SyncSpec)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(str(error)) from error
-    found = asked(api, token_file, lambda c: c.add_sync(spec))
-    show(found, as_json, lambda one: click.echo(f"added {one.spec.name}"))
+    spec = spec_of(SyncSpec, given | {"filters": json_of(filters)})
+    return lambda c: c.add_sync(spec)
 
 
 @sync.command("rm")
 @click.argument("name")
-@agent_options
-@json_option
-def remove(name: str, api: str | None, token_file: Path | None, as_json: bool) -> None:
+@asks("removed {name}")
+def remove(name: str) -> Ask:
     """Remove a sync; the events stay."""
-    done = asked(api, token_file, lambda c: c.remove_sync(name))
-    show(done, as_json, lambda _: click.echo(f"removed {name}"))
+    return lambda c: c.remove_sync(name)
 
 
 @sync.command()
 @click.argument("name")
-@agent_options
-@json_option
-def run(name: str, api: str | None, token_file: Path | None, as_json: bool) -> None:
+@asks("running {name}")
+def run(name: str) -> Ask:
     """Run a sync now."""
-    done = asked(api, token_file, lambda c: c.run_sync(name))
-    show(done, as_json, lambda _: click.echo(f"running {name}"))
+    return lambda c: c.run_sync(name)
 
 
 @sync.command()
 @click.argument("name")
-@agent_options
-@json_option
-def cancel(name: str, api: str | None, token_file: Path | None, as_json: bool) -> None:
+@asks("cancelled {name}")
+def cancel(name: str) -> Ask:
     """Stop a sync that runs; what was stored stays."""
-    done = asked(api, token_file, lambda c: c.cancel_sync(name))
-    show(done, as_json, lambda _: click.echo(f"cancelled {name}"))
+    return lambda c: c.cancel_sync(name)

@@ -14,7 +14,7 @@ from nostr_client.errors import clip
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent.api import schema
+    from agent.api import holdings, schema
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 
@@ -119,6 +119,49 @@ def _relay_row(one: schema.Relay) -> Iterable[object]:
     rate = f"{one.success_rate:.0%}" if one.attempts else ""
     cells = (one.url, one.status, latency, rate, " ".join(can))
     return *cells, one.tasks, one.failing, one.last_error
+
+
+def store(found: schema.Store) -> None:
+    """Totals of the store."""
+    click.echo(f"{found.path}: {found.bytes / 1e6:,.1f} MB")
+    click.echo(f"{found.events:,} events by {found.authors:,} authors, {found.tags:,} tags")
+    click.echo(f"from {when(found.oldest)} to {when(found.newest)}; {found.expiring:,} will expire")
+    click.echo(f"{found.deleted:,} deleted")
+    if found.index is None:
+        click.echo("no derived tables")
+    else:
+        one = found.index
+        dirty = f", {one.dirty:,} to be read again" if one.dirty else ""
+        size = f"{one.bytes / 1e6:,.1f} MB, generation {one.generation}"
+        click.echo(f"derived tables: {one.hot:,} hot targets{dirty}; {size}")
+    print_table(("kind", "events"), ((kind, f"{n:,}") for kind, n in found.kinds.items()))
+
+
+def hot_targets(found: holdings.HotTargets) -> None:
+    """Targets with most events."""
+    columns = ("tag", "target", "kind", "events", "authors", "estimate")
+    rows = (
+        (one.name, one.value, one.kind, one.events, one.authors, _estimate(one))
+        for one in found.targets
+    )
+    print_table(columns, rows)
+
+
+def _estimate(one: holdings.HotTarget) -> str:
+    return f"≤ {one.estimate:g}" if one.dirty else f"{one.estimate:g}"
+
+
+def retention(found: schema.Retention) -> None:
+    """Rules, and their newest run."""
+    if not found.rules:
+        click.echo("no rules: nothing is removed")
+    for one in found.rules:
+        kinds = f"kinds {', '.join(map(str, one.kinds))}" if one.kinds else "every kind"
+        authors = f" by {', '.join(one.authors)}" if one.authors else ""
+        kept = f", not by {', '.join(one.keep_authors)}" if one.keep_authors else ""
+        click.echo(f"older than {one.older_than}: {kinds}{authors}{kept}")
+    ran = f"at {when(found.ran_at)} removed {found.removed:,}" if found.ran_at else "not run yet"
+    click.echo(f"{ran}; {found.removed_total:,} since the start")
 
 
 def counters(found: schema.Counters) -> None:

@@ -30,6 +30,10 @@ class StoreSection(Section, frozen=True):
         Literal["normal", "full"],
         Meta(description="full: a commit also survives a power loss, one fsync each"),
     ] = "normal"
+    index: Annotated[
+        bool,
+        Meta(description="keep derived tables beside it: hot targets, daily numbers, zap sums"),
+    ] = True
     cache_mb: Annotated[int, Meta(ge=2, le=4096, description="page cache of the writer, in MB")] = (
         16
     )

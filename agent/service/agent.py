@@ -75,7 +75,7 @@ class Agent:
             parts.provenance.note,
         )
         self.finding = Finding(clock, parts.pool)
-        self.keeping = Keeping(clock, journal, parts.store)
+        self.keeping = Keeping(clock, journal, parts.store, parts.index)
         self.alerting = Alerting(clock, journal, database)
         runners = {
             watching.KIND: self._ask,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import views, watchbook
-from agent.api import schema
+from agent.api import holdings, schema
 from agent.api.backend import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
 from agent.finding import KIND as FIND
+from agent.keeping import KEEPING
+from agent.keeping import KIND as HOUSE
 from agent.links import KIND as LINK
 from agent.service.counters import CounterCalls
 from agent.specs import WatchSpec
@@ -26,6 +29,7 @@ from nostr_client.relayurl import normalize
 if TYPE_CHECKING:
     from agent.api import about
     from agent.api.feed import Feed
+    from agent.indexing import Indexing
     from agent.service.agent import Agent
     from agent.specs import SyncSpec
     from agent.syncing import Synced
@@ -271,10 +275,32 @@ class AgentBackend(CounterCalls):
 
     async def store_stats(self) -> schema.Store:
         parts = self._agent.parts
-        return views.store(parts.path, await parts.store.stats())
+        index = None if parts.index is None else await parts.index.stats()
+        return views.store(parts.path, await parts.store.stats(), index)
+
+    async def hot(self, name: str | None, kind: int | None, limit: int) -> holdings.HotTargets:
+        return await self._index().hottest(name, kind, limit)
+
+    async def index_snapshot(self) -> holdings.IndexMark:
+        return await self._index().snapshot()
+
+    async def adopt_index(self, path: str) -> holdings.Index:
+        found = await self._index().adopt(Path(path))
+        self._agent.journal.info("index_adopted", generation=found.generation, hot=found.hot)
+        return found
+
+    def _index(self) -> Indexing:
+        index = self._agent.parts.index
+        if index is None:
+            raise Refusal(409, "no_index", "this agent keeps no derived tables: set store.index")
+        return index
 
     async def retention(self) -> schema.Retention:
         return self._agent.keeping.shown()
+
+    async def run_retention(self) -> schema.Done:
+        self._agent.worker.nudge(f"{HOUSE} {KEEPING}")
+        return schema.Done()
 
     async def log(self, after: int, limit: int) -> schema.Log:
         lines = [line for line in self._agent.journal.lines if line.n > after]

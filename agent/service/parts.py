@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from agent.indexing import Indexing
 from agent.stored import AGENT
 from nostr_client.claims import CLAIMS, ClaimBook
 from nostr_client.count.asking import CountOptions
@@ -23,6 +24,7 @@ from nostr_client.options import ConnectionOptions, Options
 from nostr_client.places import store_path
 from nostr_client.pool import RelayPool
 from nostr_client.relayurl import normalize
+from nostr_client.store.index import Index
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.memory import SyncMemory, memory_of
@@ -74,6 +76,7 @@ class Parts:
     provenance: Provenance
     health: Heartbeat
     run: str
+    index: Indexing | None
 
 
 @asynccontextmanager
@@ -84,6 +87,7 @@ async def open_parts(
     async with AsyncExitStack() as stack:
         path = store_file(config)
         store = await stack.enter_async_context(await _open_store(config, path, clock, urls))
+        index = Indexing(store, await Index.open(store)) if config.store.index else None
         options = pool_options(config)
         pool = await stack.enter_async_context(
             RelayPool(options=options, signer=signer, now=clock.wall, sleep=clock.sleep)
@@ -105,6 +109,7 @@ async def open_parts(
             provenance=ingest.provenance,
             health=Heartbeat(),
             run=secrets.token_hex(6),
+            index=index,
         )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from agent.clock import SystemClock
 from agent.config import InvalidConfig
 from agent.journal import Journal, JournalHandler
-from agent.notify import Notifier
+from agent.notify import Notifier, taking_long
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
 from agent.service.front import Door, front_door, token_file
@@ -103,7 +103,8 @@ async def running(
         stack.enter_context(_library_logs(journal))
         signer = await asyncio.to_thread(make_signer, config.identity)
         urls = relay_urls(config.relay)
-        parts = await stack.enter_async_context(open_parts(config, clock, signer, urls))
+        async with taking_long(notifier, "opening the store"):
+            parts = await stack.enter_async_context(open_parts(config, clock, signer, urls))
         agent = Agent(config, parts, clock, journal)
         await agent.configure(config)
         backend = AgentBackend(agent, config_path)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from typing import TYPE_CHECKING
 
-from agent.notify import Notifier
+from agent.notify import Notifier, taking_long
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,16 @@ def test_states_reach_the_socket(tmp_path: Path) -> None:
         assert notifier.send(READY=1, STATUS="all well")
         assert listening.recv(1000) == b"READY=1\nSTATUS=all well"
         assert notifier.watchdog_s == 3
+
+
+async def test_a_long_start_asks_for_patience(tmp_path: Path) -> None:
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(path)
+        listening.settimeout(5)
+        async with taking_long(Notifier({"NOTIFY_SOCKET": path}), "opening the store"):
+            told = await asyncio.to_thread(listening.recv, 1000)
+        assert told == b"EXTEND_TIMEOUT_USEC=30000000\nSTATUS=opening the store"
 
 
 def test_abstract_sockets() -> None:

@@ -215,10 +215,12 @@ async def test_a_backup_beside_the_running_agent_is_whole(tmp_path: Path) -> Non
         with pytest.raises(StoreLocked):
             restore(target, tmp_path / "store.db", force=True)
         await agent.client.add("app", "app.x", 1)
+    assert (tmp_path / "store.index-0.db").exists()
     with pytest.raises(InvalidInput, match="--force"):
         restore(target, tmp_path / "store.db", force=False)
     restore(target, tmp_path / "store.db", force=True)
     assert (tmp_path / "store.db.before").exists()
+    assert not (tmp_path / "store.index-0.db").exists()
     async with an_agent(tmp_path) as agent:
         assert [c.value for c in (await agent.client.counters("app")).counters] == ["7"]
     assert not [name for name in os.listdir(tmp_path) if ".part" in name]
@@ -312,6 +314,10 @@ TABLES = [
     ["sync", "list"],
     ["relays"],
     ["counter", "get"],
+    ["store", "show"],
+    ["store", "hot"],
+    ["retention", "show"],
+    ["retention", "run"],
     ["logs"],
 ]
 
@@ -327,7 +333,7 @@ async def test_tables_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[s
         for words in TABLES:
             assert await asyncio.to_thread(run, words) == 0, words
     said = capsys.readouterr().out
-    for text in ("followers", "trend", relay.url, "app.x", "started"):
+    for text in ("followers", "trend", relay.url, "app.x", "started", "derived tables: 0 hot"):
         assert text in said
 
 

@@ -1,0 +1,78 @@
+"""The store's derived tables (`index.db`) in the agent: kept along, read, and exchanged.
+
+A bulk rebuild in another process asks for a snapshot, builds a file, and has it adopted: the agent
+alone writes the store, so it makes the exchange, while it goes on with its work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from agent.api import holdings
+from nostr_client import hll
+from nostr_client.store import index_read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.store.index import Index
+    from nostr_client.store.index_read import HotTarget
+    from nostr_client.store.sqlite import SqliteStore
+
+STEP: Final = 20
+"""Targets whose registers are read again in one transaction: some milliseconds each."""
+
+
+class Indexing:
+    """What the agent does with an index."""
+
+    def __init__(self, store: SqliteStore, index: Index) -> None:
+        self._store = store
+        self._index = index
+        self._exchange = asyncio.Lock()
+
+    async def stats(self) -> holdings.Index:
+        """How it stands."""
+        found = await self._store.database.read(index_read.stats)
+        return holdings.Index(
+            generation=found.generation, hot=found.hot, dirty=found.dirty, bytes=found.bytes
+        )
+
+    async def hottest(self, name: str | None, kind: int | None, limit: int) -> holdings.HotTargets:
+        """The targets with most events."""
+        found = await self._store.database.read(
+            lambda conn: index_read.hottest(conn, limit, name=name, kind=kind)
+        )
+        return holdings.HotTargets(targets=tuple(map(_shown, found)))
+
+    async def tidy(self) -> int:
+        """Read the registers again that removals made too high, in small steps; how many."""
+        done = 0
+        while (n := await self._index.refresh(STEP)) > 0:
+            done += n
+        return done
+
+    async def snapshot(self) -> holdings.IndexMark:
+        """Where a bulk rebuild begins."""
+        mark = await self._index.snapshot()
+        return holdings.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
+
+    async def adopt(self, built: Path) -> holdings.Index:
+        """Take a file that was built in bulk as the next generation. Raises StoreError."""
+        async with self._exchange:
+            await asyncio.to_thread(index_read.check_built, built)
+            await self._index.adopt(built)
+        return await self.stats()
+
+
+def _shown(one: HotTarget) -> holdings.HotTarget:
+    return holdings.HotTarget(
+        name=one.target.name,
+        value=one.target.value,
+        kind=one.target.kind,
+        events=one.events,
+        authors=one.authors,
+        estimate=round(hll.estimate(one.registers), 1),
+        dirty=one.dirty,
+    )

@@ -1,0 +1,74 @@
+"""Reading `index.db` as a whole: how it stands, its hottest targets, and whether a file is one."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client.errors import StoreError
+from nostr_client.store.index_schema import VERSION, about
+from nostr_client.store.index_update import ALIAS, Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class IndexStats(NamedTuple):
+    """How an index stands: its generation, targets that are hot, those of them that lost an author
+    since their registers were read, and bytes."""
+
+    generation: int
+    hot: int
+    dirty: int
+    bytes: int
+
+
+class HotTarget(NamedTuple):
+    """A target with many events; exact but for `registers`, which may be too high when `dirty`."""
+
+    target: Target
+    events: int
+    authors: int
+    registers: bytes
+    dirty: bool
+
+
+def stats(conn: sqlite3.Connection) -> IndexStats:
+    """How the attached index stands."""
+    hot, dirty = conn.execute(f"SELECT count(*), total(dirty) FROM {ALIAS}.hot").fetchone()
+    (pages,) = conn.execute(f"PRAGMA {ALIAS}.page_count").fetchone()
+    (size,) = conn.execute(f"PRAGMA {ALIAS}.page_size").fetchone()
+    generation = about(conn, schema=ALIAS).get("generation", 0)
+    return IndexStats(generation, hot, int(dirty), pages * size)
+
+
+def hottest(
+    conn: sqlite3.Connection, most: int, *, name: str | None = None, kind: int | None = None
+) -> list[HotTarget]:
+    """The targets with most events, of one tag name and one kind or of all."""
+    sql = (
+        f"SELECT name, value, kind, events, authors, registers, dirty FROM {ALIAS}.hot"
+        " WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR kind = ?2)"
+        " ORDER BY events DESC, name, value, kind LIMIT ?3"
+    )
+    return [
+        HotTarget(Target(name, value, kind), events, authors, registers, bool(dirty))
+        for name, value, kind, events, authors, registers, dirty in conn.execute(
+            sql, (name, kind, most)
+        )
+    ]
+
+
+def check_built(path: Path) -> None:
+    """Raise StoreError unless a file is a whole index of this version."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as conn:
+            found = about(conn)
+            checked = conn.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} is no index: {error}") from error
+    if found.get("version") != VERSION or not {"next_seq", "removals"} <= found.keys():
+        raise StoreError(f"{path} is no index of version {VERSION}")
+    if checked != ("ok",):
+        raise StoreError(f"{path} is damaged: {checked[0]}")
