@@ -51,4 +51,5 @@ def reach(api: str | None, token_file: Path | None) -> tuple[str, str]:
 _SERVICE_PLACES: Final = tuple(
     Path(folder) / SERVICE / "agent.json" for folder in ("~/.local/state", "~/.config", "/var/lib")
 )
-"""Where systemd keeps a StateDirectory: of a user's manager, also before version 254, and of the system's."""
+"""Where systemd keeps a StateDirectory: of a user's manager (the second before version 254), and of
+the system's."""
