@@ -149,11 +149,13 @@ class StoreCorrupt(StoreError):
 class CounterError(NostrTallyError):
     """A counter refused; `code` is nats-server's error code (ADR-49), e.g. 10171; 0 is ours.
 
-    `status` is the HTTP-like class that the server gives with it: 400, 404, 500 or 503.
+    `status` is the HTTP-like class that the server gives with it: 400, 404, 500 or 503. `about`
+    names the stream or subject in the error's text; `description` is the server's own words.
     """
 
-    def __init__(self, description: str, *, code: int, status: int = 400) -> None:
-        super().__init__(clip(description) + (f" ({code})" if code else ""))
+    def __init__(self, description: str, *, code: int, status: int = 400, about: str = "") -> None:
+        named = f"{clip(about)}: " if about else ""
+        super().__init__(named + clip(description) + (f" ({code})" if code else ""))
         self.description = description
         self.code = code
         self.status = status

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from agent import views
 from agent.api import schema
-from agent.api.backend import not_found
 from nostr_client.counters.numbers import format_integer, parse_integer
+from nostr_client.errors import clip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _ENOUGH_BYTES = 4 * 1024 * 1024
 """Digits in one answer: counters may be as long as they like, answers may not."""
+
+MOST_PROBLEMS = 100
+"""Places that an audit names."""
 
 
 class CounterCalls:
@@ -52,16 +55,16 @@ class CounterCalls:
     async def audit(self, stream: str, subject: str) -> schema.Audit:
         bound = await self._counters.counters(stream)
         found = await bound.recount(subject)
-        if not found.messages:
-            raise not_found(f"counter {subject}")
         problems = tuple(
-            f"message {one.seq}: {one.found} instead of {one.expected}" for one in found.breaks
+            f"message {one.seq}: {clip(format_integer(one.found))}"
+            f" instead of {clip(format_integer(one.expected))}"
+            for one in found.breaks[:MOST_PROBLEMS]
         )
         return schema.Audit(
             subject=subject,
             value=format_integer(found.value),
             ok=not problems,
-            problems=problems[:100],
+            problems=problems,
         )
 
     async def reset(self, stream: str, subject: str) -> schema.Added:

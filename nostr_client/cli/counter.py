@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.counterbackend import Place, backend_options, bound, opened, place
+from nostr_client.cli.counterbackend import (
+    Place,
+    backend_options,
+    bound,
+    listening,
+    opened,
+    place,
+)
 from nostr_client.cli.counterstream import source, stream
 from nostr_client.cli.output import console, json_option, print_json
 from nostr_client.cli.runner import run_async
@@ -184,7 +191,7 @@ async def _add(
 ) -> int:
     n = _number(number)
     async with opened(where, writes=True) as store:
-        return await (await bound(store, stream_name, subject)).add(subject, n, msg_id=msg_id)
+        return await (await listening(store, stream_name, subject)).add(subject, n, msg_id=msg_id)
 
 
 async def _get(
@@ -216,7 +223,7 @@ async def _recount(where: Place, stream_name: str | None, subject: str) -> Recou
 
 async def _reset(where: Place, stream_name: str | None, subject: str) -> int:
     async with opened(where, writes=True) as store:
-        return await (await bound(store, stream_name, subject)).reset(subject)
+        return await (await listening(store, stream_name, subject)).reset(subject)
 
 
 async def _delete(where: Place, stream_name: str | None, subject: str) -> int:
@@ -287,9 +294,10 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _tell(entries: list[Entry]) -> None:
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("subject", "value", "change", "seq", "sources", box=None)
+    long = [Column(name, overflow="fold") for name in ("subject", "value", "change")]
+    table = Table(*long, Column("seq", no_wrap=True), Column("sources", overflow="fold"), box=None)
     for entry in entries:
         sources = [f"{n} {s} {_text(v)}" for n, m in entry.sources.items() for s, v in m.items()]
         change = "" if entry.incr is None else _text(entry.incr)

@@ -106,20 +106,46 @@ async def bound(store: CounterStore, stream: str | None, *subjects: str) -> Coun
     from nostr_client.counters.subjects import check_patterns
 
     wanted = check_patterns(subjects)
+    return await _one(store, stream, wanted, lambda config: _holds(config, wanted))
+
+
+async def listening(store: CounterStore, stream: str | None, subject: str) -> Counters:
+    """The counters of the stream that takes what is added to a subject: sources do not matter.
+
+    Raises InvalidInput where none listens on it.
+    """
+    from nostr_client.counters.subjects import check_subject
+
+    wanted = (check_subject(subject),)
+    return await _one(store, stream, wanted, lambda config: _listens(config, wanted))
+
+
+async def _one(
+    store: CounterStore,
+    stream: str | None,
+    wanted: Sequence[str],
+    fits: Callable[[StreamConfig], bool],
+) -> Counters:
     if stream is not None:
         return await store.counters(stream)
-    names = [info.config.name for info in await store.streams() if _holds(info.config, wanted)]
-    if len(names) != 1:
-        found = f"of {', '.join(names)}" if names else "that counts: there is none"
-        raise InvalidInput(f"name a stream by --stream {found}")
+    configs = [info.config for info in await store.streams()]
+    names = [c.name for c in configs if c.allow_msg_counter and fits(c)]
+    if len(names) > 1:
+        raise InvalidInput(f"name a stream by --stream of {', '.join(names)}")
+    if not names:
+        raise InvalidInput(f"no stream counts {' '.join(wanted)}: there is none for it")
     return await store.counters(names[0])
 
 
 def _holds(config: StreamConfig, wanted: Sequence[str]) -> bool:
-    """Whether a stream counts, and listens or sources where one of the patterns asks."""
+    """Whether a stream listens or sources where one of the patterns asks."""
     from nostr_client.counters.subjects import overlaps
 
-    if not config.allow_msg_counter:
-        return False
-    made = [*config.subjects, *(pattern for s in config.sources for pattern in s.targets)]
-    return any(overlaps(pattern, asked) for pattern in made for asked in wanted)
+    made = [pattern for source in config.sources for pattern in source.targets]
+    return _listens(config, wanted) or any(overlaps(p, w) for p in made for w in wanted)
+
+
+def _listens(config: StreamConfig, wanted: Sequence[str]) -> bool:
+    from nostr_client.counters.subjects import overlaps
+
+    return any(overlaps(pattern, asked) for pattern in config.subjects for asked in wanted)

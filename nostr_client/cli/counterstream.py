@@ -19,14 +19,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SECOND = 1_000_000_000
 
+MOST_SECONDS = 9_000_000_000
+"""285 years: nanoseconds are counted in 64 bits."""
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """Refuse nan, which is in no range, and what nanoseconds in 64 bits cannot hold."""
+    if value is not None and not 0 <= value <= MOST_SECONDS:
+        text = f"{value} is not from 0 to {MOST_SECONDS:,} seconds"
+        raise click.BadParameter(text, ctx=ctx, param=param)
+    return value
+
+
 _SETTINGS = (
     click.option("--subject", "subjects", metavar="PATTERN", multiple=True, help="Repeatable."),
     click.option("--description"),
     click.option("--count/--plain", "counts", default=None, help="Counters, or any messages."),
     click.option("--keep", "max_msgs_per_subject", type=int, help="Changes kept a counter."),
     click.option("--max-msgs", type=int, help="Changes kept in all; the newest always are."),
-    click.option("--max-age", type=float, help="Seconds; the newest are kept always."),
-    click.option("--window", type=float, help="Seconds in which an --id counts once."),
+    click.option(
+        "--max-age", type=float, callback=_seconds, help="Seconds; the newest are kept always."
+    ),
+    click.option(
+        "--window", type=float, callback=_seconds, help="Seconds in which an --id counts once."
+    ),
     click.option("--batches/--no-batches", "allow_atomic", default=None),
     click.option("--transform", metavar="SRC=DEST", help="Rewrite subjects on arrival."),
     click.option("--republish", metavar="SRC=DEST", help="Tell every change under a subject."),
@@ -243,9 +259,11 @@ def _print(found: StreamInfo, *, as_json: bool) -> None:
 
 
 def _tell(found: list[StreamInfo]) -> None:
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("stream", "subjects", "counters", "messages", "sequences", box=None)
+    long = [Column(name, overflow="fold") for name in ("stream", "subjects")]
+    short = [Column(name, no_wrap=True) for name in ("counters", "messages", "sequences")]
+    table = Table(*long, *short, box=None)
     for item in found:
         state, config = item.state, item.config
         counters = f"{state.subjects:,}" if config.allow_msg_counter else "(plain)"

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 DEFAULT_WINDOW: Final = 120_000_000_000
 """Nanoseconds in which a message id counts once, where the configuration does not say."""
 
-_NAME = re.compile(r"[^\x00-\x20\x7f.*>/\\]{1,255}")
+MAX_INT64: Final = 2**63 - 1
+"""The largest number of a configuration, and the last sequence there can be."""
+
+_NAME = re.compile(r"[^\x00-\x20\x7f.*>/\\\ud800-\udfff]{1,255}")
 
 
 class TransformConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -151,6 +154,11 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
         return found
 
     @property
+    def every_source(self) -> tuple[SourceConfig, ...]:
+        """What it reads from: its sources, or what it mirrors."""
+        return (*self.sources, self.mirror) if self.mirror else self.sources
+
+    @property
     def window(self) -> int:
         """Nanoseconds in which a message id counts once; 0: ids are not looked at."""
         if self.duplicate_window:
@@ -177,14 +185,49 @@ def refuse(description: str) -> CounterError:
     return CounterError(description, code=10052, status=500)
 
 
+def check_name(name: str) -> str:
+    """A stream's name; raises InvalidInput for what cannot be one."""
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        raise InvalidInput(f"not a stream name: {name!r}")
+    return name
+
+
+def check_seq(seq: int, what: str = "a sequence") -> int:
+    """A sequence or a number of messages; raises InvalidInput."""
+    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= MAX_INT64:
+        raise InvalidInput(f"{what} is from 0 to {MAX_INT64}, not {seq!r}")
+    return seq
+
+
+def check_values(config: StreamConfig) -> None:
+    """Refuse what cannot be written at all, whatever it means: raises InvalidInput."""
+    check_name(config.name)
+    for key, value in config.to_api().items():
+        _check_value(key, value)
+
+
+def _check_value(key: str, value: object) -> None:
+    """Numbers of 64 bits, and text that UTF-8 can write."""
+    if isinstance(value, int) and not -MAX_INT64 <= value <= MAX_INT64:
+        raise InvalidInput(f"{key} is beyond 64 bits")
+    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        raise InvalidInput(f"{key} is not text that UTF-8 can write")
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _check_value(key, name)
+            _check_value(f"{key}.{name}", item)
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _check_value(key, item)
+
+
 def check_config(config: StreamConfig) -> None:
     """Refuse what no stream can be, and what a stream of counters excludes (ADR-49).
 
     Raises CounterError with the server's code: 10173 a mirror that counts, 10052 and its kind
     for the rest; InvalidInput where the server's own client would not send it.
     """
-    if _NAME.fullmatch(config.name) is None:
-        raise InvalidInput(f"not a stream name: {config.name!r}")
+    check_values(config)
     if config.sealed:
         raise refuse("stream configuration for create can not be sealed")
     _check_counter(config)
@@ -233,13 +276,12 @@ def _check_sources(config: StreamConfig) -> None:
     names = [(s.name, s.filters, s.destinations) for s in config.sources]
     if len(set(names)) != len(names):
         raise CounterError("duplicate source configuration detected", code=10140)
-    for source in (*config.sources, *([config.mirror] if config.mirror else [])):
+    for source in config.every_source:
         _check_source(source)
 
 
 def _check_source(source: SourceConfig) -> None:
-    if _NAME.fullmatch(source.name) is None:
-        raise InvalidInput(f"not a stream name: {source.name!r}")
+    check_name(source.name)
     if source.filter_subject and source.subject_transforms:
         text = "source with multiple subject transforms cannot also have a single subject filter"
         raise CounterError(text, code=10144)
@@ -282,7 +324,8 @@ def check_overlap(config: StreamConfig, others: Sequence[StreamConfig]) -> None:
         if other.name != config.name and any(
             overlaps(a, b) for a in config.subjects for b in other.subjects
         ):
-            raise CounterError("subjects overlap with an existing stream", code=10065)
+            text = "subjects overlap with an existing stream"
+            raise CounterError(text, code=10065, about=f"{config.name} and {other.name}")
 
 
 def cycle(config: StreamConfig, others: Sequence[StreamConfig]) -> list[str]:
@@ -298,4 +341,4 @@ def cycle(config: StreamConfig, others: Sequence[StreamConfig]) -> list[str]:
 
 
 def _upstream(config: StreamConfig) -> list[str]:
-    return [s.name for s in (*config.sources, *([config.mirror] if config.mirror else []))]
+    return [source.name for source in config.every_source]

@@ -18,7 +18,7 @@ from nostr_client.counters.engine.catalog import CatalogCache
 from nostr_client.counters.engine.publish import publish
 from nostr_client.counters.engine.session import Session
 from nostr_client.counters.subjects import subject_token
-from nostr_client.errors import CounterError
+from nostr_client.errors import CounterError, InvalidInput
 from nostr_client.zaps import RECEIPT, read_zap
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class IngestCounters:
     """A hook for `SqliteStore.on_batch`. The file needs the counters' tables: open the store with
     `migrations=[counters.engine.schema.MIGRATIONS]`, or `SqliteCounterStore.over` it first.
 
-    A counter that refuses (its stream is gone, it is broken) never holds up an event: it is left
-    out and counted in `refused`. `clock` is in nanoseconds.
+    A counter that refuses (its stream is gone, it is broken, a zap's receiver is no subject) never
+    holds up an event: it is left out and counted in `refused`. `clock` is in nanoseconds.
     """
 
     def __init__(
@@ -117,11 +117,10 @@ class IngestCounters:
         return found
 
     def _add(self, session: Session, subject: str, n: int) -> None:
-        if session.catalog.route(subject) is None:
-            return
         try:
-            publish(session, subject, ((rules.INCR, rules.signed(n)),), b"")
-        except CounterError:
+            if session.catalog.route(subject) is not None:
+                publish(session, subject, ((rules.INCR, rules.signed(n)),), b"")
+        except (CounterError, InvalidInput):
             self.refused += 1
 
 

@@ -32,6 +32,7 @@ INCR: Final = "Nats-Incr"
 SOURCES: Final = "Nats-Counter-Sources"
 STREAM_SOURCE: Final = "Nats-Stream-Source"
 MSG_ID: Final = "Nats-Msg-Id"
+BATCH_ID: Final = "Nats-Batch-Id"
 TTL: Final = "Nats-TTL"
 SCHEDULE: Final = "Nats-Schedule"
 
@@ -53,6 +54,7 @@ _FORBIDDEN = (
     "Nats-Expected-Last-Msg-Id",
 )
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)
+_UNSENDABLE = re.compile(r"[\r\n\0\ud800-\udfff]")  # a lone surrogate has no UTF-8
 _STRIPPED = ("Nats-Expected-", "Nats-Batch-")
 _TTL = re.compile(r"(?:[0-9]+|(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+)", re.ASCII)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -82,12 +84,13 @@ def broken() -> CounterError:
     return CounterError("message counter is broken", code=10172)
 
 
-def no_message() -> CounterError:
-    return CounterError("no message found", code=NO_MESSAGE, status=404)
+def no_message(about: str = "") -> CounterError:
+    return CounterError("no message found", code=NO_MESSAGE, status=404, about=about)
 
 
 def signed(n: int) -> str:
-    """An increment as ADR-49's text wants it: always with its sign."""
+    """An increment as ADR-49's text wants it: always with its sign; raises InvalidInput."""
+    check_number(n)
     return format_integer(n) if n < 0 else "+" + format_integer(n)
 
 
@@ -98,7 +101,15 @@ def increment_headers(n: int, headers: Mapping[str, str] | None, msg_id: str | N
     if msg_id is not None:
         lines.append((MSG_ID, msg_id))
     check_syntax(tuple(lines))
+    if msg_id is not None and (not msg_id or msg_id != msg_id.strip()):
+        raise InvalidInput(f"a message id is not empty, nor has space around it: {msg_id!r}")
     return tuple(lines)
+
+
+def check_number(n: object) -> None:
+    """Raise InvalidInput for what is no int: 1.5 would be counted as something else."""
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise InvalidInput(f"an increment is an int, not {n!r}")
 
 
 def header(headers: Iterable[Header], name: str) -> str | None:
@@ -124,9 +135,9 @@ def header_bytes(headers: Sequence[Header]) -> int:
 def check_syntax(headers: Headers) -> None:
     """Refuse headers that cannot be sent: raises InvalidInput."""
     for name, value in headers:
-        if _HEADER_NAME.fullmatch(name) is None:
+        if not isinstance(name, str) or _HEADER_NAME.fullmatch(name) is None:
             raise InvalidInput(f"not the name of a header: {name!r}")
-        if "\r" in value or "\n" in value or "\0" in value:
+        if not isinstance(value, str) or _UNSENDABLE.search(value):
             raise InvalidInput(f"not the value of a header: {name}")
 
 

@@ -15,19 +15,27 @@ if TYPE_CHECKING:
 MAX_SUBJECT = 2_048
 """Characters of a subject; nats-server refuses a control line above 4,096 bytes."""
 
-_FORBIDDEN = re.compile(r"[\x00-\x20\x7f]")
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")  # a lone surrogate has no UTF-8
 _FUNCTION = re.compile(r"\{\{\s*(\w+)\s*\(([^)]*)\)\s*\}\}|\$([0-9]+)")
 _PLAIN = re.compile(r"[A-Za-z0-9-]")
 
 
-def is_subject(text: str) -> bool:
+def is_subject(text: object) -> bool:
     """Whether `text` names exactly one subject: no wildcard, no empty token, no white space."""
-    return is_pattern(text) and not has_wildcard(text)
+    return isinstance(text, str) and is_pattern(text) and not has_wildcard(text)
 
 
-def is_pattern(text: str) -> bool:
+def check_subject(subject: str) -> str:
+    """The subject; raises InvalidInput where it is none, or has a wildcard."""
+    if not is_subject(subject):
+        shown = "is a pattern, name one counter" if is_pattern(subject) else "is not a subject"
+        raise InvalidInput(f"{subject!r} {shown}")
+    return subject
+
+
+def is_pattern(text: object) -> bool:
     """Whether `text` is a subject that may hold `*` as a token and `>` as the last one."""
-    if not text or len(text) > MAX_SUBJECT or _FORBIDDEN.search(text):
+    if not isinstance(text, str) or not text or len(text) > MAX_SUBJECT or _FORBIDDEN.search(text):
         return False
     tokens = text.split(".")
     return all(tokens) and ">" not in tokens[:-1]

@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nostr_client.counters.base import Ack, Counters, CounterStore, Entry, NoStream, Outgoing
 from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 from nostr_client.counters.jetstream import JetStreamCounterStore
-from nostr_client.counters.sqlite import SqliteCounterStore
 from nostr_client.errors import CounterError, Duplicate, InvalidInput
-from tests.nats_peer import NatsServer, running_server, until
+from tests.conformance.counter_stores import config
+from tests.nats_peer import NatsServer, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 WAIT_S = 20.0
-
-
-@pytest.fixture(params=["embedded", pytest.param("nats-server", marks=pytest.mark.interop)])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[CounterStore]:
-    if request.param == "embedded":
-        async with await SqliteCounterStore.open(":memory:") as embedded:
-            yield embedded
-        return
-    with running_server() as server:
-        async with await JetStreamCounterStore.connect(server.url) as jetstream:
-            yield jetstream
-
-
-def config(name: str = "C", *subjects: str, **more: Any) -> StreamConfig:
-    fields: dict[str, Any] = {"allow_msg_counter": True, "allow_direct": True, **more}
-    return StreamConfig(name=name, subjects=subjects, **fields)
-
-
-@pytest.fixture
-async def counters(store: CounterStore) -> Counters:
-    await store.create_stream(config("C", "c.>"))
-    return await store.counters("C")
 
 
 async def test_publish_and_add(counters: Counters) -> None:
@@ -79,9 +57,11 @@ async def test_what_is_not_there(counters: Counters) -> None:
         assert caught.value.code == 10037
     with pytest.raises(CounterError):
         await counters.get("c.none", at_seq=3)
-    assert (await counters.recount("c.none")).messages == 0
+    with pytest.raises(CounterError, match=r"c\.none: no message found"):
+        await counters.recount("c.none")
+    with pytest.raises(CounterError, match=r"c\.none: no message found"):
+        await anext(counters.history("c.none"))
     assert await counters.delete("c.none") == 0
-    assert [e async for e in counters.history("c.none")] == []
     assert [e async for e in counters.get_many("x.>")] == []
 
 
@@ -265,6 +245,36 @@ async def test_sources_make_up_the_value(store: CounterStore, counters: Counters
     assert (await aggregate.get("all")).sources == {"C": {"c.a": 5, "c.b": 7}}
 
 
+async def test_what_is_no_source_any_more_is_not_shown(store: CounterStore) -> None:
+    await store.create_stream(config("C", "c.>"))
+    one, other = SourceConfig("C", "c.a"), SourceConfig("C", "c.b")
+    await store.create_stream(config("AGG", sources=(one, other)))
+    assert len((await store.stream_info("AGG")).sources) == 2
+    await store.update_stream(config("AGG", sources=(other,)))
+    assert [s.filters for s in (await store.stream_info("AGG")).sources] == ["c.b"]
+    await store.update_stream(config("AGG"))
+    assert (await store.stream_info("AGG")).sources == ()
+
+
+async def test_a_source_that_is_not_there_says_so(store: CounterStore) -> None:
+    await store.create_stream(config("AGG", "agg", sources=(SourceConfig("GONE"),)))
+
+    async def told() -> bool:
+        (source,) = (await store.stream_info("AGG")).sources
+        return "stream" in source.stalled
+
+    assert await until(told, WAIT_S)
+
+
+async def test_a_smaller_limit_is_applied_at_once(store: CounterStore) -> None:
+    await store.create_stream(config("C", "c.>"))
+    counters = await store.counters("C")
+    await counters.add_many([("c.a", 1)] * 5 + [("c.b", 1)] * 3)
+    await store.update_stream(config("C", "c.>", max_msgs_per_subject=2))
+    assert (await store.stream_info("C")).state.messages == 4
+    assert [e.value async for e in counters.history("c.a")] == [4, 5]
+
+
 async def test_streams_are_made_edited_listed_and_removed(store: CounterStore) -> None:
     made = await store.create_stream(config("C", "c.>", description="first"))
     assert made.config.allow_msg_counter
@@ -274,12 +284,12 @@ async def test_streams_are_made_edited_listed_and_removed(store: CounterStore) -
     edited = await store.update_stream(config("C", "c.>", "d.>", max_msgs_per_subject=5))
     assert edited.config.subjects == ("c.>", "d.>")
     assert [info.config.name for info in await store.streams()] == ["B", "C", "P"]
-    with pytest.raises(CounterError) as caught:
+    with pytest.raises(CounterError, match="E") as caught:
         await store.create_stream(config("E", "c.x"))
     assert caught.value.code == 10065
     await store.delete_stream("B")
     for call in (store.stream_info, store.counters, store.delete_stream):
-        with pytest.raises(NoStream):
+        with pytest.raises(NoStream, match="B"):
             await call("B")
     with pytest.raises(CounterError) as caught:
         await store.counters("P")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import secrets
 import ssl
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import nkeys
 import pytest
 
 from nostr_client.counters.base import NoStream, Outgoing
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
+from nostr_client.counters.jetstream.credentials import read_credentials
 from nostr_client.errors import InvalidInput, NetworkError, Unsupported
 from tests.conftest import require_tool
 from tests.nats_peer import running_server
@@ -76,13 +81,101 @@ async def test_an_api_prefix_of_another_account(tmp_path: Path) -> None:
 
 
 async def test_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nostr_client.counters.jetstream.connection.CONNECT_S", 2)
+    monkeypatch.setattr("nostr_client.counters.jetstream.dial.CONNECT_S", 2)
     with running_server("--auth", "s3cret") as server:
         options = NatsOptions(token="s3cret")
         async with await JetStreamCounterStore.connect(server.url, options) as store:
             assert await count(store) == 0
         with pytest.raises(NetworkError):
             await JetStreamCounterStore.connect(server.url, NatsOptions(token="wrong"))
+
+
+class Keys:
+    """An operator, an account and a user, as `nsc` makes them: nkeys, and tokens that they sign."""
+
+    def __init__(self) -> None:
+        self.operator, self.account, self.user = map(_pair, (OPERATOR, ACCOUNT, USER))
+        self.system = _pair(ACCOUNT)
+
+    def config(self) -> str:
+        limits = dict.fromkeys(("subs", "data", "payload", "conn", "leaf", "imports"), -1)
+        disk = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+        claims = {"type": "account", "version": 2, "limits": limits | {"exports": -1}}
+        system = self._token(self.operator, self.system, "SYS", claims)
+        claims["limits"] = limits | {"exports": -1} | disk
+        account = self._token(self.operator, self.account, "COUNTS", claims)
+        operator = self._token(
+            self.operator, self.operator, "OPERATOR", {"type": "operator", "version": 2}
+        )
+        names = [pair.public_key.decode() for pair in (self.account, self.system)]
+        return (
+            f"jetstream: enabled\noperator: {operator}\nresolver: MEMORY\n"
+            f"system_account: {names[1]}\n"
+            f"resolver_preload: {{ {names[0]}: {account}, {names[1]}: {system} }}\n"
+        )
+
+    def credentials(self, signer: nkeys.KeyPair | None = None) -> str:
+        claims = {"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1}
+        token = self._token(signer or self.account, self.user, "tester", claims)
+        return (
+            f"-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n"
+            "************************* IMPORTANT *************************\n\n"
+            f"-----BEGIN USER NKEY SEED-----\n{self.user.seed.decode()}\n"
+            "------END USER NKEY SEED------\n"
+        )
+
+    def _token(
+        self, issuer: nkeys.KeyPair, subject: nkeys.KeyPair, name: str, claims: dict[str, Any]
+    ) -> str:
+        body = {
+            "jti": secrets.token_hex(16), "iat": 1_700_000_000, "name": name, "nats": claims,
+            "iss": issuer.public_key.decode(), "sub": subject.public_key.decode(),
+        }  # fmt: skip
+        head = {"typ": "JWT", "alg": "ed25519-nkey"}
+        signed = ".".join(_base64(json.dumps(part).encode()) for part in (head, body))
+        return f"{signed}.{_base64(issuer.sign(signed.encode()))}"
+
+
+OPERATOR, ACCOUNT, USER = (
+    nkeys.PREFIX_BYTE_OPERATOR,
+    nkeys.PREFIX_BYTE_ACCOUNT,
+    nkeys.PREFIX_BYTE_USER,
+)
+
+
+def _pair(prefix: int) -> nkeys.KeyPair:
+    return nkeys.from_seed(bytearray(nkeys.encode_seed(secrets.token_bytes(32), prefix)))
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+async def test_credentials_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Keys()
+    config, good, bad = (tmp_path / name for name in ("nats.conf", "good.creds", "bad.creds"))
+    config.write_text(keys.config())
+    good.write_text(keys.credentials())
+    bad.write_text(keys.credentials(Keys().account))
+    with running_server("-c", str(config)) as server:
+        options = NatsOptions(credentials=str(good))
+        async with await JetStreamCounterStore.connect(server.url, options) as store:
+            assert await count(store) == 0
+        monkeypatch.setattr("nostr_client.counters.jetstream.dial.CONNECT_S", 1)
+        with pytest.raises(NetworkError):
+            await JetStreamCounterStore.connect(server.url, NatsOptions(credentials=str(bad)))
+        with pytest.raises(NetworkError):
+            await JetStreamCounterStore.connect(server.url)
+
+
+@pytest.mark.parametrize("cut", ["JWT", "SEED", "SU", "-----END", "\n"])
+def test_what_is_no_file_of_credentials(tmp_path: Path, cut: str) -> None:
+    path = tmp_path / "user.creds"
+    path.write_text(Keys().credentials().replace(cut, ""))
+    with pytest.raises(InvalidInput, match="no credentials"):
+        read_credentials(str(path))
+    path.write_text(Keys().credentials())
+    assert read_credentials(str(path)).count("\n") == 6
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def _one_stream(session: Session, messages: Sequence[Outgoing]) -> Stream:
 
 
 def _marks(batch_id: str, number: int, count: int) -> rules.Headers:
-    marks = (("Nats-Batch-Id", batch_id), ("Nats-Batch-Sequence", str(number)))
+    marks = ((rules.BATCH_ID, batch_id), ("Nats-Batch-Sequence", str(number)))
     return (*marks, ("Nats-Batch-Commit", "1")) if number == count else marks
 
 

@@ -37,8 +37,7 @@ class Stream:
 
     @property
     def upstream(self) -> tuple[str, ...]:
-        mirror = (self.config.mirror.name,) if self.config.mirror else ()
-        return (*(s.name for s in self.config.sources), *mirror)
+        return tuple(source.name for source in self.config.every_source)
 
 
 class Catalog:

@@ -50,8 +50,7 @@ def flow(session: Session) -> bool:
 def pull(session: Session, stream: Stream, limit: int = PULL_STEP) -> tuple[int, bool]:
     """Read all sources of a stream: how many messages were taken, and whether more wait."""
     taken, more = 0, False
-    sources = [*stream.config.sources, *([stream.config.mirror] if stream.config.mirror else [])]
-    for source in sources:
+    for source in stream.config.every_source:
         upstream = session.catalog.by_name.get(source.name)
         if upstream is not None:
             count_, left = _pull_one(session, stream, source, upstream, limit)

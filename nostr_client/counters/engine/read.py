@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nostr_client.counters import rules
 from nostr_client.counters.audit import Step
 from nostr_client.counters.base import Entry, Message, NoStream
+from nostr_client.counters.config import check_name
 from nostr_client.counters.engine import sourcemap
 from nostr_client.counters.engine.lookup import Found, page, under
 from nostr_client.counters.engine.rows import COLUMNS, FROM, Row, render
@@ -34,7 +35,7 @@ LOAD = "SELECT val, seq FROM counter_latest WHERE stream = ? AND subject = ?"
 
 
 def stream_id(conn: sqlite3.Connection, name: str) -> int:
-    row = conn.execute(STREAM_ID, (name,)).fetchone()
+    row = conn.execute(STREAM_ID, (check_name(name),)).fetchone()
     if row is None:
         raise NoStream(name)
     return int(row[0])
@@ -44,7 +45,7 @@ def load(conn: sqlite3.Connection, stream: int, subject: str) -> str:
     """A counter's value in digits; raises CounterError 10037 (none), 10172 (broken)."""
     row = conn.execute(LOAD, (stream, subject)).fetchone()
     if row is None:
-        raise rules.no_message()
+        raise rules.no_message(subject)
     value: str | None = row[0]
     return value if value is not None else row_at(conn, stream, row[1]).value()
 
@@ -73,7 +74,7 @@ def row_at(conn: sqlite3.Connection, stream: int, seq: int) -> Row:
     """The stored message of a sequence; raises CounterError 10037."""
     row = conn.execute(BY_SEQ, (stream, seq)).fetchone()
     if row is None:
-        raise rules.no_message()
+        raise rules.no_message(f"sequence {seq}")
     return Row(*row)
 
 
@@ -84,11 +85,11 @@ def newest(
     if at_seq is not None:
         row = conn.execute(AS_OF, (stream, subject, at_seq)).fetchone()
         if row is None:
-            raise rules.no_message()
+            raise rules.no_message(subject)
         return Row(*row), sourcemap.as_of(conn, stream, subject, row[0])
     found = conn.execute(LOAD, (stream, subject)).fetchone()
     if found is None:
-        raise rules.no_message()
+        raise rules.no_message(subject)
     row = row_at(conn, stream, found[1])
     return row, sourcemap.current(conn, stream, subject) if row.counted else {}
 
@@ -96,11 +97,6 @@ def newest(
 def message_at(conn: sqlite3.Connection, stream: int, row: Row) -> Message:
     """A stored message with the source map as of it."""
     return render(row, _map_at(conn, stream, row))
-
-
-def newest_message(conn: sqlite3.Connection, stream: int, subject: str) -> Message:
-    """A subject's newest message; raises CounterError 10037."""
-    return render(*newest(conn, stream, subject))
 
 
 def newest_many(

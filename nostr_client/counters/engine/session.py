@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.counters.base import Message, NoStream
+from nostr_client.counters.config import check_name
 
 if TYPE_CHECKING:
     import sqlite3
@@ -81,7 +82,7 @@ class Session:
 
     def stream(self, name: str) -> Stream:
         """A stream by name; raises NoStream."""
-        found = self.catalog.by_name.get(name)
+        found = self.catalog.by_name.get(check_name(name))
         if found is None:
             raise NoStream(name)
         return found

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from nostr_client.counters import config as rules
 from nostr_client.counters.base import SourceStatus, StreamInfo, StreamState
 from nostr_client.counters.engine.catalog import touch, write_config
-from nostr_client.counters.engine.trim import CONTENT
+from nostr_client.counters.engine.trim import CONTENT, apply_limits
 from nostr_client.errors import CounterError, InvalidInput
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from nostr_client.counters.config import StreamConfig
+    from nostr_client.counters.config import SourceConfig, StreamConfig
     from nostr_client.counters.engine.catalog import Stream
     from nostr_client.counters.engine.session import Session
 
@@ -52,6 +52,7 @@ def update(session: Session, config: StreamConfig) -> None:
     changed = session.stream(config.name)
     if changed.has_limits != stream.has_limits:
         _mark_old(session, changed)
+    apply_limits(session, changed)
 
 
 def _check_here(session: Session, config: StreamConfig) -> None:
@@ -61,7 +62,7 @@ def _check_here(session: Session, config: StreamConfig) -> None:
     path = rules.cycle(config, others)
     if path:
         raise rules.refuse("sources form a cycle: " + " <- ".join(path))
-    if any(s.other for s in (*config.sources, *([config.mirror] if config.mirror else []))):
+    if any(source.other for source in config.every_source):
         raise InvalidInput("an embedded stream's sources are streams of the same store")
     if config.max_bytes > 0:
         raise InvalidInput("an embedded stream is limited by age and number, not by bytes")
@@ -97,18 +98,31 @@ def _changed(session: Session) -> None:
 
 def info(conn: sqlite3.Connection, stream: Stream) -> StreamInfo:
     """A stream's configuration, what it holds, and how far its sources were read."""
-    sources = conn.execute(
-        "SELECT c.name, c.filters, c.destinations, c.seq, coalesce(s.last_seq, c.seq) - c.seq,"
-        " c.stalled FROM counter_source_cursor c LEFT JOIN counter_stream s ON s.name = c.name"
-        " AND s.epoch = c.epoch WHERE c.stream = ? ORDER BY c.id",
-        (stream.id,),
-    )
     return StreamInfo(
         config=stream.config,
         state=_state(conn, stream),
-        sources=tuple(SourceStatus(*row) for row in sources if row[0] in stream.upstream),
+        sources=tuple(_source(conn, stream, source) for source in stream.config.every_source),
         required_api_level=stream.config.required_api_level or None,
     )
+
+
+def _source(conn: sqlite3.Connection, stream: Stream, source: SourceConfig) -> SourceStatus:
+    """How far a source was read; cursors of those taken out are kept, but are no sources."""
+    key = (source.name, source.filters, source.destinations)
+    cursor = conn.execute(
+        "SELECT epoch, seq, stalled FROM counter_source_cursor"
+        " WHERE stream = ? AND name = ? AND filters = ? AND destinations = ?",
+        (stream.id, *key),
+    ).fetchone()
+    upstream = conn.execute(
+        "SELECT epoch, last_seq FROM counter_stream WHERE name = ?", (source.name,)
+    ).fetchone()
+    epoch, seq, stalled = cursor or ("", 0, "")
+    if upstream is None:
+        return SourceStatus(*key, seq, 0, f"there is no stream {source.name}")
+    if upstream[0] != epoch:
+        return SourceStatus(*key, 0, upstream[1], stalled)  # made anew, or never read
+    return SourceStatus(*key, seq, upstream[1] - seq, stalled)
 
 
 def _state(conn: sqlite3.Connection, stream: Stream) -> StreamState:

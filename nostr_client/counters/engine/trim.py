@@ -32,6 +32,21 @@ def trim(session: Session, stream: Stream, subject: str, before: Latest) -> None
         expire(session, stream)
 
 
+def apply_limits(session: Session, stream: Stream) -> int:
+    """Take all that the limits do not allow, at once: they were changed; how many went."""
+    gone, keep = 0, stream.config.max_msgs_per_subject
+    if keep > 0:
+        rows = session.conn.execute(
+            "SELECT subject FROM counter_message WHERE stream = ?"
+            " GROUP BY subject HAVING count(*) > ?",
+            (stream.id, keep),
+        ).fetchall()
+        gone += sum(_keep_newest(session, stream, subject, keep) for (subject,) in rows)
+    while stream.has_limits and (taken := expire(session, stream)):
+        gone += taken
+    return gone
+
+
 def expire(session: Session, stream: Stream) -> int:
     """Take superseded messages that are too old or too many, oldest first; how many went."""
     config, live = stream.config, session.live(stream)

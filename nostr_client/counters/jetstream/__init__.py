@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nostr_client.counters.jetstream.connection import NatsOptions
 from nostr_client.counters.jetstream.counters import JetStreamCounters
+from nostr_client.counters.jetstream.dial import NatsOptions
 from nostr_client.counters.jetstream.store import JetStreamCounterStore
 
 __all__ = ["JetStreamCounterStore", "JetStreamCounters", "NatsOptions"]

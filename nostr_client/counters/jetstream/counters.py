@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from nostr_client.counters import audit, rules
 from nostr_client.counters.base import Ack, Entry, NoStream
+from nostr_client.counters.calls import CounterCalls
+from nostr_client.counters.config import check_seq
 from nostr_client.counters.jetstream import direct, wire
 from nostr_client.counters.numbers import parse_integer
-from nostr_client.counters.subjects import check_patterns, is_subject, matches
-from nostr_client.errors import CounterError, InvalidInput
+from nostr_client.counters.subjects import check_patterns, matches
+from nostr_client.errors import CounterError
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from nats.aio.msg import Msg
 
@@ -31,7 +33,7 @@ _IDLE_NS = 60_000_000_000
 """A watch's consumer is removed by the server when nobody listened for so long."""
 
 
-class JetStreamCounters:
+class JetStreamCounters(CounterCalls):
     """One stream; see `base.Counters`. Made by `JetStreamCounterStore.counters`.
 
     An error after the request was sent (DeadlineExceeded, NetworkError) leaves open whether it
@@ -39,37 +41,21 @@ class JetStreamCounters:
     """
 
     def __init__(self, connection: Connection, name: str, subjects: Sequence[str]) -> None:
+        super().__init__(name)
         self._connection = connection
-        self._name = name
         self._subjects = tuple(subjects)
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    async def publish(
-        self,
-        subject: str,
-        n: int,
-        *,
-        headers: Mapping[str, str] | None = None,
-        msg_id: str | None = None,
-    ) -> Ack:
-        lines = rules.increment_headers(n, headers, msg_id)
-        return await self._publish(subject, wire.sendable(lines))
-
-    async def _publish(self, subject: str, headers: Mapping[str, str]) -> Ack:
+    async def _publish(self, subject: str, headers: rules.Headers) -> Ack:
+        lines = wire.sendable(headers)
         await self._check_ours(subject)
-        answer = await self._connection.request(subject, b"", headers)
-        ack = wire.ack(self._connection.decode(answer.data))
+        answer = await self._connection.request(subject, b"", lines)
+        ack = wire.ack(self._connection.decode(answer.data, subject))
         if ack.stream != self._name:
             raise CounterError(f"{subject} went to the stream {ack.stream}", code=0)
         return ack
 
     async def _check_ours(self, subject: str) -> None:
         """A server routes by subject alone: refuse what would be added to another stream."""
-        if not is_subject(subject):
-            raise InvalidInput(f"not a subject: {subject!r}")
         if any(matches(pattern, subject) for pattern in self._subjects):
             return
         info = wire.stream_info(await self._connection.api(f"STREAM.INFO.{self._name}"))
@@ -77,26 +63,25 @@ class JetStreamCounters:
         if not any(matches(pattern, subject) for pattern in self._subjects):
             raise NoStream(f"{subject} in {self._name}")
 
-    async def add(self, subject: str, n: int, *, msg_id: str | None = None) -> int:
-        return (await self.publish(subject, n, msg_id=msg_id)).value()
-
-    async def add_many(self, items: Sequence[tuple[str, int]]) -> list[Ack | CounterError]:
+    async def _publish_many(
+        self, items: Sequence[tuple[str, rules.Headers]]
+    ) -> list[Ack | CounterError]:
         room = asyncio.Semaphore(IN_FLIGHT)
 
-        async def one(subject: str, n: int) -> Ack | CounterError:
+        async def one(subject: str, headers: rules.Headers) -> Ack | CounterError:
             async with room:
                 try:
-                    return await self.publish(subject, n)
+                    return await self._publish(subject, headers)
                 except CounterError as error:
                     return error
 
         async with task_group() as group:
-            tasks = [group.create_task(one(subject, n)) for subject, n in items]
+            tasks = [group.create_task(one(*item)) for item in items]
         return [task.result() for task in tasks]
 
-    async def load(self, subject: str) -> int:
+    async def _value(self, subject: str) -> str:
         message = await direct.last(self._connection, self._name, subject)
-        return parse_integer(rules.read_body(message.body))
+        return rules.read_body(message.body)
 
     async def load_many(self, *patterns: str) -> AsyncIterator[tuple[str, int]]:
         wanted = check_patterns(patterns)
@@ -104,41 +89,44 @@ class JetStreamCounters:
             for message in chunk:
                 yield message.subject, parse_integer(rules.read_body(message.body))
 
-    async def get(self, subject: str, *, at_seq: int | None = None) -> Entry:
+    async def _entry(self, subject: str, at_seq: int | None) -> Entry:
         if at_seq is None:
             return wire.entry(await direct.last(self._connection, self._name, subject))
         found = await direct.multi_last(self._connection, self._name, [subject], at_seq)
         if not found:
-            raise rules.no_message()
+            raise rules.no_message(subject)
         return wire.entry(found[0])
 
     async def get_many(self, *patterns: str, at_seq: int | None = None) -> AsyncIterator[Entry]:
         wanted = check_patterns(patterns)
+        if at_seq is not None:
+            check_seq(at_seq)
         async for chunk in direct.newest(self._connection, self._name, wanted, at_seq):
             for message in chunk:
                 yield wire.entry(message)
 
-    async def history(self, subject: str, *, after_seq: int = 0) -> AsyncIterator[Entry]:
-        while page := await direct.following(self._connection, self._name, subject, after_seq):
-            for message in page:
-                yield wire.entry(message)
-            after_seq = page[-1].seq
+    async def _history_page(self, subject: str, after: int) -> list[Entry]:
+        page = await direct.following(self._connection, self._name, subject, after)
+        return [wire.entry(message) for message in page]
 
-    async def recount(self, subject: str) -> audit.Recount:
-        entries = [entry async for entry in self.history(subject)]
-        return audit.recount(audit.Step(e.seq, e.incr, e.value) for e in entries)
+    async def _recount(self, subject: str) -> audit.Recount:
+        steps: list[audit.Step] = []
+        after = 0
+        while page := await self._history_page(subject, after):
+            steps += [audit.Step(e.seq, e.incr, e.value) for e in page]
+            after = page[-1].seq
+        return audit.recount(steps)
 
-    async def reset(self, subject: str) -> int:
+    async def _reset(self, subject: str) -> Ack:
         value = await self.load(subject)
         ack = await self.publish(subject, -value)
-        await self._purge(filter=subject, seq=ack.seq)
-        return ack.value()
+        await self._purged(filter=subject, seq=ack.seq)
+        return ack
 
-    async def delete(self, subject: str) -> int:
-        check_patterns([subject])
-        return await self._purge(filter=subject)
+    async def _purge(self, pattern: str) -> int:
+        return await self._purged(filter=pattern)
 
-    async def _purge(self, **request: Any) -> int:
+    async def _purged(self, **request: Any) -> int:
         found = await self._connection.api(f"STREAM.PURGE.{self._name}", request)
         return wire.purged(found)
 
@@ -146,6 +134,8 @@ class JetStreamCounters:
         self, *patterns: str, after_seq: int | None = None
     ) -> AsyncGenerator[Entry, None]:
         wanted = check_patterns(patterns)
+        if after_seq is not None:
+            check_seq(after_seq)
         async with self._news(wanted) as news:
             if after_seq is None:
                 info = wire.stream_info(await self._connection.api(f"STREAM.INFO.{self._name}"))

@@ -36,7 +36,7 @@ async def last(connection: Connection, stream: str, subject: str) -> Message:
     """A subject's newest message; raises CounterError 10037."""
     answer = await connection.request(f"{connection.prefix}.DIRECT.GET.{stream}.{subject}")
     if status(answer) is not None:
-        raise _refusal(answer)
+        raise _refusal(answer, subject)
     return wire.direct_message(answer.headers or {}, answer.data)
 
 
@@ -94,7 +94,7 @@ async def batch(
             elif found == TOO_MANY:
                 raise Cut
             else:
-                raise _refusal(message)
+                raise _refusal(message, stream)
 
 
 def status(message: Msg) -> int | None:
@@ -108,12 +108,12 @@ def status(message: Msg) -> int | None:
     return int(found)
 
 
-def _refusal(message: Msg) -> CounterError:
+def _refusal(message: Msg, about: str) -> CounterError:
     found = status(message) or 0
     if found == _NONE:
-        return rules.no_message()
+        return rules.no_message(about)
     description = (message.headers or {}).get("Description", "direct get was refused")
-    return CounterError(description, code=found, status=found)
+    return CounterError(description, code=found, status=found, about=about)
 
 
 def _number(message: Msg, name: str) -> int:

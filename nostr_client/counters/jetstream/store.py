@@ -6,10 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from nostr_client.counters import rules
+from nostr_client.counters.calls import check_purge
+from nostr_client.counters.config import check_name, check_seq, check_values
 from nostr_client.counters.jetstream import direct, wire
-from nostr_client.counters.jetstream.connection import Connection, NatsOptions
+from nostr_client.counters.jetstream.connection import Connection
 from nostr_client.counters.jetstream.counters import JetStreamCounters
+from nostr_client.counters.jetstream.dial import NatsOptions
 from nostr_client.counters.jetstream.version import batches_are_safe, caution
+from nostr_client.counters.subjects import check_patterns, check_subject
 from nostr_client.errors import CounterError, DeadlineExceeded, InvalidInput
 
 if TYPE_CHECKING:
@@ -71,19 +75,25 @@ class JetStreamCounterStore:
             raise CounterError("counters are read by direct get; set allow_direct", code=0)
         return JetStreamCounters(self.connection, stream, info.config.subjects)
 
+    async def _api(self, call: str, stream: str, request: object = None) -> dict[str, Any]:
+        """Call the API about one stream: a name with a dot or a `*` would ask something else."""
+        return await self.connection.api(f"{call}.{check_name(stream)}", request)
+
     async def create_stream(self, config: StreamConfig) -> StreamInfo:
-        found = await self.connection.api(f"STREAM.CREATE.{config.name}", config.to_api())
+        check_values(config)
+        found = await self._api("STREAM.CREATE", config.name, config.to_api())
         return wire.stream_info(found)
 
     async def update_stream(self, config: StreamConfig) -> StreamInfo:
-        found = await self.connection.api(f"STREAM.UPDATE.{config.name}", config.to_api())
+        check_values(config)
+        found = await self._api("STREAM.UPDATE", config.name, config.to_api())
         return wire.stream_info(found)
 
     async def delete_stream(self, name: str) -> None:
-        await self.connection.api(f"STREAM.DELETE.{name}")
+        await self._api("STREAM.DELETE", name)
 
     async def stream_info(self, name: str) -> StreamInfo:
-        return wire.stream_info(await self.connection.api(f"STREAM.INFO.{name}"))
+        return wire.stream_info(await self._api("STREAM.INFO", name))
 
     async def streams(self) -> list[StreamInfo]:
         infos: list[StreamInfo] = []
@@ -96,8 +106,10 @@ class JetStreamCounterStore:
 
     async def publish_message(self, message: Outgoing) -> Ack:
         headers = wire.sendable(message.headers)
-        answer = await self.connection.request(message.subject, message.body, headers or None)
-        return wire.ack(self.connection.decode(answer.data))
+        answer = await self.connection.request(
+            check_subject(message.subject), message.body, headers or None
+        )
+        return wire.ack(self.connection.decode(answer.data, message.subject))
 
     async def publish_batch(self, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
         """Publish messages to one stream, all or none (ADR-50).
@@ -108,12 +120,15 @@ class JetStreamCounterStore:
             raise InvalidInput(self.caution or "this server has no batches")
         if not messages:
             raise InvalidInput("a batch holds at least one message")
+        rules.check_syntax(((rules.BATCH_ID, batch_id),))
+        for message in messages:
+            check_subject(message.subject)
         for number, message in enumerate(messages[:-1], 1):
             await self._stage(message, batch_id, number)
         headers = {**_marks(batch_id, len(messages)), **wire.sendable(messages[-1].headers)}
         headers["Nats-Batch-Commit"] = "1"
         answer = await self.connection.request(messages[-1].subject, messages[-1].body, headers)
-        return wire.batch_ack(self.connection.decode(answer.data))
+        return wire.batch_ack(self.connection.decode(answer.data, batch_id))
 
     async def _stage(self, message: Outgoing, batch_id: str, number: int) -> None:
         """Send one message ahead of the commit; the server answers empty, or with an error."""
@@ -123,22 +138,26 @@ class JetStreamCounterStore:
             return
         answer = await self.connection.request(message.subject, message.body, headers)
         if answer.data:
-            self.connection.decode(answer.data)
+            self.connection.decode(answer.data, message.subject)
 
     async def last_message(self, stream: str, subject: str) -> Message:
-        return await self._stored(stream, {"last_by_subj": subject})
+        return await self._stored(stream, {"last_by_subj": check_patterns([subject])[0]})
 
     async def last_messages(
         self, stream: str, patterns: Sequence[str], *, up_to_seq: int | None = None
     ) -> list[Message]:
-        chunks = direct.newest(self.connection, stream, patterns, up_to_seq)
+        wanted = check_patterns(patterns)
+        if up_to_seq is not None:
+            check_seq(up_to_seq)
+        chunks = direct.newest(self.connection, check_name(stream), wanted, up_to_seq)
         every = [message async for chunk in chunks for message in chunk]
         return sorted(every, key=lambda message: message.seq)
 
     async def message(self, stream: str, seq: int) -> Message:
-        return await self._stored(stream, {"seq": seq})
+        return await self._stored(stream, {"seq": check_seq(seq)})
 
     async def messages(self, stream: str, *, after_seq: int = 0) -> AsyncIterator[Message]:
+        check_seq(after_seq)
         while True:
             try:
                 request = {"seq": after_seq + 1, "next_by_subj": ">"}
@@ -151,16 +170,18 @@ class JetStreamCounterStore:
             after_seq = message.seq
 
     async def _stored(self, stream: str, request: dict[str, Any]) -> Message:
-        found = await self.connection.api(f"STREAM.MSG.GET.{stream}", request)
+        found = await self._api("STREAM.MSG.GET", stream, request)
         return wire.stored_message(found.get("message"))
 
     async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
-        return await purge(self.connection, stream, filter=filter, seq=seq, keep=keep)
+        check_purge(filter, seq, keep)
+        return await purge(self.connection, check_name(stream), filter=filter, seq=seq, keep=keep)
 
     async def delete_message(self, stream: str, seq: int) -> None:
-        await self.connection.api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq})
+        await self._api("STREAM.MSG.DELETE", stream, {"seq": check_seq(seq)})
 
     async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
+        check_patterns([pattern])
         return await self.connection.subscribe(pattern)
 
     async def settle(self) -> None:
@@ -194,4 +215,4 @@ async def purge(
 
 
 def _marks(batch_id: str, number: int) -> dict[str, str]:
-    return {"Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": str(number)}
+    return {rules.BATCH_ID: batch_id, "Nats-Batch-Sequence": str(number)}

@@ -20,7 +20,7 @@ from nostr_client.counters.base import (
 )
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.numbers import is_integer, parse_integer
-from nostr_client.errors import InvalidInput, ProtocolError
+from nostr_client.errors import InvalidInput, ProtocolError, clip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +73,7 @@ class _Transform(msgspec.Struct):
 class _Source(msgspec.Struct):
     name: str
     lag: int = 0
+    active: int = 0
     filter_subject: str = ""
     subject_transforms: tuple[_Transform, ...] = ()
     error: _Error | None = None
@@ -246,5 +247,11 @@ def _status(source: _Source) -> SourceStatus:
         destinations="\f".join(t.dest or ">" for t in source.subject_transforms) or ">",
         seq=0,
         lag=source.lag,
-        stalled=source.error.description if source.error else "",
+        stalled=_stalled(source),
     )
+
+
+def _stalled(source: _Source) -> str:
+    if source.error is not None:
+        return clip(source.error.description)
+    return "not reached yet" if source.active < 0 else ""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from nostr_client.counters import audit, rules
 from nostr_client.counters.base import Ack, Entry, NoStream
+from nostr_client.counters.calls import CounterCalls
+from nostr_client.counters.config import check_seq
 from nostr_client.counters.engine import read, trim
 from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.numbers import parse_integer
@@ -16,7 +18,7 @@ from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
     from nostr_client.counters.engine.session import Session
     from nostr_client.counters.sqlite.store import SqliteCounterStore
@@ -32,68 +34,54 @@ POLL_S = 1.0
 """How soon a watch sees what another object or process wrote; own writes wake it at once."""
 
 
-class SqliteCounters:
+class SqliteCounters(CounterCalls):
     """One stream; see `base.Counters`. Made by `SqliteCounterStore.counters`."""
 
     def __init__(self, store: SqliteCounterStore, name: str) -> None:
+        super().__init__(name)
         self._store = store
-        self._name = name
 
-    @property
-    def name(self) -> str:
-        return self._name
+    async def _publish(self, subject: str, headers: rules.Headers) -> Ack:
+        return to_ack(await self._store.publish(lambda s: self._count(s, subject, headers)))
 
-    async def publish(
-        self,
-        subject: str,
-        n: int,
-        *,
-        headers: Mapping[str, str] | None = None,
-        msg_id: str | None = None,
-    ) -> Ack:
-        lines = rules.increment_headers(n, headers, msg_id)
-        stored = await self._store.publish(lambda session: self._publish(session, subject, lines))
-        return _ack(stored)
-
-    async def add(self, subject: str, n: int, *, msg_id: str | None = None) -> int:
-        return (await self.publish(subject, n, msg_id=msg_id)).value()
-
-    async def add_many(self, items: Sequence[tuple[str, int]]) -> list[Ack | CounterError]:
-        lines = [(subject, ((rules.INCR, rules.signed(n)),)) for subject, n in items]
-
+    async def _publish_many(
+        self, items: Sequence[tuple[str, rules.Headers]]
+    ) -> list[Ack | CounterError]:
         def work(session: Session) -> list[Stored | CounterError]:
-            return [self._try(session, subject, headers) for subject, headers in lines]
+            return [self._try(session, subject, headers) for subject, headers in items]
 
         found = await self._store.write(work)
-        return [item if isinstance(item, CounterError) else _ack(item) for item in found]
+        return [item if isinstance(item, CounterError) else to_ack(item) for item in found]
 
     def _try(self, session: Session, subject: str, headers: rules.Headers) -> Stored | CounterError:
         """A refusal changes nothing, so that the others of a group may stand."""
         try:
-            return self._publish(session, subject, headers)
+            return self._count(session, subject, headers)
         except CounterError as error:
             return error
 
-    def _publish(self, session: Session, subject: str, headers: rules.Headers) -> Stored:
+    def _count(self, session: Session, subject: str, headers: rules.Headers) -> Stored:
         stream = session.catalog.route(subject)
         if stream is None or stream.name != self._name:
             raise NoStream(f"{subject} in {self._name}")
         return publish(session, subject, headers, b"")
 
-    async def load(self, subject: str) -> int:
-        return parse_integer(await self._read(lambda conn, id: read.load(conn, id, subject)))
+    async def _value(self, subject: str) -> str:
+        return await self._read(lambda conn, id: read.load(conn, id, subject))
 
     async def load_many(self, *patterns: str) -> AsyncIterator[tuple[str, int]]:
         async for page in self._pages(patterns, read.load_literals, read.load_page):
             for subject, value in page:
                 yield subject, parse_integer(value)
 
-    async def get(self, subject: str, *, at_seq: int | None = None) -> Entry:
+    async def _entry(self, subject: str, at_seq: int | None) -> Entry:
         return await self._read(
             lambda conn, id: read.entry(*read.newest(conn, id, subject, at_seq))
         )
 
     async def get_many(self, *patterns: str, at_seq: int | None = None) -> AsyncIterator[Entry]:
+        if at_seq is not None:
+            check_seq(at_seq)
         literals = partial(read.entry_literals, at_seq=at_seq)
         pages = partial(read.entry_page, at_seq=at_seq)
         async for page in self._pages(patterns, literals, pages):
@@ -123,12 +111,6 @@ class SqliteCounters:
             lambda conn: work(conn, read.stream_id(conn, self._name))
         )
 
-    async def history(self, subject: str, *, after_seq: int = 0) -> AsyncIterator[Entry]:
-        while page := await self._history_page(subject, after_seq):
-            for entry in page:
-                yield entry
-            after_seq = page[-1].seq
-
     async def _history_page(self, subject: str, after: int) -> list[Entry]:
         return await self._read(
             lambda conn, id: [
@@ -137,27 +119,28 @@ class SqliteCounters:
             ]
         )
 
-    async def recount(self, subject: str) -> audit.Recount:
+    async def _recount(self, subject: str) -> audit.Recount:
         return await self._read(lambda conn, id: audit.recount(read.steps(conn, id, subject)))
 
-    async def reset(self, subject: str) -> int:
+    async def _reset(self, subject: str) -> Ack:
         def work(session: Session) -> Stored:
             stream = session.stream(self._name)
             value = parse_integer(read.load(session.conn, stream.id, subject))
-            stored = self._publish(session, subject, ((rules.INCR, rules.signed(-value)),))
+            stored = self._count(session, subject, ((rules.INCR, rules.signed(-value)),))
             trim.purge(session, stream, subject, stored.seq)
             return stored
 
-        return _ack(await self._store.write(work)).value()
+        return to_ack(await self._store.write(work))
 
-    async def delete(self, subject: str) -> int:
-        check_patterns([subject])
-        return await self._store.purge(self._name, filter=subject)
+    async def _purge(self, pattern: str) -> int:
+        return await self._store.purge(self._name, filter=pattern)
 
     async def watch(
         self, *patterns: str, after_seq: int | None = None
     ) -> AsyncGenerator[Entry, None]:
         wanted = check_patterns(patterns)
+        if after_seq is not None:
+            check_seq(after_seq)
         news = self._store.feed.enroll()
         try:
             if after_seq is None:
@@ -188,7 +171,8 @@ def _then(
     return work(conn, stream, *rest)
 
 
-def _ack(stored: Stored) -> Ack:
+def to_ack(stored: Stored) -> Ack:
+    """What was stored as the protocol tells it."""
     value = parse_integer(stored.val) if stored.val is not None else None
     return Ack(stored.stream, "", stored.seq, value, stored.duplicate)
 

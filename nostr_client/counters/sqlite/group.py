@@ -35,7 +35,8 @@ class Group(Generic[T]):
     """Runs one publish at once, and what arrives meanwhile together.
 
     A work that raises CounterError or InvalidInput must have changed nothing: its neighbours are
-    committed all the same.
+    committed all the same. One that raises anything else undoes the transaction, and each is then
+    run in its own.
     """
 
     def __init__(self, write: Write[T]) -> None:
@@ -85,14 +86,27 @@ class Group(Generic[T]):
         del self._waiting[:GROUP_LIMIT]
         self._drained.set()
         try:
-            works = [item.work for item in taken]
-            _settle(taken, await self._write(lambda session: _run(works, session)))
-        except StoreError as error:
-            _settle(taken, [copy.copy(error) for _ in taken])
+            await self._answer(taken)
         finally:
             for item in taken:
-                item.future.cancel()  # where it is not done: a bug above; nobody hangs on it
+                item.future.cancel()  # where it is not done: the loop ends; nobody hangs on it
             self._go_on()
+
+    async def _answer(self, taken: Sequence[_Waiting[T]]) -> None:
+        works = [item.work for item in taken]
+        write = self._write(lambda session: _run(works, session))
+        found = (await asyncio.gather(write, return_exceptions=True))[0]
+        if not isinstance(found, BaseException):
+            _settle(taken, found)
+        elif not isinstance(found, Exception):
+            raise found
+        elif len(taken) == 1:
+            _settle(taken, [found])
+        elif isinstance(found, StoreError):
+            _settle(taken, [copy.copy(found) for _ in taken])
+        else:
+            for item in taken:
+                await self._answer([item])
 
 
 def _run(works: Sequence[Callable[[Session], T]], session: Session) -> list[T | Exception]:

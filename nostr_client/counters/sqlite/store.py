@@ -6,16 +6,17 @@ import time
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nostr_client.counters import rules
-from nostr_client.counters.base import Ack, BatchAck, Message, Outgoing, StreamInfo
+from nostr_client.counters.calls import check_purge
+from nostr_client.counters.config import check_seq
 from nostr_client.counters.engine import batch, catalog, pull, read, streams, trim
 from nostr_client.counters.engine.catalog import CatalogCache, Stream
 from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.engine.session import Session
-from nostr_client.counters.numbers import parse_integer
-from nostr_client.counters.sqlite.counters import SqliteCounters
+from nostr_client.counters.sqlite.counters import SqliteCounters, to_ack
 from nostr_client.counters.sqlite.feed import Feed
 from nostr_client.counters.sqlite.group import Group
+from nostr_client.counters.subjects import check_patterns
 from nostr_client.store.database import Database
 from nostr_client.store.migrate import check_current, migrate
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from nostr_client.counters.base import Ack, BatchAck, Message, Outgoing, StreamInfo
     from nostr_client.counters.config import StreamConfig
 
 T = TypeVar("T")
@@ -131,28 +133,33 @@ class SqliteCounterStore:
         return to_ack(await self.publish(lambda session: _publish(session, message)))
 
     async def publish_batch(self, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
+        rules.check_syntax(((rules.BATCH_ID, batch_id),))
         for message in messages:
             rules.check_syntax(message.headers)
         return await self.write(lambda session: batch.publish_batch(session, messages, batch_id))
 
     async def last_message(self, stream: str, subject: str) -> Message:
-        def work(conn: sqlite3.Connection) -> Message:
-            return read.newest_message(conn, read.stream_id(conn, stream), subject)
-
-        return await self.database.read(work)
+        found = await self.last_messages(stream, check_patterns([subject]))
+        if not found:
+            raise rules.no_message(subject)
+        return found[-1]
 
     async def last_messages(
         self, stream: str, patterns: Sequence[str], *, up_to_seq: int | None = None
     ) -> list[Message]:
+        wanted = check_patterns(patterns)
+        if up_to_seq is not None:
+            check_seq(up_to_seq)
+
         def work(conn: sqlite3.Connection) -> list[Message]:
-            return read.newest_many(conn, read.stream_id(conn, stream), patterns, up_to_seq)
+            return read.newest_many(conn, read.stream_id(conn, stream), wanted, up_to_seq)
 
         return await self.database.read(work)
 
     async def message(self, stream: str, seq: int) -> Message:
         def work(conn: sqlite3.Connection) -> Message:
             id = read.stream_id(conn, stream)
-            return read.message_at(conn, id, read.row_at(conn, id, seq))
+            return read.message_at(conn, id, read.row_at(conn, id, check_seq(seq)))
 
         return await self.database.read(work)
 
@@ -164,18 +171,21 @@ class SqliteCounterStore:
 
     async def since(self, stream: str, after_seq: int, limit: int = PAGE) -> list[Message]:
         """The kept messages after a sequence, at most `limit`, oldest first."""
+        after = check_seq(after_seq)
 
         def work(conn: sqlite3.Connection) -> list[Message]:
-            return read.since_page(conn, read.stream_id(conn, stream), after_seq, limit)
+            return read.since_page(conn, read.stream_id(conn, stream), after, limit)
 
         return await self.database.read(work)
 
     async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
+        check_purge(filter, seq, keep)
         return await self.write(
             lambda session: trim.purge(session, session.stream(stream), filter, seq, keep)
         )
 
     async def delete_message(self, stream: str, seq: int) -> None:
+        check_seq(seq)
         await self.write(lambda session: trim.delete_message(session, session.stream(stream), seq))
 
     async def trim(self) -> int:
@@ -183,6 +193,7 @@ class SqliteCounterStore:
         return await self.write(_expire_all)
 
     async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
+        check_patterns([pattern])
         return self.feed.subscribe(pattern)
 
     async def settle(self) -> None:
@@ -209,11 +220,6 @@ class SqliteCounterStore:
         if more:
             await self.settle()
         return result
-
-
-def to_ack(stored: Stored) -> Ack:
-    value = parse_integer(stored.val) if stored.val is not None else None
-    return Ack(stored.stream, "", stored.seq, value, stored.duplicate)
 
 
 def _publish(session: Session, message: Outgoing) -> Stored:

@@ -96,12 +96,102 @@ def test_wrong_usage(cli: Cli) -> None:
     cli("stream", "create", "B", "--subject", "b.*")
     assert "not a whole number" in cli("add", "a.x", "1.5", code=2)
     assert "name a stream by --stream of A, B" in cli("load", code=2)
-    assert "there is none" in cli("load", "z.x", code=2)
+    assert "no stream counts z.x" in cli("load", "z.x", code=2)
     assert "not a subject" in cli("load", "a..x", code=2)
     assert "no message found" in cli("reset", "a.x", code=1)
     assert "overlap" in cli("stream", "create", "C", "--subject", "a.b", code=1)
     assert cli("load", "--stream", "B") == ""
     assert "not SRC=DEST" in cli("source", "add", "A", "B", "--transform", "x", code=2)
+
+
+LONE = "\udcff"
+"""What a byte of the command line that is no UTF-8 becomes."""
+
+MISTAKES = [
+    ("add", f"a.{LONE}", "1"),
+    ("add", "a.x", LONE),
+    ("add", "a.x", "1", "--id", LONE),
+    ("add", "a.x", "1", "--id", ""),
+    ("add", "a.x", "1", "--id", "x "),
+    ("add", "a.*", "1"),
+    ("add", "a.x", "1", "--stream", LONE),
+    ("add", "a.x", "1", "--stream", "A.B"),
+    ("get", "a.x", "--at", str(2**70)),
+    ("get", f"a.{LONE}"),
+    ("history", "a.x", "--after", str(10**30)),
+    ("history", "a.*"),
+    ("recount", "a.>"),
+    ("reset", "a.*"),
+    ("watch", "a.x", "--after", str(10**30), "--count", "1"),
+    ("delete", LONE),
+    ("stream", "create", LONE),
+    ("stream", "create", "a b"),
+    ("stream", "create", "N", "--subject", LONE),
+    ("stream", "create", "N", "--description", LONE),
+    ("stream", "info", LONE),
+    ("stream", "rm", "a.b"),
+    ("stream", "edit", "A", "--keep", "9" * 23),
+    ("stream", "edit", "A", "--max-msgs", "9" * 23),
+    ("stream", "edit", "A", "--max-age", "1e300"),
+    ("stream", "edit", "A", "--max-age", "nan"),
+    ("stream", "edit", "A", "--max-age=-1"),
+    ("stream", "edit", "A", "--window", "inf"),
+    ("stream", "edit", "A", "--republish", f"a.*={LONE}.*"),
+    ("source", "add", "A", LONE),
+    ("source", "add", "A", "B", "--filter", LONE),
+]
+
+
+def test_every_mistake_is_one_line_and_exit_code_2(cli: Cli) -> None:
+    cli("stream", "create", "A", "--subject", "a.*")
+    cli("add", "a.x", "1")
+    for mistake in MISTAKES:
+        assert cli(*mistake, code=2).count("\n") == 1, mistake
+    assert cli("load") == "1\ta.x\n"
+    assert [s["config"]["name"] for s in cli.json("stream", "list")] == ["A"]
+
+
+def test_what_is_not_there_is_named(cli: Cli) -> None:
+    cli("stream", "create", "A", "--subject", "a.*")
+    for command in ("history", "recount", "reset"):
+        assert "a.none: no message found" in cli(command, "a.none", code=1)
+    assert "no stream for GONE" in cli("load", "--stream", "GONE", code=1)
+    assert "no stream for GONE" in cli("stream", "rm", "GONE", code=1)
+
+
+def test_an_increment_goes_to_the_one_stream_that_listens(cli: Cli) -> None:
+    cli("stream", "create", "A", "--subject", "a.*")
+    cli("stream", "create", "ALL")
+    cli("source", "add", "ALL", "A")
+    assert cli("add", "a.x", "2") == "2\n"
+    assert "--stream of A, ALL" in cli("load", "a.x", code=2)
+    assert cli("reset", "a.x") == "0\n"
+
+
+def test_tables_show_every_digit(cli: Cli) -> None:
+    cli("stream", "create", "A", "--subject", "a.*")
+    digits = "123456789" * 60
+    cli("add", "a.x", digits)
+    for command in (("history", "a.x"), ("get",)):
+        shown = cli(*command)
+        assert "…" not in shown
+        columns = [line.split() for line in shown.splitlines()[1:]]
+        assert digits in "".join(line[-2 if len(line) < 4 else 1] for line in columns)
+
+
+def test_credentials_that_are_none(cli: Cli, tmp_path: Path) -> None:
+    if cli.backend[0] == "--store":
+        assert "go with --nats" in cli("load", "--creds", "x", code=2)
+        return
+    assert "cannot be read" in cli("load", "--creds", str(tmp_path / "none.creds"), code=2)
+    empty = tmp_path / "empty.creds"
+    empty.write_text("nothing")
+    assert "no credentials" in cli("load", "--creds", str(empty), code=2)
+
+
+@pytest.mark.parametrize("url", ["", "http://x", "nats://", "nats://x:99999", "a b", "\udcff"])
+def test_what_is_no_url(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert "URL of a nats-server" in Cli(capsys, "--nats", url)("load", code=2)
 
 
 def test_a_recount_that_does_not_hold_is_a_failure(
@@ -132,7 +222,7 @@ def test_what_cannot_be_reached(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_server_that_is_not_there(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nostr_client.counters.jetstream.connection.CONNECT_S", 0.3)
+    monkeypatch.setattr("nostr_client.counters.jetstream.dial.CONNECT_S", 0.3)
     with running_server() as server:
         url = server.url
     assert "no nats-server" in Cli(capsys, "--nats", url)("load", code=3)

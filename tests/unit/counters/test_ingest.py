@@ -121,6 +121,17 @@ async def test_zaps_that_hold_are_summed(setup: Setup) -> None:
     assert found == {"events.9735": 3, f"zaps.{RECEIVER}.msats": 42_000}
 
 
+@pytest.mark.parametrize("receiver", ["a b", "a..b", "", ">", "x" * 5_000])
+async def test_a_receiver_that_is_no_subject_never_holds_up_an_event(
+    setup: Setup, receiver: str
+) -> None:
+    await setup.counter_store.create_stream(ingest_stream())
+    request = zap_request(tags=(("p", receiver), ("amount", "21000")))
+    await setup.store.save([signed_again(receipt(request, None, ("p", receiver)))])
+    assert await setup.values() == {"events.9735": 1}
+    assert setup.hook.refused == 1
+
+
 async def test_a_counter_that_is_broken_never_holds_up_an_event(setup: Setup) -> None:
     config = ingest_stream()
     await setup.counter_store.create_stream(config)

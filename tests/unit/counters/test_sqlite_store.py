@@ -10,6 +10,7 @@ import pytest
 
 from nostr_client.counters.base import NoStream, Outgoing
 from nostr_client.counters.config import StreamConfig, TransformConfig
+from nostr_client.counters.engine.publish import publish
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite import SqliteCounterStore, feed
 from nostr_client.errors import CounterError, InvalidInput, StoreError
@@ -26,6 +27,39 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def store() -> SqliteCounterStore:
     return await SqliteCounterStore.open(":memory:")
+
+
+async def test_a_bug_in_one_publish_is_its_own(store: SqliteCounterStore) -> None:
+    """What nobody foresaw undoes the group's transaction: the others are run again."""
+
+    def broken(session: Session) -> Stored:
+        publish(session, "c.a", (("Nats-Incr", "+1000"),), b"")
+        raise ZeroDivisionError
+
+    async with store:
+        await store.create_stream(counter("C", "c.*"))
+        counters = await store.counters("C")
+        calls = [counters.add("c.a", 1) for _ in range(30)]
+        every = [*calls[:10], store.publish(broken), *calls[10:20], store.publish(broken)]
+        found = await asyncio.gather(*every, *calls[20:], return_exceptions=True)
+        assert sum(isinstance(item, ZeroDivisionError) for item in found) == 2
+        assert sorted(item for item in found if isinstance(item, int)) == list(range(1, 31))
+        assert await counters.load("c.a") == 30
+        assert (await counters.recount("c.a")).holds
+
+
+async def test_smaller_limits_are_applied_at_once_and_keep_every_value() -> None:
+    now = 10**18
+    async with await SqliteCounterStore.open(":memory:", clock=lambda: now) as store:
+        await store.create_stream(counter("C", "c.*"))
+        counters = await store.counters("C")
+        await counters.add_many([("c.a", 1)] * 3_000 + [("c.b", 1)] * 3)
+        await store.update_stream(counter("C", "c.*", max_msgs=4))
+        assert (await store.stream_info("C")).state.messages == 4
+        now += 10**10
+        await store.update_stream(counter("C", "c.*", max_age=10**9))
+        assert (await store.stream_info("C")).state.messages == 2
+        assert {s: v async for s, v in counters.load_many()} == {"c.a": 3_000, "c.b": 3}
 
 
 async def test_what_waits_together_is_answered_one_by_one(store: SqliteCounterStore) -> None:
