@@ -1,45 +1,45 @@
 """Alerts at work: a line that is crossed is told once, by webhook or command, and tried again.
 
-What is crossed is kept in the store: a restart tells nothing twice. A line is armed again when it
-is no longer crossed.
+What is crossed and what waits to be told are kept in the store: a restart tells nothing twice, and
+forgets nothing. Only an agent that is killed between telling and noting so tells again, under the
+same id. A line is armed again when it is no longer crossed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent import stored, watchbook
+from agent import stored, tellings, watchbook
 from agent.alerts import Sample, holds, parse_condition
-from agent.specs import AlertSpec
+from agent.tellings import Telling
 from agent.webhook import post
 from nostr_client.errors import NetworkError, NostrTallyError
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from agent.alerts import Condition
     from agent.api.schema import Watch
     from agent.clock import Clock
     from agent.journal import Journal
+    from agent.specs import AlertSpec
     from nostr_client.store.database import Database
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
 """Before each attempt; after the last the alert is given up, and the log says so."""
 
 COMMAND_S: Final = 30.0
+AT_ONCE: Final = 8
+"""Webhooks and commands that run at once."""
+
 MOST_WAITING: Final = 200
 """Alerts that wait to be told; the oldest goes when there are more."""
-
-
-class Telling(msgspec.Struct, frozen=True):
-    """One alert to be told."""
-
-    alert: AlertSpec
-    body: bytes
-    watch: str
 
 
 class Alerting:
@@ -51,8 +51,9 @@ class Alerting:
         self._clock = clock
         self._journal = journal
         self._database = database
-        self._waiting: deque[Telling] = deque()
+        self._waiting: dict[str, Telling] = {}
         self._some = asyncio.Event()
+        self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def check(self, watch: Watch, liars: int) -> None:
         """Compare a watch's number with its lines."""
@@ -67,12 +68,20 @@ class Alerting:
             is_crossed = holds(condition, Sample(now, watch.figure.value), past, liars=liars)
             if is_crossed == (alert.when in crossed):
                 continue
-            await self._mark(spec.name, alert.when, now, on=is_crossed)
-            if is_crossed:
-                self._put(Telling(alert, _body(watch, alert, now), spec.name))
+            await self._note(_telling(watch, alert, now), on=is_crossed)
 
-    async def _mark(self, name: str, line: str, now: float, *, on: bool) -> None:
-        await self._database.write(lambda c: stored.set_crossed(c, name, line, now, on=on))
+    async def _note(self, telling: Telling, *, on: bool) -> None:
+        """Remember that a line is crossed, together with what is to be told of it."""
+
+        def work(conn: sqlite3.Connection) -> None:
+            line = telling.alert.when
+            stored.set_crossed(conn, telling.watch, line, telling.at, on=on)
+            if on:
+                tellings.put(conn, telling)
+
+        await self._database.write(work)
+        if on:
+            await self._put(telling)
 
     async def _past(self, name: str, condition: Condition, now: float) -> list[Sample]:
         if condition.kind != "rate":
@@ -81,48 +90,69 @@ class Alerting:
         rows = await self._database.read(lambda c: watchbook.values_since(c, name, since))
         return [Sample(at, value) for at, value in rows]
 
-    def _put(self, telling: Telling) -> None:
-        if len(self._waiting) >= MOST_WAITING:
-            self._give_up(self._waiting.popleft(), "too many alerts wait")
-        self._waiting.append(telling)
+    async def _put(self, telling: Telling) -> None:
+        while len(self._waiting) >= MOST_WAITING:
+            oldest = self._waiting.pop(next(iter(self._waiting)))
+            await self._give_up(oldest, "too many alerts wait")
+        self._waiting[telling.id] = telling
         self._some.set()
 
     async def run(self) -> None:
-        """Tell what waits, until cancelled; slow receivers hold up only each other."""
-        slots = asyncio.Semaphore(8)
+        """Tell what waits, also from an earlier run, until cancelled.
+
+        A receiver that fails holds up no other, one that is slow only those of its turn.
+        """
+        for telling in await self._database.read(tellings.waiting):
+            await self._put(telling)
+        begun: set[str] = set()
         async with task_group() as group:
             while True:
+                begun &= self._waiting.keys()
+                for id_ in self._waiting.keys() - begun:
+                    begun.add(id_)
+                    group.create_task(self._tell(self._waiting[id_]))
+                self._some.clear()
                 await self._some.wait()
-                await slots.acquire()
-                telling = self._waiting.popleft()
-                if not self._waiting:
-                    self._some.clear()
-                task = group.create_task(self._tell(telling))
-                task.add_done_callback(lambda _: slots.release())
 
     async def _tell(self, telling: Telling) -> None:
-        why = ""
-        for delay in DELAYS_S:
+        why = "tried before"
+        for n, delay in enumerate(DELAYS_S[telling.attempts :], telling.attempts):
             if delay:
                 await self._clock.sleep(delay)
+            if telling.id not in self._waiting:
+                return
             try:
-                await _deliver(telling.alert, telling.body)
+                async with self._slots:
+                    await _deliver(telling.alert, telling.body)
             except NostrTallyError as error:
                 why = str(error)
+                await self._database.write(partial(tellings.failed, id_=telling.id, attempts=n + 1))
                 continue
             self.told += 1
             self._journal.info("alert", watch=telling.watch, when=telling.alert.when)
+            await self._done(telling)
             return
-        self._give_up(telling, why)
+        await self._give_up(telling, why)
 
-    def _give_up(self, telling: Telling, why: str) -> None:
+    async def _done(self, telling: Telling) -> None:
+        self._waiting.pop(telling.id, None)
+        await self._database.write(lambda c: tellings.remove(c, telling.id))
+
+    async def _give_up(self, telling: Telling, why: str) -> None:
         self.given_up += 1
         when = telling.alert.when
         self._journal.error("alert_given_up", watch=telling.watch, when=when, why=why)
+        await self._done(telling)
 
 
-def _body(watch: Watch, alert: AlertSpec, now: float) -> bytes:
+def _telling(watch: Watch, alert: AlertSpec, now: float) -> Telling:
+    id_ = secrets.token_hex(8)
+    return Telling(id_, watch.spec.name, alert, _body(id_, watch, alert, now), now)
+
+
+def _body(id_: str, watch: Watch, alert: AlertSpec, now: float) -> bytes:
     told: dict[str, Any] = {
+        "id": id_,
         "watch": watch.spec.name,
         "when": alert.when,
         "value": watch.figure.value if watch.figure else None,

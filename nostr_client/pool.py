@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import msgspec
@@ -64,7 +65,8 @@ class Gathered(msgspec.Struct, Generic[T], frozen=True):
 class RelayPool:
     """One Relay for each normalised URL, with one transport and one verifier for all.
 
-    Use it as an async context manager, or `close()` it. `relay_args` go to every Relay it makes:
+    Use it as an async context manager, or `close()` it. `known` are capabilities of an earlier run,
+    by normalised URL. `relay_args` go to every Relay it makes:
     the injected clocks, for tests.
     """
 
@@ -75,6 +77,7 @@ class RelayPool:
         signer: Signer | None = None,
         transport: Transport | None = None,
         verifier: Verifier | None = None,
+        known: Mapping[str, Capabilities] = MappingProxyType({}),
         **relay_args: Any,
     ) -> None:
         self.options = options or Options()
@@ -85,6 +88,7 @@ class RelayPool:
         self._verifier: Verifier = verifier or self._own(
             ThreadVerifier(chunk=self.options.limits.verify_chunk)
         )
+        self._known = known
         self._relay_args = relay_args
         self._relays: dict[str, Relay] = {}
         self._closed = False
@@ -117,7 +121,7 @@ class RelayPool:
                 url,
                 options=self.options,
                 signer=self._signer,
-                capabilities=capabilities,
+                capabilities=capabilities or self._known.get(key),
                 transport=self._guard() if stranger else self._transport,
                 verifier=self._verifier,
                 **self._relay_args,

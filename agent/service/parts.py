@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent.indexing import Indexing
+from agent.relaybook import RELAY_BOOK, RelayBook
 from agent.stored import AGENT
+from agent.tellings import TELLINGS
 from nostr_client.claims import CLAIMS, ClaimBook
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
@@ -77,6 +79,7 @@ class Parts:
     health: Heartbeat
     run: str
     index: Indexing | None
+    book: RelayBook
 
 
 @asynccontextmanager
@@ -89,8 +92,15 @@ async def open_parts(
         store = await stack.enter_async_context(await _open_store(config, path, clock, urls))
         index = Indexing(store, await Index.open(store)) if config.store.index else None
         options = pool_options(config)
+        book = await RelayBook.open(store.database, clock.wall())
         pool = await stack.enter_async_context(
-            RelayPool(options=options, signer=signer, now=clock.wall, sleep=clock.sleep)
+            RelayPool(
+                options=options,
+                signer=signer,
+                known=book.known,
+                now=clock.wall,
+                sleep=clock.sleep,
+            )
         )
         counters = await SqliteCounterStore.over(
             store.database, clock=lambda: int(clock.wall() * 1e9)
@@ -110,6 +120,7 @@ async def open_parts(
             health=Heartbeat(),
             run=secrets.token_hex(6),
             index=index,
+            book=book,
         )
 
 
@@ -125,7 +136,7 @@ async def _open_store(
     return await SqliteStore.open(
         path,
         urls=urls,
-        migrations=[CLAIMS, COUNTERS, WATCHES, AGENT],
+        migrations=[CLAIMS, COUNTERS, WATCHES, AGENT, TELLINGS, RELAY_BOOK],
         options=options,
         clock=clock.wall,
     )

@@ -149,6 +149,7 @@ async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> Asyn
         if not working.done():
             cut = await agent.worker.drain(seconds(agent.config.service.drain))
             agent.journal.info("drained", cut_off=cut)
+            await agent.parts.book.save(agent.parts.pool, agent.clock.wall())
         await _end(working)
 
 

@@ -17,10 +17,14 @@ from aiohttp import web
 from agent.backup import back_up, restore
 from agent.cli import run
 from agent.config import parse
+from agent.relaybook import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
 from agent.service.run import once
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.event import EventTemplate
 from nostr_client.keys import verify
+from nostr_client.pool import RelayPool
+from nostr_client.relay_stats import Capabilities
+from nostr_client.store.database import Database
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
@@ -127,6 +131,64 @@ async def test_what_fails_is_tried_again_and_then_given_up(
             await eventually(settled)
         assert "alert_given_up" in agent.log.getvalue()
     assert len(hook.got) == 1
+
+
+async def test_an_alert_that_waits_outlives_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 3600.0, 0.0))
+    async with Hook(refuse=1) as hook, FaultyRelay(events=[follow(1)]) as relay:
+        more = watch_text(f'alerts = [{{ when = ">= 1", webhook = "{hook.url}" }}]')
+        async with an_agent(tmp_path, [relay.url], more):
+
+            async def refused() -> bool:
+                return hook.refuse == 0
+
+            await eventually(refused)
+        assert not hook.got
+        monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.0, 0.0))
+        for _ in range(2):
+            async with an_agent(tmp_path, [relay.url], more) as agent:
+                await agent.client.recount("followers")
+                await agent.until(lambda w: w.answered == 1, "followers")
+
+                async def told() -> bool:
+                    return bool(hook.got)
+
+                await eventually(told)
+    assert [one["when"] for one in hook.got] == [">= 1"]
+    assert len(hook.got[0]["id"]) == 16
+
+
+# What relays can do.
+
+
+async def test_what_relays_can_do_is_known_after_a_restart(tmp_path: Path) -> None:
+    async with FaultyRelay(events=[follow(1)]) as relay:
+        async with an_agent(tmp_path, [relay.url], watch_text()) as agent:
+            await agent.until(lambda w: w.answered == 1, "followers")
+            (shown,) = (await agent.client.relays()).relays
+            assert shown.capabilities.count is True
+        async with an_agent(tmp_path, [relay.url], watch_text()) as agent:
+            pool = agent.service.agent.parts.pool
+            assert pool.relay(relay.url).capabilities.count is True
+
+
+async def test_what_a_relay_could_not_do_is_doubted_after_a_week(tmp_path: Path) -> None:
+    able = Capabilities(count=True, negentropy=False, max_subscriptions=20)
+    async with (
+        await Database.open(tmp_path / "s.db", migrations=[RELAY_BOOK]) as database,
+        RelayPool(known={"ws://relay.example": able}) as pool,
+    ):
+        book = await RelayBook.open(database, 0.0)
+        assert await book.save(pool, 0.0) == 0
+        pool.relay("ws://relay.example")
+        assert await book.save(pool, 0.0) == 1
+        assert await book.save(pool, 1.0) == 0
+        fresh = await RelayBook.open(database, DOUBTED_AFTER_S - 1)
+        assert fresh.known == {"ws://relay.example": able}
+        old = await RelayBook.open(database, DOUBTED_AFTER_S)
+        assert old.known == {"ws://relay.example": Capabilities(count=True, max_subscriptions=20)}
 
 
 # Retention.

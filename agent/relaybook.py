@@ -1,0 +1,91 @@
+"""What relays showed that they can do, kept in the store from one run of the agent to the next.
+
+That a relay can do something stays true; that it cannot is tried again after a week, as relays are
+updated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+from sqlite_utils.migrations import Migrations
+
+from nostr_client.relay_stats import Capabilities
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from sqlite_utils import Database as SqliteUtils
+
+    from nostr_client.pool import RelayPool
+    from nostr_client.store.database import Database
+
+RELAY_BOOK: Final = Migrations("nostr_tally_agent_relays")
+
+DOUBTED_AFTER_S: Final = 7 * 86_400.0
+"""Age from which a relay is asked again for what it could not do."""
+
+MOST: Final = 5_000
+"""Relays that are kept, the newest; a stranger's list may name any."""
+
+
+@RELAY_BOOK()
+def first_tables(db: SqliteUtils) -> None:
+    db.conn.execute(
+        "CREATE TABLE agent_relay (url TEXT PRIMARY KEY, able TEXT NOT NULL, at REAL NOT NULL)"
+        " WITHOUT ROWID"
+    )
+
+
+class RelayBook:
+    """Capabilities by normalised URL; `known` is what a pool is given."""
+
+    def __init__(self, database: Database, known: dict[str, Capabilities]) -> None:
+        self.known = known
+        self._database = database
+        self._kept = dict(known)
+
+    @classmethod
+    async def open(cls, database: Database, now: float) -> Self:
+        """Read what is kept; what cannot be read is as if it had never been learnt."""
+        read = {url: _read(text, now - at) for url, text, at in await database.read(_rows)}
+        return cls(database, {url: able for url, able in read.items() if able is not None})
+
+    async def save(self, pool: RelayPool, now: float) -> int:
+        """Keep what has been learnt since; how many relays."""
+        learnt = {
+            url: relay.capabilities
+            for url, relay in pool.relays.items()
+            if relay.capabilities != self._kept.get(url, _NOTHING)
+        }
+        if learnt:
+            await self._database.write(lambda conn: _put(conn, learnt, now))
+            self._kept |= learnt
+        return len(learnt)
+
+
+_NOTHING: Final = Capabilities()
+
+
+def _read(text: str, age: float) -> Capabilities | None:
+    try:
+        able = msgspec.json.decode(text, type=Capabilities)
+    except msgspec.MsgspecError:
+        return None
+    if age < DOUBTED_AFTER_S:
+        return able
+    doubted = {n: None for n, value in msgspec.structs.asdict(able).items() if value is False}
+    return msgspec.structs.replace(able, **doubted)
+
+
+def _rows(conn: sqlite3.Connection) -> list[tuple[str, str, float]]:
+    sql = "SELECT url, able, at FROM agent_relay ORDER BY at DESC LIMIT ?"
+    return conn.execute(sql, (MOST,)).fetchall()
+
+
+def _put(conn: sqlite3.Connection, learnt: dict[str, Capabilities], now: float) -> None:
+    rows = [(url, msgspec.json.encode(able).decode(), now) for url, able in learnt.items()]
+    conn.executemany("INSERT OR REPLACE INTO agent_relay VALUES (?, ?, ?)", rows)
+    old = "SELECT url FROM agent_relay ORDER BY at DESC LIMIT -1 OFFSET ?"
+    conn.execute(f"DELETE FROM agent_relay WHERE url IN ({old})", (MOST,))
