@@ -77,7 +77,7 @@ class NegentropyError(ProtocolError):
     """The other side's negentropy message cannot be read.
 
     `kind` is one of: truncated, bad-version-byte, unsupported-version, bound-too-long, bad-mode,
-    varint-overflow, bad-bound-order.
+    varint-overflow, bad-bound-order, too-many-ranges.
     """
 
     def __init__(self, message: str, *, kind: str, relay: str = "") -> None:

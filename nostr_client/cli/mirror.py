@@ -38,8 +38,8 @@ def mirror(
 ) -> None:
     """Copy what RELAY_A and RELAY_B lack of each other, both ways; by default everything.
 
-    Both list their ids (32 bytes an event), and only what differs passes through here. Exit codes
-    as for sync.
+    They are compared with each other by negentropy (NIP-77), and only what differs passes through
+    here. A relay without NIP-77 is read by REQ. Exit codes as for sync.
     """
     from nostr_client.client import NostrClient
 

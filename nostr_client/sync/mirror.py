@@ -1,60 +1,48 @@
-"""Two relays brought to the same events without a store: ids are compared here, events pass by.
+"""Two relays brought to the same events without a store, and without a list of their ids.
 
-Each relay lists its ids by negentropy (32 bytes each), or by REQ where it does not know that; what
-only one of them has goes to the other, verified on its way.
+Where both speak NIP-77 they are compared with each other (`crossing`): the bytes grow with what
+differs, and nothing is held but the ranges under way. Where one does not, its ids are read by REQ,
+a stretch of `SyncOptions.window` events after the other, and the other relay is compared with
+each. What only one has goes to the other as it is found, verified on its way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
-
-import msgspec
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import RelayError
+from nostr_client.negentropy.bridge import Only
+from nostr_client.negentropy.matching import Ids
+from nostr_client.sync.crossing import Crossing, Refused
+from nostr_client.sync.desk import Desk
+from nostr_client.sync.ferry import Lane
+from nostr_client.sync.items import no_items
+from nostr_client.sync.job import Job
 from nostr_client.sync.memory import LocalMemory
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import SyncOptions
-from nostr_client.sync.procedure import Syncer
-from nostr_client.sync.report import RelayReport, SyncReport, SyncStatus
+from nostr_client.sync.procedure import resolved, tell
+from nostr_client.sync.relayrun import RelayRun
+from nostr_client.sync.report import SyncReport
+from nostr_client.sync.schedule import Schedule
+from nostr_client.sync.stretches import stretches
+from nostr_client.sync.talk import Kind
 from nostr_client.sync.tally import RelayOut, Tally
-from nostr_client.sync.uploads import Uploads
+from nostr_client.sync.windows import Window, halve, split_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nostr_client.event import Event
     from nostr_client.filters import Filter
     from nostr_client.relay import Relay
     from nostr_client.sync.procedure import OnProgress, Question
 
-_LISTING = Mode(ids_only=True, keep_ids=True, by_req=True)
+_LISTING: Final = Mode(ids_only=True, keep_ids=True, by_req=True)
 
-
-class Ferry:
-    """Gives the events of ids from one relay, for `Uploads` to another; counts into `tally`."""
-
-    def __init__(self, source: Relay, options: SyncOptions, tally: Tally) -> None:
-        self._source = source
-        self._options = options
-        self._tally = tally
-
-    async def query(self, filters: Sequence[Filter]) -> list[Event]:
-        """The events that the source sends; what it does not send is counted. Raises RelayOut."""
-        wanted = sum(len(one.ids or ()) for one in filters)
-        for _ in range(self._options.tries):
-            try:
-                page = await self._source.fetch(filters, self._options.progress)
-            except RelayError as error:
-                why = str(error)
-                await asyncio.sleep(self._options.pause)
-                continue
-            self._tally.downloaded += len(page.events)
-            self._tally.hidden += wanted - len(page.events)
-            return [one.event for one in page.events]
-        self._tally.lacks(f"downloads: {why}")
-        raise RelayOut(f"nothing more comes from {self._source.url}")
+_NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.BROKEN, Kind.NOT_FOUND)
 
 
 async def mirror(
@@ -72,66 +60,166 @@ async def mirror(
     InvalidInput for a bad question. Safe to cancel; a later run copies what is left.
     """
     options = options or SyncOptions()
-    memory = LocalMemory(now)
-    listed = await Syncer(None, options=options, memory=memory, now=now).sync(
-        question, relays, _LISTING
-    )
-    first, second = (set(one.missing_here) for one in listed.relays)
-    only = (first - second, second - first)
+    filters, _ = await resolved(question, None, [relay for _, relay in relays])
     tallies = [Tally(name, relay) for name, relay in relays]
-    if all(one.status is SyncStatus.COMPLETE for one in listed.relays) and not dry_run:
-        await _copy(tallies, only, options, memory, on_progress)
-    reports = [
-        _joined(one, tally, len(only[at]), len(only[1 - at]))
-        for at, (one, tally) in enumerate(zip(listed.relays, tallies, strict=True))
-    ]
-    both = len(only[0]) + len(only[1])
-    return SyncReport(relays=tuple(reports), need=both, have=both, events=listed.events)
-
-
-async def _copy(
-    tallies: Sequence[Tally],
-    only: tuple[set[str], set[str]],
-    options: SyncOptions,
-    memory: LocalMemory,
-    on_progress: OnProgress | None,
-) -> None:
+    work = _Mirror(filters, tallies, options, LocalMemory(now), int(now()), copies=not dry_run)
     async with asyncio.TaskGroup() as group:
-        for at, target in enumerate(tallies):
-            source = tallies[1 - at]
-            ferry = Ferry(source.relay, options, source)
-            uploads = Uploads(target.relay, ferry, memory, options, target)
-            uploads.put([bytes.fromhex(key) for key in sorted(only[1 - at])])
-            uploads.finish()
-            group.create_task(_run(uploads, target, tallies, on_progress))
-
-
-async def _run(
-    uploads: Uploads, target: Tally, tallies: Sequence[Tally], on_progress: OnProgress | None
-) -> None:
-    try:
-        await uploads.run()
-    except* RelayOut as errors:
-        target.lacks("; ".join(str(one) for one in errors.exceptions))
+        ticker = group.create_task(tell(tallies, on_progress)) if on_progress else None
+        try:
+            await work.run()
+        finally:
+            if ticker is not None:
+                ticker.cancel()
     if on_progress is not None:
         on_progress([one.report() for one in tallies])
+    both = tallies[0].need + tallies[1].need
+    return SyncReport(relays=tuple(one.report() for one in tallies), need=both, have=both)
 
 
-def _joined(listed: RelayReport, tally: Tally, need: int, have: int) -> RelayReport:
-    """What was listed and what was copied, as one report."""
-    copied = tally.report()
-    status = listed.status if listed.status is not SyncStatus.COMPLETE else copied.status
-    return msgspec.structs.replace(
-        listed,
-        status=status,
-        reason="; ".join(text for text in (listed.reason, copied.reason) if text),
-        need=need,
-        have=have,
-        downloaded=copied.downloaded,
-        uploaded=copied.uploaded,
-        bytes_sent=listed.bytes_sent + copied.bytes_sent,
-        bytes_received=listed.bytes_received + copied.bytes_received,
-        hidden=copied.hidden,
-        refused=copied.refused,
-        missing_here=(),
-    )
+class _Mirror:
+    """One mirror: windows of both relays, one after the other, and a lane to each."""
+
+    def __init__(
+        self,
+        filters: Sequence[Filter],
+        tallies: Sequence[Tally],
+        options: SyncOptions,
+        memory: LocalMemory,
+        now: int,
+        *,
+        copies: bool,
+    ) -> None:
+        self._tallies = tallies
+        self._options = options
+        self._memory = memory
+        self._now = now
+        self._schedule = Schedule([Window(one, no_items()) for one in filters], options)
+        self._lanes: list[Lane] = []
+        if copies:
+            self._lanes = [Lane(tallies[1 - at], tallies[at], memory, options) for at in (0, 1)]
+        self._seen: set[bytes] | None = set() if len(filters) > 1 else None
+        self._pauses = 0
+        self._authenticated: set[int] = set()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for lane in self._lanes:
+                group.create_task(lane.run())
+            try:
+                await self._windows()
+            except RelayOut as error:
+                self._lack(str(error))
+            for lane in self._lanes:
+                lane.finish()
+        for tally in self._tallies:
+            tally.ended = True
+
+    async def _windows(self) -> None:
+        schedule = self._schedule
+        while not schedule.over:
+            window = schedule.start()
+            await self._compare(window)
+            schedule.end()
+
+    async def _compare(self, window: Window) -> None:
+        refused = self._without_nip77()
+        if refused is None:
+            refusal = await Crossing(window.filter, self._tallies, self._options, self._learn).run()
+            if refusal is None:
+                self._done()
+            else:
+                await self._react(window, refusal)
+        else:
+            await self._by_stretches(window, refused)
+
+    def _done(self) -> None:
+        self._schedule.succeeded()
+        for tally in self._tallies:
+            tally.window_done(0)
+
+    def _without_nip77(self) -> int | None:
+        """A side that does not speak NIP-77, if one is known."""
+        return next((at for at in (0, 1) if self._tallies[at].unsupported), None)
+
+    async def _react(self, window: Window, refused: Refused) -> None:
+        side, refusal = refused
+        if refusal.kind is Kind.OVERFLOW:
+            parts = halve(window, self._now, refusal.most) or [
+                Window(one, no_items()) for one in split_values(window.filter)
+            ]
+            if parts and self._schedule.may_halve():
+                self._schedule.put(parts)
+                return
+        elif refusal.kind is Kind.BUSY and self._pauses <= self._options.tries:
+            await asyncio.sleep(self._options.pause * 2**self._pauses)
+            self._pauses += 1
+            self._schedule.put([window])
+            return
+        elif refusal.kind is Kind.AUTH and await self._may_authenticate(side):
+            self._schedule.put([window])
+            return
+        elif refusal.kind in _NO_NIP77:
+            self._tallies[side].unsupported = refusal.reason
+            self._tallies[side].relay.learn(negentropy=False)
+        elif refusal.kind is Kind.TOO_OLD:
+            self._tallies[side].lacks(f"read by REQ: {refusal.reason}")
+        await self._by_stretches(window, side)
+
+    async def _may_authenticate(self, side: int) -> bool:
+        if side in self._authenticated:
+            return False
+        self._authenticated.add(side)
+        try:
+            await self._tallies[side].relay.authenticate()
+        except RelayError:
+            return False
+        return True
+
+    async def _by_stretches(self, window: Window, side: int) -> None:
+        """Read one side by REQ, and compare the other with what it has."""
+        tally = self._tallies[side]
+        try:
+            async with aclosing(stretches(window.filter, self._options.window, tally)) as parts:
+                async for stretch in parts:
+                    tally.window_done(0, paged=True)
+                    await self._against(stretch, 1 - side)
+        except RelayError as error:
+            tally.lacks(str(error))
+            raise RelayOut(f"{tally.relay.url} could not be read") from error
+
+    async def _against(self, stretch: Window, side: int) -> None:
+        """Compare one side with the ids that the other has of a stretch."""
+        tally = self._tallies[side]
+        part = Tally(tally.name, tally.relay, keep_ids=True)
+        desk = Desk(
+            None, self._memory,
+            room=self._options.pending_ids, ttl=self._options.settled_ttl, fetch=False, every=True,
+        )  # fmt: skip
+        job = Job((stretch.filter,), (stretch,), local=len(stretch.items))
+        await RelayRun(
+            tally.relay, job, None, desk, self._memory, self._options, _LISTING, part, self._now
+        ).run()
+        tally.absorb(part)
+        mine, others = _packed(part.missing_here), _packed(part.missing_there)
+        await self._learn(Only(others, mine) if side else Only(mine, others))
+
+    async def _learn(self, only: Only) -> None:
+        """Count what only one of them has, and send it to the other."""
+        for side, ids in enumerate(only):
+            fresh = list(dict.fromkeys(ids))
+            if self._seen is not None:
+                fresh = [key for key in fresh if key not in self._seen]
+                self._seen.update(fresh)
+            self._tallies[side].need += len(fresh)
+            self._tallies[1 - side].have += len(fresh)
+            if self._lanes and fresh:
+                await self._lanes[1 - side].put(fresh)
+
+    def _lack(self, why: str) -> None:
+        for tally in self._tallies:
+            if not tally.lacking_something:
+                tally.lacks(why)
+
+
+def _packed(ids: Sequence[str]) -> Ids:
+    return Ids(bytes.fromhex("".join(ids)))

@@ -30,6 +30,28 @@ def _held(one: VerifiedEvent) -> Held:
     return Held(event.created_at, bytes.fromhex(event.id), bytes.fromhex(event.pubkey))
 
 
+async def next_page(relay: Relay, walk: Walk) -> Page | None:
+    """The page that a walk asks for, None at its end. Raises RelayError."""
+    asked = walk.ask()
+    return None if asked is None else await relay.fetch(asked, partial=True)
+
+
+def turn_page(walk: Walk, page: Page) -> None:
+    """Let the walk go on from a page. Raises the page's RelayError where it can not."""
+    if page.error is None:
+        walk.take([_held(one) for one in page.events], page.frames)
+    elif not (isinstance(page.error, RelayRefused) and walk.refuse()):
+        raise page.error
+
+
+def tell_gaps(walk: Walk, tally: Tally) -> None:
+    """Say what the walk could not read."""
+    if walk.holes:
+        tally.lacks(f"{len(walk.holes)} seconds hold more events than the relay sends")
+    if walk.stalled:
+        tally.lacks("the relay does not page by until")
+
+
 class Pages:
     """See the module. `keep`: whether new events are stored."""
 
@@ -48,27 +70,20 @@ class Pages:
         None when it could not be read whole; then the tally says why. Raises RelayError.
         """
         walk = Walk([window.filter], window.filter.since or 0, window.filter.until)
-        while (asked := walk.ask()) is not None:
-            page = await self._relay.fetch(asked, partial=True)
-            await self._take(page, walk.found.keys())
-            if page.error is None:
-                walk.take([_held(one) for one in page.events], page.frames)
-            elif not (isinstance(page.error, RelayRefused) and walk.refuse()):
-                raise page.error
-        if walk.holes:
-            self._tally.lacks(f"{len(walk.holes)} seconds hold more events than the relay sends")
-        if walk.stalled:
-            self._tally.lacks("the relay does not page by until")
+        local = window.items.packed
+        held = dict.fromkeys(local[at : at + 32] for at in range(0, len(local), 32))
+        while (page := await next_page(self._relay, walk)) is not None:
+            await self._take(page, (walk.found, held))
+            turn_page(walk, page)
+        tell_gaps(walk, self._tally)
         if not walk.complete:
             return None
-        local = window.items.packed
-        ids = (local[at : at + 32] for at in range(0, len(local), 32))
-        return [key for key in ids if key not in walk.found]
+        return [key for key in held if key not in walk.found]
 
-    async def _take(self, page: Page, seen: Container[bytes]) -> None:
-        """Store what is new."""
+    async def _take(self, page: Page, seen: Sequence[Container[bytes]]) -> None:
+        """Store what is new, and in none of `seen`."""
         keys = {one.event.id: bytes.fromhex(one.event.id) for one in page.events}
-        fresh = [key for key in keys.values() if key not in seen]
+        fresh = [key for key in keys.values() if not any(key in one for one in seen)]
         lacking = set(await self._desk.met(self._relay.url, fresh))
         self._tally.needs(list(lacking))
         if self._keep and self._store is not None:

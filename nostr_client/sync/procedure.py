@@ -77,7 +77,7 @@ class Syncer:
         mode = mode or Mode()
         if self._store is None and mode.moves:
             raise InvalidInput("a sync needs a store; without one, only ids can be compared")
-        filters, event = await self._resolve(question, [relay for _, relay in relays])
+        filters, event = await resolved(question, self._store, [one for _, one in relays])
         window = self._options.window
         async with prepared(self._store, filters, event, window) as job:
             return await self._sync(job, relays, mode, timeout, on_progress)
@@ -128,7 +128,7 @@ class Syncer:
         ]
         try:
             async with asyncio.TaskGroup() as group:
-                ticker = group.create_task(_tell(tallies, on_progress)) if on_progress else None
+                ticker = group.create_task(tell(tallies, on_progress)) if on_progress else None
                 async with asyncio.TaskGroup() as working:
                     for run in runs:
                         working.create_task(run.run())
@@ -140,32 +140,36 @@ class Syncer:
             if on_progress is not None:
                 on_progress([one.report() for one in tallies])
 
-    async def _resolve(
-        self, question: Question, relays: Sequence[Relay]
-    ) -> tuple[tuple[Filter, ...], VerifiedEvent | None]:
-        if isinstance(question, Filter):
-            return checked([question]), None
-        if not isinstance(question, str):
-            return checked(question), None
-        event = await self._filter_event(question, relays)
-        return filters_of(event), verify(event)
 
-    async def _filter_event(self, id_: str, relays: Sequence[Relay]) -> Event:
-        """The event that holds the filter, from the store or else from any relay."""
-        asked = Filter(ids=[id_])
-        if self._store is not None and (found := await self._store.query([asked])):
-            return found[0]
-        for relay in relays:
-            try:
-                page = await relay.fetch(asked)
-            except RelayError:
-                continue
-            if page.events:
-                return page.events[0].event
-        raise InvalidInput(f"neither the store nor a relay has the filter event {id_}")
+async def resolved(
+    question: Question, store: EventStore | None, relays: Sequence[Relay]
+) -> tuple[tuple[Filter, ...], VerifiedEvent | None]:
+    """The filters of a question, and the event that holds them. Raises InvalidInput."""
+    if isinstance(question, Filter):
+        return checked([question]), None
+    if not isinstance(question, str):
+        return checked(question), None
+    event = await _filter_event(question, store, relays)
+    return filters_of(event), verify(event)
 
 
-async def _tell(tallies: Sequence[Tally], on_progress: OnProgress) -> None:
+async def _filter_event(id_: str, store: EventStore | None, relays: Sequence[Relay]) -> Event:
+    """The event that holds the filter, from the store or else from any relay."""
+    asked = Filter(ids=[id_])
+    if store is not None and (found := await store.query([asked])):
+        return found[0]
+    for relay in relays:
+        try:
+            page = await relay.fetch(asked)
+        except RelayError:
+            continue
+        if page.events:
+            return page.events[0].event
+    raise InvalidInput(f"neither the store nor a relay has the filter event {id_}")
+
+
+async def tell(tallies: Sequence[Tally], on_progress: OnProgress) -> None:
+    """Call `on_progress` a few times a second, until cancelled."""
     while True:
         on_progress([one.report() for one in tallies])
         await asyncio.sleep(_TICK)

@@ -69,6 +69,8 @@ class Learned(msgspec.Struct, frozen=True):
     message: bytes | None
 
 
+Frame = NegMsg | NegErr | Closed | Notice
+
 Heard = Learned | Refusal | Suspicion | None
 
 
@@ -97,15 +99,11 @@ class Talk:
         """The last round brought so many ids that were new."""
         self._credit += fresh // _ROUND_WORTH
 
-    def hear(self, frame: NegMsg | NegErr | Closed | Notice) -> Heard:
+    def hear(self, frame: Frame) -> Heard:
         """What a frame means; None when it is not about this session."""
         if isinstance(frame, NegMsg):
             return self._message(frame.message)
-        if isinstance(frame, Notice):
-            return self._notice(frame.message)
-        if isinstance(frame, NegErr):
-            return refusal(frame.reason, most=frame.max_records, overflow=frame.overflow)
-        return refusal(frame.message or "closed: without a reason")
+        return no_message(frame, self.begun)
 
     def _message(self, message: bytes) -> Learned | Refusal:
         self.begun = True
@@ -117,20 +115,30 @@ class Talk:
             return Refusal(Kind.BROKEN, clip(str(error)))
         return Learned(round_.have, round_.need, round_.message)
 
-    def _notice(self, text: str) -> Refusal | Suspicion | None:
-        said = clip(text)
-        if self.begun:
-            about = _SPEAKS_OF_NEG.search(text) or reasons.classify(text) is Reason.TOO_MANY
-            return Suspicion(Kind.FAULT, said) if about else None
-        if reasons.means_neg_unsupported(text):
-            return Refusal(Kind.UNSUPPORTED, said)
-        told = refusal(text)
-        if told.kind in _AT_ONCE and (_SPEAKS_OF_NEG.search(text) or told.kind is Kind.OVERFLOW):
-            return told
-        if reasons.classify(text) is Reason.TOO_MANY:
-            return Refusal(Kind.BUSY, said)
-        sure = told.kind is not Kind.FAULT or bool(_SPEAKS_OF_NEG.search(text))
-        return Suspicion(told.kind, said, sure)
+
+def no_message(frame: NegErr | Closed | Notice, begun: bool) -> Refusal | Suspicion | None:
+    """What a frame that is no NEG-MSG means for a session; `begun`: there was one before."""
+    if isinstance(frame, Notice):
+        return _notice(frame.message, begun)
+    if isinstance(frame, NegErr):
+        return refusal(frame.reason, most=frame.max_records, overflow=frame.overflow)
+    return refusal(frame.message or "closed: without a reason")
+
+
+def _notice(text: str, begun: bool) -> Refusal | Suspicion | None:
+    said = clip(text)
+    if begun:
+        about = _SPEAKS_OF_NEG.search(text) or reasons.classify(text) is Reason.TOO_MANY
+        return Suspicion(Kind.FAULT, said) if about else None
+    if reasons.means_neg_unsupported(text):
+        return Refusal(Kind.UNSUPPORTED, said)
+    told = refusal(text)
+    if told.kind in _AT_ONCE and (_SPEAKS_OF_NEG.search(text) or told.kind is Kind.OVERFLOW):
+        return told
+    if reasons.classify(text) is Reason.TOO_MANY:
+        return Refusal(Kind.BUSY, said)
+    sure = told.kind is not Kind.FAULT or bool(_SPEAKS_OF_NEG.search(text))
+    return Suspicion(told.kind, said, sure)
 
 
 _AT_ONCE: Final = (Kind.OVERFLOW, Kind.TOO_OLD, Kind.BUSY, Kind.AUTH, Kind.UNSUPPORTED)

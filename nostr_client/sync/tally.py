@@ -70,6 +70,21 @@ class Tally:
         if len(self._left) < _REASONS:
             self._left[why] = None
 
+    @property
+    def lacking_something(self) -> bool:
+        """Whether anything is left undone."""
+        return bool(self._left)
+
+    def absorb(self, part: Tally) -> None:
+        """Add what another tally of the same relay says about a part; its ids are left out."""
+        self.rounds += part.rounds
+        self.windows += part.windows
+        self.paged += part.paged
+        self.moves += part.moves
+        self.unsupported = self.unsupported or part.unsupported
+        for why in part._left:
+            self.lacks(why)
+
     def hears(self, events: Iterable[VerifiedEvent]) -> None:
         """The relay brought these; they are saved next."""
         if self.heard is not None:

@@ -63,12 +63,17 @@ class Uploads:
         self._limited = False
         self._pauses = 0
         self._finished = False
+        self._ended = False
         self._gate = Gate()
 
     def put(self, ids: Sequence[bytes]) -> None:
         """Events that the relay lacks; each once."""
         self._queue.extend(ids)
         self._gate.wake()
+
+    async def room(self, most: int) -> None:
+        """Wait until fewer than so many ids wait, or nothing is sent any more."""
+        await self._gate.wait(lambda: len(self._queue) < most or self._ended)
 
     def finish(self) -> None:
         """No more will be put."""
@@ -77,6 +82,13 @@ class Uploads:
 
     async def run(self) -> None:
         """Send until all is answered. Raises RelayOut; safe to cancel."""
+        try:
+            await self._run()
+        finally:
+            self._ended = True
+            self._gate.wake()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._gate.wait(lambda: self._queue or self._again or self._over())
@@ -104,6 +116,7 @@ class Uploads:
         if self._again:
             return [self._again.popleft()]
         ids = [self._queue.popleft() for _ in range(min(_READ, len(self._queue)))]
+        self._gate.wake()
         events = await self._source.query([Filter(ids=[key.hex() for key in ids])])
         return [(event, 0) for event in events]
 

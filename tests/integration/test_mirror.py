@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +13,12 @@ from nostr_client.errors import InvalidInput
 from nostr_client.sync.report import SyncStatus
 from tests.faults import Silent
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
-from tests.negrelay import SpeaksNeg
+from tests.negrelay import Liar, NeverConverges, RateLimits, SpeaksNeg
 from tests.running import nostr_client
-from tests.syncing import CONNECTION, NOTES, QUICK, ids, notes, plain
+from tests.syncing import CONNECTION, NOTES, QUICK, START, ids, notes, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class OnlyReq(SpeaksNeg):
@@ -23,22 +28,108 @@ class OnlyReq(SpeaksNeg):
         await Behaviour.on_other(self, peer, message)
 
 
-@pytest.mark.parametrize("second", [SpeaksNeg, OnlyReq])
-async def test_both_relays_have_everything_after(second: type[SpeaksNeg]) -> None:
+class Forgets(SpeaksNeg):
+    """Forgets its sessions now and then."""
+
+    asked = 0
+
+    async def on_neg_message(self, peer: Peer, message: list[object]) -> None:
+        self.asked += 1
+        if self.asked % 3 == 1:
+            self.engines.clear()
+        await super().on_neg_message(peer, message)
+
+
+class Breaks(Forgets):
+    """Cuts the connection amid a session, twice."""
+
+    async def on_neg_message(self, peer: Peer, message: list[object]) -> None:
+        self.asked += 1
+        if self.asked <= 2:
+            peer.abort()
+            return
+        await SpeaksNeg.on_neg_message(self, peer, message)
+
+
+PAIRS: dict[str, tuple[Callable[[], Behaviour], Callable[[], Behaviour]]] = {
+    "both by NIP-77": (SpeaksNeg, SpeaksNeg),
+    "small frames": (
+        lambda: SpeaksNeg(frame_limit=4096), lambda: SpeaksNeg(frame_limit=5000)
+    ),
+    "the second by REQ": (SpeaksNeg, OnlyReq),
+    "the first by REQ": (OnlyReq, SpeaksNeg),
+    "both by REQ": (OnlyReq, OnlyReq),
+    "too many at once": (lambda: SpeaksNeg(most=60), lambda: SpeaksNeg(most=90, fourth=False)),
+    "forgets": (lambda: Forgets(frame_limit=4096), SpeaksNeg),
+    "breaks": (SpeaksNeg, lambda: Breaks(frame_limit=4096)),
+    "rate limited": (lambda: RateLimits({"NEG-OPEN"}, times=2), SpeaksNeg),
+    "never converges": (NeverConverges, SpeaksNeg),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+async def test_both_relays_have_everything_after(name: str) -> None:
+    first_of, second_of = PAIRS[name]
     one, two = notes(range(0, 900, 2)), notes(range(0, 900, 3))
+    options = dataclasses.replace(QUICK, window=100, pause=0.01)
     async with (
-        FaultyRelay(SpeaksNeg(), events=plain(one)) as a,
-        FaultyRelay(second(), events=plain(two)) as b,
+        FaultyRelay(first_of(), events=plain(one)) as a,
+        FaultyRelay(second_of(), events=plain(two)) as b,
         NostrClient(options=CONNECTION) as client,
     ):
-        report = await client.mirror(NOTES, a.url, b.url, options=QUICK)
+        report = await client.mirror(NOTES, a.url, b.url, options=options)
         assert report.complete, [relay.reason for relay in report.relays]
         assert ids(a.events) == ids(b.events) == ids(one) | ids(two)
         first, other = report.relays
         assert (first.need, first.have) == (300, 150) == (other.have, other.need)
         assert (first.downloaded, first.uploaded) == (300, 150)
-        again = await client.mirror(NOTES, a.url, b.url, options=QUICK)
+        assert [bool(relay.paged) for relay in report.relays] == [
+            "the first by REQ" in name or name in ("both by REQ", "never converges"),
+            name in ("the second by REQ", "both by REQ"),
+        ]
+        again = await client.mirror(NOTES, a.url, b.url, options=options)
         assert (again.complete, again.need, again.uploaded) == (True, 0, 0)
+
+
+async def test_the_bytes_grow_with_what_differs_and_not_with_what_both_have() -> None:
+    both = notes(range(3_000))
+    async with (
+        FaultyRelay(SpeaksNeg(), events=plain(both[:-3])) as a,
+        FaultyRelay(SpeaksNeg(), events=plain(both[3:])) as b,
+        NostrClient(options=CONNECTION) as client,
+    ):
+        dry = await client.mirror(NOTES, a.url, b.url, dry_run=True)
+        assert (dry.need, dry.have) == (6, 6)
+        assert dry.bytes_sent + dry.bytes_received < 3_000 * 64 / 4
+        assert all(one.verbs()["REQ"] == one.verbs()["EVENT"] == 0 for one in (a, b))
+        assert (await client.mirror(NOTES, a.url, b.url)).uploaded == 6
+        assert ids(a.events) == ids(b.events) == ids(both)
+
+
+async def test_filters_that_overlap_copy_an_event_once() -> None:
+    one, two = notes(range(40)), notes(range(20, 60))
+    async with (
+        FaultyRelay(SpeaksNeg(), events=plain(one)) as a,
+        FaultyRelay(SpeaksNeg(), events=plain(two)) as b,
+        NostrClient(options=CONNECTION) as client,
+    ):
+        filters = [NOTES, NOTES.replace(since=START), NOTES.replace(until=START + 60 * 30)]
+        report = await client.mirror(filters, a.url, b.url)
+        assert (report.complete, report.need, report.uploaded) == (True, 40, 40)
+        assert ids(a.events) == ids(b.events) == ids(one) | ids(two)
+
+
+async def test_a_relay_that_names_what_it_does_not_send_is_given_up() -> None:
+    async with (
+        FaultyRelay(Liar(3_000), events=plain(notes(range(9)))) as a,
+        FaultyRelay(SpeaksNeg(), events=plain(notes(range(5, 12)))) as b,
+        NostrClient(options=CONNECTION) as client,
+    ):
+        report = await client.mirror(NOTES, a.url, b.url, options=QUICK)
+        bad, good = report.relays
+        assert bad.status is good.status is SyncStatus.PARTIAL
+        assert "named" in bad.reason
+        assert ids(a.events) == ids(notes(range(12)))
 
 
 async def test_a_relay_that_cannot_be_listed_is_not_written_to() -> None:
