@@ -1,6 +1,7 @@
 """Listening to relays between two questions: an event that a watch counts has its relay asked soon.
 
-The event itself is not added to anything: only the relay's own answer changes a claim.
+Only the relay's own answer changes a claim. The event itself goes into the store where a watch that
+it belongs to says `keep`, and nowhere else.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from agent.clock import Clock
+    from agent.hearing import Hearing
     from agent.journal import Journal
     from agent.watching import Watching
     from agent.worker import Worker
     from nostr_client.filters import Filter
+    from nostr_client.keys import VerifiedEvent
 
 RETRY_S = 60.0
 """Before a relay that ended our subscription is asked for it again."""
@@ -33,12 +36,14 @@ class Live:
         journal: Journal,
         watching: Watching,
         worker: Worker,
+        hearing: Hearing,
     ) -> None:
         self.heard = 0
         self._clock = clock
         self._journal = journal
         self._watching = watching
         self._worker = worker
+        self._hearing = hearing
         self._wanted: dict[str, tuple[Filter, ...]] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
@@ -81,14 +86,21 @@ class Live:
             )
             with subscription:
                 async for verified in subscription:
-                    self.heard += 1
-                    for name in self._watching.matching(url, verified.event):
-                        key = f"{KIND} {name} {url}"
-                        self._worker.nudge(key, self._watching.live_delay(key))
+                    self._take(url, verified)
         except RelayError as error:
             self._journal.debug("not_listening", relay=url, why=str(error))
         except NostrTallyError as error:
             self._journal.warning("not_listening", relay=url, why=str(error))
+
+    def _take(self, url: str, verified: VerifiedEvent) -> None:
+        self.heard += 1
+        keep = False
+        for name in self._watching.matching(url, verified.event):
+            key = f"{KIND} {name} {url}"
+            self._worker.nudge(key, self._watching.live_delay(key))
+            keep = keep or self._watching.watches[name].spec.keep
+        if keep:
+            self._hearing.put(url, verified)
 
     def _from_now(self, asked: object) -> list[Filter]:
         """After a reconnect: what came meanwhile is found by the next question."""

@@ -92,6 +92,9 @@ class WatchSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
         True
     )
+    keep: Annotated[bool, Meta(description="keep in the store the events that are heard live")] = (
+        False
+    )
     alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
 
 

@@ -31,6 +31,7 @@ def _spec_options(command: Any) -> Any:
         click.option("--trust", "trusted", multiple=True, metavar="URL", help="Always believed."),
         click.option("--interval", default="30m", show_default=True),
         click.option("--live/--no-live", default=True, help="Listen for new events too."),
+        click.option("--keep", is_flag=True, help="Keep in the store what is heard live."),
         click.option("--alert", "alerts", multiple=True, metavar="JSON", help="An alert."),
     ):
         command = option(command)

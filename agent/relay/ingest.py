@@ -53,6 +53,8 @@ class Ingest:
         self._verified = asyncio.Queue(1)
         self._room = asyncio.Event()
         self._room.set()
+        self.before_save: list[Callable[[Sequence[VerifiedEvent]], object]] = []
+        """Called with the valid events of a batch that is about to be saved."""
         self._saving: dict[int, Event] = {}
         self._after: list[Callable[[], None]] = []
 
@@ -115,6 +117,8 @@ class Ingest:
 
     async def _commit(self, batch: list[tuple[Entry, VerifiedEvent | InvalidEvent]]) -> None:
         good = [checked for _, checked in batch if not isinstance(checked, InvalidEvent)]
+        for call in self.before_save:
+            call(good)
         try:
             outcomes = iter(await self._store.save(good) if good else [])
         except StoreError as error:

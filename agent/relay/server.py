@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from nostr_client.event import Event
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.store.base import EventStore
 
     Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -131,6 +132,10 @@ class RelayServer:
     def count_seconds(self) -> Sequence[float]:
         """How long each of the newest COUNTs took, from frame to answer."""
         return tuple(self._core.context.count_seconds)
+
+    def before_save(self, call: Callable[[Sequence[VerifiedEvent]], object]) -> None:
+        """Call with the valid events of each batch from clients that is about to be saved."""
+        self._core.ingest.before_save.append(call)
 
     def announce(self, events: Sequence[Event]) -> None:
         """Tell subscribers of events that got into the store by another way; after their commit."""

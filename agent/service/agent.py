@@ -10,6 +10,7 @@ from agent.alerting import Alerting
 from agent.api.feed import Feed
 from agent.finding import KIND as FIND
 from agent.finding import Finding
+from agent.hearing import Hearing
 from agent.keeping import KIND as HOUSE
 from agent.keeping import Keeping
 from agent.links import Links
@@ -85,7 +86,8 @@ class Agent:
             FIND: self._find,
         }
         self.worker = Worker(clock, journal, runners, self._limits())
-        self.live = Live(clock, journal, self.watching, self.worker)
+        self.hearing = Hearing(parts.store, journal, parts.provenance.note)
+        self.live = Live(clock, journal, self.watching, self.worker, self.hearing)
         self.metrics = Metrics(self._numbers)
         journal.listeners.append(lambda line: self.feed.publish(log=line))
 
@@ -148,6 +150,7 @@ class Agent:
         async with task_group() as group:
             group.create_task(self.worker.run())
             group.create_task(self.live.run())
+            group.create_task(self.hearing.run())
             group.create_task(self.alerting.run())
 
     def reasons(self) -> tuple[str, ...]:
@@ -200,6 +203,8 @@ class Agent:
             "tasks_started_total": ("Tasks that were started.", self.worker.started),
             "tasks_failed_total": ("Tasks that did not go well.", self.worker.failed),
             "live_events_total": ("Live events that came.", self.live.heard),
+            "kept_events_total": ("Live events that the store took.", self.hearing.kept),
+            "unkept_events_total": ("Live events that did not fit.", self.hearing.dropped),
             "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),
             "uploaded_events_total": ("Events that relays took.", self.syncing.uploaded),
             "removed_events_total": ("Events removed by age.", self.keeping.removed_total),

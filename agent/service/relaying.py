@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from agent.config.model import LocalRelaySection
     from agent.relay.policy import WritePolicy
+    from agent.service.parts import Parts
     from agent.syncing import Syncing
     from agent.watching import Watching
-    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.keys import VerifiedEvent
 
 
 class Wanted:
@@ -89,21 +90,28 @@ def relay_urls(section: LocalRelaySection) -> list[str]:
 async def serve_relay(
     stack: AsyncExitStack,
     section: LocalRelaySection,
-    store: SqliteStore,
+    parts: Parts,
     wanted: Wanted,
     on_break: Callable[[], object],
 ) -> str:
     """Serve the store for as long as the stack lives; the relay's URL, "" where it is off.
 
-    `on_break` is called when the relay can do nothing any more: leave the stack then.
+    What it takes is counted as received from it. `on_break` is called when the relay can do
+    nothing any more: leave the stack then.
     """
     if not section.enabled:
         return ""
     host, port = address(section.listen)
     options = relay_options(section, wanted)
-    served = serve(store, host=host, port=port, options=options, on_break=on_break)
+    served = serve(parts.store, host=host, port=port, options=options, on_break=on_break)
     server = await stack.enter_async_context(served)
-    await stack.enter_async_context(following(store, server))
+
+    def note(events: Sequence[VerifiedEvent]) -> None:
+        for one in events:
+            parts.provenance.note(one.event.id, server.url)
+
+    server.before_save(note)
+    await stack.enter_async_context(following(parts.store, server))
     return server.url
 
 

@@ -112,9 +112,7 @@ async def running(
             door = await stack.enter_async_context(front_door(config.api))
         wanted = Wanted(agent.watching, agent.syncing)
         stopping = stopping or asyncio.Event()
-        backend.relay_url = await serve_relay(
-            stack, config.relay, parts.store, wanted, stopping.set
-        )
+        backend.relay_url = await serve_relay(stack, config.relay, parts, wanted, stopping.set)
         stack.callback(agent.feed.close)
         if publish:
             stack.enter_context(_published(door.api.url, backend.relay_url, config))
@@ -149,6 +147,7 @@ async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> Asyn
         if not working.done():
             cut = await agent.worker.drain(seconds(agent.config.service.drain))
             agent.journal.info("drained", cut_off=cut)
+            await agent.hearing.flush()
             await agent.parts.book.save(agent.parts.pool, agent.clock.wall())
         await _end(working)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from agent.specs import SyncSpec
+from agent.specs import SyncSpec, WatchSpec
 from nostr_client.counters.ingest import relay_token
+from tests.agent.relay.client import connect
+from tests.agent.relay.kit import signed
 from tests.agent.service.kit import an_agent, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import follow, reaction
@@ -39,4 +42,50 @@ async def test_what_a_sync_brings_is_counted_by_kind_once(tmp_path: Path) -> Non
             "events.3": "20",
             "events.7": "7",
             f"relay.{relay_token(relay.url)}.received": "27",
+        }
+
+
+async def test_what_clients_of_the_local_relay_bring_is_counted_as_its_own(
+    tmp_path: Path,
+) -> None:
+    async with an_agent(tmp_path, more=STREAM) as agent:
+        url = agent.service.backend.relay_url
+        async with connect(url) as client:
+            for n in range(5):
+                assert (await client.publish(signed(content=str(n % 4))))[2] is True
+        found = (await agent.client.counters("ingest", "relay.*.received")).counters
+        subject = f"relay.{relay_token(url)}.received"
+        assert {one.subject: one.value for one in found} == {subject: "4"}
+
+
+async def test_what_live_watches_keep_is_stored_and_counted(tmp_path: Path) -> None:
+    async with (
+        FaultyRelay(events=[]) as relay,
+        an_agent(tmp_path, [relay.url], STREAM) as agent,
+    ):
+        for name, kind in (("kept", 3), ("heard", 7)):
+            await agent.client.add_watch(
+                WatchSpec(name=name, filters=({"kinds": [kind]},), keep=kind == 3)
+            )
+        await agent.until(lambda w: w.answered == 1, "heard")
+
+        async def listening() -> bool:
+            filters = [f for m in relay.received if m[0] == "REQ" for f in m[2:]]
+            return {3, 7} <= {kind for f in filters if "since" in f for kind in f["kinds"]}
+
+        await eventually(listening)
+        for n in range(4):
+            for kind in (3, 7):
+                await relay.broadcast(signed(n + 1, kind, created_at=int(time.time()) + 1))
+
+        async def heard() -> bool:
+            hearing = agent.service.agent.hearing
+            return (hearing.kept, agent.service.agent.live.heard) == (4, 8)
+
+        await eventually(heard)
+        assert (await agent.client.store()).kinds == {"3": 4}
+        found = (await agent.client.counters("ingest", ">")).counters
+        assert {one.subject: one.value for one in found} == {
+            "events.3": "4",
+            f"relay.{relay_token(relay.url)}.received": "4",
         }
