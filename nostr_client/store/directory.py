@@ -1,8 +1,9 @@
 """The tables of kept fingerprints: chunks of each scope, and a log of what came and went.
 
-A scope is all events, or those of a registered filter. Triggers write the log inside the event's
-own transaction, whichever program makes it; `fold` brings a scope's chunks up to the log. So what
-chunks and log say together is always what the events are.
+A scope is all events, or those of a registered filter. The log is written in the transaction that
+stores or removes events, one statement for a batch (triggers would have SQLite copy every page of
+every insert aside first); `fold` brings a scope's chunks up to the log. So what chunks and log say
+together is always what the events are.
 """
 
 from __future__ import annotations
@@ -57,10 +58,6 @@ _STATEMENTS = (
         id BLOB NOT NULL,
         gone INTEGER NOT NULL
     ) STRICT""",
-    """CREATE TRIGGER neg_came AFTER INSERT ON event WHEN EXISTS (SELECT 1 FROM neg_scope)
-    BEGIN INSERT INTO neg_log (ts, id, gone) VALUES (new.created_at, new.id, 0); END""",
-    """CREATE TRIGGER neg_gone AFTER DELETE ON event WHEN EXISTS (SELECT 1 FROM neg_scope)
-    BEGIN INSERT INTO neg_log (ts, id, gone) VALUES (old.created_at, old.id, 1); END""",
 )
 _HEADS = """
 SELECT chunk, lo_ts, lo_id, n, sum FROM neg_chunk INDEXED BY neg_head
@@ -68,6 +65,13 @@ WHERE scope = ? ORDER BY lo_ts, lo_id
 """
 _EVENTS = f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.id IN"
 _LOG = "SELECT n, ts, id, gone FROM neg_log WHERE n > ? ORDER BY n LIMIT ?"
+_CAME = """
+INSERT INTO neg_log (ts, id, gone)
+SELECT created_at, id, 0 FROM event WHERE seq >= ? AND EXISTS (SELECT 1 FROM neg_scope)
+ORDER BY seq
+"""
+_GONE = "SELECT created_at, id FROM event WHERE seq IN"
+_LOG_GONE = "INSERT INTO neg_log (ts, id, gone) VALUES (?, ?, 1)"
 _LAST = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'neg_log'"
 
 
@@ -75,6 +79,23 @@ _LAST = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'neg_log'"
 def scopes_chunks_and_log(db: Tables) -> None:
     for statement in _STATEMENTS:
         db.execute(statement)
+
+
+@FINGERPRINTS()
+def log_without_triggers(db: Tables) -> None:
+    for name in ("neg_came", "neg_gone"):
+        db.execute(f"DROP TRIGGER IF EXISTS {name}")
+
+
+def log_came(conn: sqlite3.Connection, first: int) -> None:
+    """Events from a seq on were stored; in their transaction."""
+    conn.execute(_CAME, (first,))
+
+
+def log_gone(conn: sqlite3.Connection, seqs: Sequence[int]) -> None:
+    """Events are about to be removed; in the transaction that does it."""
+    if conn.execute("SELECT EXISTS (SELECT 1 FROM neg_scope)").fetchone()[0]:
+        conn.executemany(_LOG_GONE, list(rows_in(conn, _GONE, seqs)))
 
 
 class Scope(NamedTuple):

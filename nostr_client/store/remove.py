@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client.store import search
+from nostr_client.store.directory import log_gone
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, decode_tags, read_events
 
@@ -47,6 +48,7 @@ def remove(
             hook(conn, gone)
     if searchable:
         search.remove(conn, rows_in(conn, _CONTENTS, seqs))
+    log_gone(conn, seqs)
     tag_rows = [
         (h, created_at, seq)
         for seq, created_at, tags in rows_in(conn, _TAGS, seqs)

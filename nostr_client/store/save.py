@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nostr_client import kinds
 from nostr_client.store import rules, search
 from nostr_client.store.base import Outcome, Status
+from nostr_client.store.directory import log_came
 from nostr_client.store.facts import Facts
 from nostr_client.store.remove import remove, settle
 from nostr_client.store.rows import INSERT_EVENT, INSERT_TAG, encode_tags
@@ -220,6 +221,7 @@ class _Batch:
             known.update(self._saver.authors.create(self._conn, list(new)))
         (first,) = self._conn.execute(_SEQ, (NEXT_SEQ,)).fetchone()
         self._insert(first, known)
+        log_came(self._conn, first)
         self._conn.execute(_SET_SEQ, (first + len(self._pending), NEXT_SEQ))
 
     def _insert(self, first: int, authors: dict[str, int]) -> None:
