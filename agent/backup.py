@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import secrets
 import sqlite3
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.migrate import APPLICATION_ID
@@ -64,6 +67,7 @@ def restore(backup: Path, store: Path, *, force: bool) -> int:
         try:
             _copy(backup, part, lambda done, of: None)
             check(part)
+            _begin_run(part)
             _sync(part)
             _put_in_place(part, store)
         finally:
@@ -101,6 +105,21 @@ def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> N
             new.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise StoreError(f"cannot copy {source}: {error}") from error
+
+
+def _begin_run(part: Path) -> None:
+    """Let agents that source its counters see that this store is an older one."""
+    try:
+        with closing(_open(part, "rw")) as conn:
+            conn.execute("BEGIN IMMEDIATE")
+            if conn.execute(_HAS_RUNS).fetchone() is not None:
+                begin_run(conn, f"restored-{secrets.token_hex(6)}", time.time_ns())
+            conn.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot write {part}: {error}") from error
+
+
+_HAS_RUNS: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'counter_run'"
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:

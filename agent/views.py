@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from nostr_client.count.result import CountResult
     from nostr_client.counters.base import Entry, StreamInfo
+    from nostr_client.counters.engine.served import Page
     from nostr_client.merge import Claim, Figure
     from nostr_client.merge.values import Part
     from nostr_client.nip11 import RelayInfo
@@ -174,6 +175,31 @@ def stream(info: StreamInfo) -> schema.Stream:
         messages=info.state.messages,
         counters=info.state.subjects,
         last_seq=info.state.last_seq,
+    )
+
+
+def messages(stream: str, page: Page) -> schema.Messages:
+    """A page of a stream for those who source it."""
+    head = page.head
+    return schema.Messages(
+        store=head.store,
+        epoch=head.epoch,
+        stream=stream,
+        first_seq=head.first_seq,
+        last_seq=head.last_seq,
+        runs=head.runs,
+        lineage=page.ways,
+        messages=tuple(
+            schema.Raw(
+                seq=one.seq,
+                subject=one.subject,
+                value=one.value,
+                incr=one.incr,
+                ts=one.ts / 1e9,
+            )
+            for one in page.arrivals
+        ),
+        more=page.more,
     )
 
 

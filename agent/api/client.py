@@ -151,6 +151,14 @@ class AgentClient:
         path = f"/v1/streams/{_part(stream)}/history"
         return await self._get(path, schema.Counters, subject=subject, after=after, limit=limit)
 
+    async def messages(
+        self, stream: str, *, after: int = 0, limit: int = 1000, newest: bool = False
+    ) -> schema.Messages:
+        """What others that source this stream read of it."""
+        path = f"/v1/streams/{_part(stream)}/messages"
+        word = "true" if newest else "false"
+        return await self._get(path, schema.Messages, after=after, limit=limit, newest=word)
+
     async def add(self, stream: str, subject: str, n: int, id: str = "") -> schema.Added:
         body = schema.AddBody(subject=subject, add=str(n), id=id)
         return await self._send("POST", f"/v1/streams/{_part(stream)}/counters", schema.Added, body)

@@ -52,6 +52,14 @@ class CounterHistoryQuery(Body, frozen=True):
     limit: Limit = 1000
 
 
+class MessagesQuery(Body, frozen=True):
+    """A stream's messages after a sequence; `newest`: of each subject the newest one alone."""
+
+    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    limit: Limit = 1000
+    newest: bool = False
+
+
 class RelayQuery(Body, frozen=True):
     """Which relay, as /v1/relays names it."""
 

@@ -195,6 +195,15 @@ ROUTES: tuple[Route, ...] = (
         params.CounterHistoryQuery,
     ),
     R(
+        "GET",
+        "/v1/streams/{stream}/messages",
+        "The kept messages of a stream, for others that source it.",
+        schema.Messages,
+        lambda b, c: b.messages(c.path.stream, c.query.after, c.query.limit, c.query.newest),
+        params.InStream,
+        params.MessagesQuery,
+    ),
+    R(
         "POST",
         "/v1/streams/{stream}/recount",
         "Add a counter up anew.",

@@ -44,6 +44,10 @@ class CounterCalls:
         bound = await self._counters.counters(stream)
         return await _taken(stream, bound.history(subject, after_seq=after), limit)
 
+    async def messages(self, stream: str, after: int, limit: int, newest: bool) -> schema.Messages:
+        page = await self._counters.remotes.page(stream, after, limit, newest=newest)
+        return views.messages(stream, page)
+
     async def add(self, stream: str, body: schema.AddBody) -> schema.Added:
         bound = await self._counters.counters(stream)
         number = parse_integer(body.add)

@@ -106,6 +106,8 @@ async def open_parts(
             store.database, clock=lambda: int(clock.wall() * 1e9)
         )
         await make_streams(counters, config)
+        run = secrets.token_hex(6)
+        await counters.remotes.begin_run(run)
         # Counts only where a configured stream listens on events.*, relay.*.received, zaps.*.msats.
         ingest = IngestCounters(clock=lambda: int(clock.wall() * 1e9))
         store.on_batch.append(ingest)
@@ -118,7 +120,7 @@ async def open_parts(
             counters=counters,
             provenance=ingest.provenance,
             health=Heartbeat(),
-            run=secrets.token_hex(6),
+            run=run,
             index=index,
             book=book,
         )

@@ -120,3 +120,61 @@ def create_counters(db: Database) -> None:
     """Make the tables, and give the store its identity."""
     for statement in _TABLES:
         db.execute(statement)
+
+
+_REMOTE_TABLES = (
+    # Runs of programs that write this store, and at which sequence of each stream they began.
+    """CREATE TABLE counter_run (
+        n INTEGER PRIMARY KEY AUTOINCREMENT,
+        run TEXT NOT NULL,
+        ts INTEGER NOT NULL
+    )""",
+    """CREATE TABLE counter_run_start (
+        n INTEGER NOT NULL,
+        stream INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        PRIMARY KEY (n, stream)
+    ) WITHOUT ROWID""",
+    # A source in another store: who it is, how far it was read, and what became of that.
+    # `accepted`: the head whose lower values were confirmed; `pending`: the one that waits for it.
+    """CREATE TABLE counter_remote (
+        name TEXT PRIMARY KEY,
+        stream INTEGER NOT NULL,
+        cursor INTEGER NOT NULL,
+        active INTEGER NOT NULL DEFAULT 1,
+        store TEXT NOT NULL DEFAULT '',
+        epoch TEXT NOT NULL DEFAULT '',
+        run TEXT NOT NULL DEFAULT '',
+        runs TEXT NOT NULL DEFAULT '[]',
+        seq INTEGER NOT NULL DEFAULT 0,
+        version_at INTEGER NOT NULL DEFAULT -1,
+        version_id TEXT NOT NULL DEFAULT '',
+        lineage TEXT NOT NULL DEFAULT '[]',
+        pending TEXT NOT NULL DEFAULT '',
+        accepted TEXT NOT NULL DEFAULT '',
+        subjects INTEGER NOT NULL DEFAULT 0,
+        moved INTEGER NOT NULL DEFAULT 0,
+        gaps INTEGER NOT NULL DEFAULT 0,
+        lost INTEGER NOT NULL DEFAULT 0,
+        left_out INTEGER NOT NULL DEFAULT 0,
+        last_subject TEXT NOT NULL DEFAULT '',
+        last_value TEXT,
+        changed INTEGER
+    ) WITHOUT ROWID""",
+    # Messages that could not be taken: tried again, or replaced by the next of their subject.
+    """CREATE TABLE counter_parked (
+        name TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        val TEXT,
+        why TEXT NOT NULL,
+        PRIMARY KEY (name, subject)
+    ) WITHOUT ROWID""",
+)
+
+
+@MIGRATIONS()
+def source_other_stores(db: Database) -> None:
+    """Know what is sourced from other stores, and let others know this one."""
+    for statement in _REMOTE_TABLES:
+        db.execute(statement)

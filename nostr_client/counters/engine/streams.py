@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.counters import config as rules
 from nostr_client.counters.base import SourceStatus, StreamInfo, StreamState
+from nostr_client.counters.engine import remote
 from nostr_client.counters.engine.catalog import touch, write_config
 from nostr_client.counters.engine.trim import CONTENT, apply_limits
 from nostr_client.errors import CounterError, InvalidInput
@@ -85,6 +86,7 @@ def _mark_old(session: Session, stream: Stream) -> None:
 def delete(session: Session, name: str) -> None:
     """Remove a stream with all that it holds; streams that source it keep what they have."""
     stream = session.stream(name)
+    remote.forget(session.conn, stream.id)
     for table in (*CONTENT, "counter_source_cursor", "counter_msgid"):
         session.conn.execute(f"DELETE FROM {table} WHERE stream = ?", (stream.id,))
     session.conn.execute("DELETE FROM counter_stream WHERE id = ?", (stream.id,))

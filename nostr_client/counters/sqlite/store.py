@@ -16,6 +16,7 @@ from nostr_client.counters.engine.session import Session
 from nostr_client.counters.sqlite.counters import SqliteCounters, to_ack
 from nostr_client.counters.sqlite.feed import Feed
 from nostr_client.counters.sqlite.group import Group
+from nostr_client.counters.sqlite.remotes import Remotes
 from nostr_client.counters.subjects import check_patterns
 from nostr_client.store.database import Database
 from nostr_client.store.migrate import check_current, migrate
@@ -52,6 +53,7 @@ class SqliteCounterStore:
         self._owns = owns
         self._cache = CatalogCache()
         self._group: Group[Stored] = Group(self.write)
+        self.remotes = Remotes(self, clock)
 
     @classmethod
     async def open(cls, path: str | Path, *, clock: Callable[[], int] = time.time_ns) -> Self:

@@ -1,0 +1,186 @@
+"""What a stream shows to stores that source it: its messages, its head, and its lineage."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.counters import lineage
+from nostr_client.counters.engine import catalog, read
+from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
+from nostr_client.counters.heads import KEPT_RUNS, Head
+from nostr_client.counters.numbers import canonical, is_integer
+from nostr_client.counters.subjects import overlaps
+from nostr_client.errors import CounterError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator
+
+    from nostr_client.counters.config import SourceConfig
+    from nostr_client.counters.engine.catalog import Catalog, Stream
+    from nostr_client.counters.lineage import Way
+
+PAGE_DIGITS: Final = 1_000_000
+"""Characters of values and subjects in one page: answers have a bound, counters have none."""
+
+
+class Arrival(NamedTuple):
+    """A message as it goes from store to store; `value` None: no counter's. `ts` in nanoseconds."""
+
+    seq: int
+    subject: str
+    value: str | None
+    incr: str | None = None
+    ts: int = 0
+
+
+class Page(NamedTuple):
+    """Messages in the order of their sequences; `more`: there are further ones."""
+
+    head: Head
+    arrivals: tuple[Arrival, ...]
+    more: bool
+    ways: tuple[Way, ...]
+
+
+def begin_run(conn: sqlite3.Connection, run: str, now: int) -> None:
+    """Name the run of a program that writes this store from now on; `now` in nanoseconds."""
+    (n,) = conn.execute(
+        "INSERT INTO counter_run (run, ts) VALUES (?, ?) RETURNING n", (run, now)
+    ).fetchone()
+    conn.execute("INSERT INTO counter_run_start SELECT ?, id, last_seq FROM counter_stream", (n,))
+    for table in ("counter_run", "counter_run_start"):
+        conn.execute(f"DELETE FROM {table} WHERE n <= ?", (n - KEPT_RUNS,))
+
+
+def head(conn: sqlite3.Connection, stream: int) -> Head:
+    """Who a stream is, and where it stands."""
+    (store,) = conn.execute("SELECT uuid FROM counter_store").fetchone()
+    epoch, last_seq = conn.execute(
+        "SELECT epoch, last_seq FROM counter_stream WHERE id = ?", (stream,)
+    ).fetchone()
+    (first,) = conn.execute(
+        "SELECT min(seq) FROM counter_message WHERE stream = ?", (stream,)
+    ).fetchone()
+    runs = conn.execute(
+        "SELECT r.run, coalesce(s.seq, 0) FROM counter_run r LEFT JOIN counter_run_start s"
+        " ON s.n = r.n AND s.stream = ? ORDER BY r.n",
+        (stream,),
+    ).fetchall()
+    return Head(store, epoch, first if first is not None else last_seq + 1, last_seq, tuple(runs))
+
+
+_SINCE = f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq > ?"
+_NEWEST = (
+    " AND EXISTS (SELECT 1 FROM counter_latest l"
+    " WHERE l.stream = m.stream AND l.subject = m.subject AND l.seq = m.seq)"
+)
+
+
+def page(
+    conn: sqlite3.Connection, name: str, after: int, limit: int, *, newest: bool = False
+) -> Page:
+    """The kept messages after a sequence, of each subject the newest alone where that is asked.
+
+    Raises NoStream.
+    """
+    stream = read.stream_id(conn, name)
+    sql = _SINCE + (_NEWEST if newest else "") + " ORDER BY m.seq LIMIT ?"
+    rows = conn.execute(sql, (stream, after, limit + 1))
+    arrivals, more = _bounded(map(_arrival, map(Row._make, rows)), limit)
+    return Page(head(conn, stream), arrivals, more, ways_into(conn, name))
+
+
+def _bounded(arrivals: Iterator[Arrival], limit: int) -> tuple[tuple[Arrival, ...], bool]:
+    found: list[Arrival] = []
+    size = 0
+    for one in arrivals:
+        if len(found) >= limit or size > PAGE_DIGITS:
+            return tuple(found), True
+        size += len(one.subject) + len(one.value or "") + len(one.incr or "")
+        found.append(one)
+    return tuple(found), False
+
+
+def _arrival(row: Row) -> Arrival:
+    text = (row.incr or "").lstrip(" ")
+    incr = canonical(text) if is_integer(text) else None
+    try:
+        value: str | None = row.value()
+    except CounterError:
+        value = None
+    return Arrival(row.seq, row.subject, value, incr, row.ts)
+
+
+def ways_into(conn: sqlite3.Connection, name: str) -> tuple[Way, ...]:
+    """All ways into a stream, as far as this store knows them."""
+    return joined_ways(conn, catalog.load(conn), name, {})
+
+
+def joined_ways(
+    conn: sqlite3.Connection, streams: Catalog, name: str, instead: dict[str, tuple[Way, ...]]
+) -> tuple[Way, ...]:
+    """As `ways_into`, with the lineages of some sources as in `instead`."""
+    (store,) = conn.execute("SELECT uuid FROM counter_store").fetchone()
+    return _ways(conn, streams, name, instead, store, ())
+
+
+def _ways(
+    conn: sqlite3.Connection,
+    streams: Catalog,
+    name: str,
+    instead: dict[str, tuple[Way, ...]],
+    store: str,
+    below: tuple[str, ...],
+) -> tuple[Way, ...]:
+    own = lineage.node(name, store)
+    stream = streams.by_name.get(name)
+    if stream is None or name in below:
+        return ((own,),)
+    inputs = [
+        _ways(conn, streams, source.name, instead, store, (*below, name))
+        for source in _apart(_local(stream))
+    ]
+    inputs += _remote(conn, stream, instead)
+    return lineage.joined(own, inputs)[: lineage.MOST_WAYS + 1]
+
+
+def _local(stream: Stream) -> list[SourceConfig]:
+    mirror = stream.config.mirror
+    return [*stream.config.sources, *([mirror] if mirror else [])]
+
+
+def _apart(sources: Iterable[SourceConfig]) -> Iterator[SourceConfig]:
+    """Each upstream once where its sources take different subjects: those are no two ways."""
+    kept: dict[str, list[str]] = {}
+    for source in sources:
+        filters = source.filters.split("\f")
+        others = kept.setdefault(source.name, [])
+        apart = bool(others) and not any(overlaps(a, b) for a in filters for b in others)
+        others += filters
+        if not apart:
+            yield source
+
+
+def _remote(
+    conn: sqlite3.Connection, stream: Stream, instead: dict[str, tuple[Way, ...]]
+) -> list[tuple[Way, ...]]:
+    """Lineages of the sources from other stores; those that are `instead` given come last."""
+    rows = conn.execute(
+        "SELECT r.name, r.lineage, c.filters FROM counter_remote r"
+        " JOIN counter_source_cursor c ON c.id = r.cursor"
+        " WHERE r.stream = ? AND r.active = 1 ORDER BY r.name",
+        (stream.id,),
+    ).fetchall()
+    found: list[tuple[Way, ...]] = []
+    kept: dict[str, list[str]] = {}
+    for name, text, filters in rows:
+        ways = instead.get(name) or tuple(tuple(way) for way in json.loads(text))
+        others = kept.setdefault(ways[0][0] if ways else "", [])
+        mine = filters.split("\f")
+        apart = bool(others) and not any(overlaps(a, b) for a in mine for b in others)
+        others += mine
+        if ways and not apart:
+            found.append(ways)
+    return found

@@ -1,0 +1,83 @@
+"""By which ways counts reach a stream: cycles, which never end, and diamonds, which count twice.
+
+A way is a tuple of nodes, from the stream that it leads into to its far end. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Way = tuple[str, ...]
+
+MOST_WAYS: Final = 500
+"""Ways into one stream: a fleet of hundreds of agents, and some kilobytes in each answer."""
+
+DEEPEST: Final = 32
+"""Nodes of one way: more tiers than any sum needs."""
+
+LONGEST: Final = 320
+"""Characters of a node: a stream's name (255) and a store's id."""
+
+
+def node(stream: str, store: str) -> str:
+    """A stream of one store, the same for everyone."""
+    return f"{stream}@{store}"
+
+
+class Trouble(NamedTuple):
+    """Why streams may not be joined so, and the way (of a diamond: both, one after the other)."""
+
+    why: str
+    path: Way
+
+
+def joined(own: str, inputs: Iterable[Sequence[Way]]) -> tuple[Way, ...]:
+    """The ways into the stream `own`, given those into each stream that it takes from."""
+    return ((own,), *((own, *way) for ways in inputs for way in ways))
+
+
+def trouble(ways: Sequence[Way]) -> Trouble | None:
+    """The first cycle, else the first diamond among the ways into one stream."""
+    for way in ways:
+        again = next((n for n, one in enumerate(way) if one in way[:n]), None)
+        if again is not None:
+            return Trouble("counts would go round in a cycle", shown(way[: again + 1]))
+    ends: dict[str, Way] = {}
+    for way in ways:
+        other = ends.setdefault(way[-1], way)
+        if other != way:
+            return Trouble(
+                f"counts of {_short(way[-1])} would come by two ways", shown((*other, *way))
+            )
+    return None
+
+
+def shown(way: Way) -> Way:
+    """A way for people: of each store's id the first eight characters."""
+    return tuple(map(_short, way))
+
+
+def _short(one: str) -> str:
+    stream, at, store = one.rpartition("@")
+    return f"{stream}{at}{store[:8]}"
+
+
+def checked(ways: Iterable[Iterable[str]], first: str) -> tuple[Way, ...]:
+    """Ways that a stranger sent, each of which must begin at the node `first`.
+
+    Raises InvalidInput for what is none or too much; the way of the node alone is always there.
+    """
+    found = tuple(dict.fromkeys(((first,), *(tuple(way) for way in ways))))
+    if len(found) > MOST_WAYS:
+        raise InvalidInput(f"more than {MOST_WAYS} ways lead into it: join some before")
+    for way in found:
+        if not 0 < len(way) <= DEEPEST or way[0] != first:
+            raise InvalidInput("its lineage is none")
+        if any(not 0 < len(one) <= LONGEST or not one.isprintable() for one in way):
+            raise InvalidInput("its lineage is none")
+    return found
