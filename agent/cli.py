@@ -19,6 +19,7 @@ COMMANDS = {
     "init": Entry("agent.commands.init:init", "Write a commented configuration."),
     "check": Entry("agent.commands.init:check", "Say what is wrong with the configuration."),
     "status": Entry("agent.commands.look:status", "Whether the agent runs and is ready."),
+    "reload": Entry("agent.commands.look:reload", "Read the configuration again."),
     "watch": Entry("agent.commands.watch:watch", "Questions that are asked again and again."),
     "sync": Entry("agent.commands.sync:sync", "Events kept in common with relays."),
     "relays": Entry("agent.commands.look:relays", "Every relay and how it does."),

@@ -72,6 +72,10 @@ class AgentClient:
     async def status(self) -> schema.Status:
         return await self._get("/v1/status", schema.Status)
 
+    async def reload(self) -> schema.Reloaded:
+        """Have the agent read its configuration again."""
+        return await self._send("POST", "/v1/reload", schema.Reloaded)
+
     async def ready(self) -> schema.Ready:
         return await self._get("/readyz", schema.Ready)
 

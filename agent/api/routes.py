@@ -300,7 +300,17 @@ async def _status(backend: Backend, call: Call) -> object:
     return backend.status()
 
 
-ROUTES = (R("GET", "/v1/status", "The agent at a glance.", schema.Status, _status), *ROUTES)
+ROUTES = (
+    R("GET", "/v1/status", "The agent at a glance.", schema.Status, _status),
+    R(
+        "POST",
+        "/v1/reload",
+        "Read the configuration again.",
+        schema.Reloaded,
+        lambda b, c: b.reload(),
+    ),
+    *ROUTES,
+)
 
 
 class Found(NamedTuple):

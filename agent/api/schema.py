@@ -119,6 +119,18 @@ class Status(Answer, frozen=True):
     tasks: int
     running: int
     overdue: int
+    restart_for: tuple[str, ...] = ()
+    """Keys of the configuration that have changed and wait for a restart."""
+
+
+class Reloaded(Answer, frozen=True):
+    """What reading the configuration again did: keys that changed at once, those that need a
+    restart; or, where it was refused whole, every mistake."""
+
+    ok: bool
+    applied: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
 
 
 class Figure(Answer, frozen=True):

@@ -9,7 +9,7 @@ import click
 from agent.api.schema import Cut, Delta
 from agent.commands import tables
 from agent.commands.connect import agent_options, asked, asks
-from nostr_client.cli.exitcodes import FAILURE, OK
+from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 def status() -> Ask:
     """Whether the agent runs and is ready. Exit code 0 ready, 1 not ready, 3 not running."""
     return lambda c: c.status()
+
+
+@click.command()
+@asks(tables.reloaded, code=lambda found: OK if found.ok else USAGE)
+def reload() -> Ask:
+    """Have the agent read its configuration again. Exit code 2 where it has mistakes."""
+    return lambda c: c.reload()
 
 
 @click.command()

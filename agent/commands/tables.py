@@ -39,6 +39,18 @@ def status(found: schema.Status) -> None:
         f"{found.relays_connected} of {found.relays} relays connected, "
         f"{found.running} of {found.tasks} tasks run, {found.overdue} overdue"
     )
+    if found.restart_for:
+        click.echo(f"waiting for a restart: {', '.join(found.restart_for)}")
+
+
+def reloaded(found: schema.Reloaded) -> None:
+    """What reading the configuration again did."""
+    for mistake in found.mistakes:
+        click.echo(mistake)
+    if found.ok:
+        click.echo(f"changed: {', '.join(found.applied) or 'nothing'}")
+    if found.restart:
+        click.echo(f"after a restart: {', '.join(found.restart)}")
 
 
 def watches(found: schema.Watches) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ from agent.config.check import convert
 from agent.config.mistakes import InvalidConfig, Mistake
 from agent.config.model import Config
 from agent.config.positions import positions
+from agent.config.sound import sound, whole
 from agent.config.sources import from_environment, from_flags
 from nostr_client.errors import InvalidInput
 
@@ -63,14 +65,17 @@ class Draft(NamedTuple):
         """The configuration, with everything checked. Raises InvalidConfig."""
         from agent.config.rules import check  # the SDK's queries come with it: half a second
 
-        check(self.config, self.report.complain)
+        check(whole(self.config), self.report.complain)
         if self.report.mistakes:
-            raise InvalidConfig(self.report.mistakes)
+            raise InvalidConfig(self.report.in_order())
         return self.config
 
 
 def draft(text: str, name: str, overrides: Iterable[Override] = ()) -> Draft:
-    """A TOML text with `overrides` as a draft. Raises InvalidConfig for wrong keys and types."""
+    """A TOML text with `overrides` as a draft.
+
+    Raises InvalidConfig for wrong keys and types, and then with every other mistake too.
+    """
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -80,7 +85,10 @@ def draft(text: str, name: str, overrides: Iterable[Override] = ()) -> Draft:
         report.override(table, where, path, value)
     config = convert(table, Config, report.complain)
     if report.mistakes or config is None:
-        raise InvalidConfig(report.mistakes)
+        from agent.config.rules import check
+
+        check(sound(table), report.complain)
+        raise InvalidConfig(report.in_order())
     return Draft(config, report)
 
 
@@ -105,6 +113,10 @@ class _Report:
     def complain(self, path: Place, why: str) -> None:
         self.mistakes.append(Mistake(self._where(path), _dotted(path), why))
 
+    def in_order(self) -> list[Mistake]:
+        """The mistakes as they stand in the file, those of flags and variables after them."""
+        return sorted(self.mistakes, key=_line)
+
     def _where(self, path: Place) -> str:
         for n in range(len(path), 0, -1):
             if path[:n] in self._given:
@@ -113,6 +125,11 @@ class _Report:
             if path[:n] in self._lines:
                 return f"{self._name}:{self._lines[path[:n]]}"
         return self._name
+
+
+def _line(one: Mistake) -> int:
+    line = one.where.rpartition(":")[2]
+    return int(line) if line.isdecimal() else sys.maxsize
 
 
 def _dotted(path: Place) -> str:

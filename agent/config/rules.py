@@ -15,24 +15,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from agent.config.model import Config, RelaysSection
+    from agent.config.sound import Sound
     from agent.specs import SyncSpec, WatchSpec
 
     Path = tuple[str | int, ...]
     Complain = Callable[[Path, str], None]
 
 
-def check(config: Config, complain: Complain) -> None:
+def check(found: Sound, complain: Complain) -> None:
     """Complain about everything that would fail, or mean nothing, once the agent runs."""
+    config = found.config
     _check_relays(config.relays, complain)
     _check_urls(config.relay.urls, complain, ("relay", "urls"))
-    _check_names("watches", config.watches, complain)
-    _check_names("syncs", config.syncs, complain)
-    for n, watch in enumerate(config.watches):
+    _check_names("watches", found.watches, complain)
+    _check_names("syncs", found.syncs, complain)
+    for n, watch in found.watches:
         check_watch(watch, complain, ("watches", n))
-    for n, sync in enumerate(config.syncs):
+    for n, sync in found.syncs:
         check_sync(sync, complain, ("syncs", n))
     _check_keys(config, complain)
-    check_counters(config, complain)
+    if found.wrong.isdisjoint({"counters", "identity"}):
+        check_counters(config, complain)
     _check_rest(config, complain)
 
 
@@ -68,9 +71,11 @@ def _check_urls(urls: Sequence[str], complain: Complain, path: Path) -> None:
         _try(complain, (*path, n), normalize, url)
 
 
-def _check_names(where: str, named: Iterable[WatchSpec | SyncSpec], complain: Complain) -> None:
+def _check_names(
+    where: str, named: Iterable[tuple[int, WatchSpec | SyncSpec]], complain: Complain
+) -> None:
     seen: set[str] = set()
-    for n, one in enumerate(named):
+    for n, one in named:
         if one.name in seen:
             complain((where, n, "name"), f"there are two called {one.name}")
         seen.add(one.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent import scheduler, watching
@@ -16,7 +17,7 @@ from agent.keeping import Keeping
 from agent.links import Links
 from agent.live import Live
 from agent.metrics import Metrics
-from agent.service.parts import make_counter
+from agent.service.parts import make_counter, make_streams
 from agent.service.specs import Specs
 from agent.specs import SyncSpec, WatchSpec, seconds
 from agent.syncing import AT_ONCE, Syncing
@@ -107,6 +108,8 @@ class Agent:
         await self.sync_specs.load(config.syncs, self.journal)
         self.keeping.section = config.retention
         self.watching.counter = make_counter(config, self.parts.store, self.clock)
+        self.watching.options = replace(self.parts.count_options, read=config.relays.read)
+        await make_streams(self.parts.counters, config)
         self.worker.limits = self._limits()
         await self.refresh()
 

@@ -27,6 +27,8 @@ from nostr_client.errors import InvalidInput
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from agent.api import about
     from agent.api.feed import Feed
     from agent.indexing import Indexing
@@ -43,6 +45,10 @@ class AgentBackend(CounterCalls):
         self._agent = agent
         self._config_path = config_path
         self.relay_url = ""
+        self.restart_for: tuple[str, ...] = ()
+        """Keys of the configuration that have changed and wait for a restart."""
+        self.reloader: Callable[[], Awaitable[schema.Reloaded]] | None = None
+        """Reads the configuration again; None where nobody reads one."""
 
     @property
     def feed(self) -> Feed:
@@ -76,7 +82,13 @@ class AgentBackend(CounterCalls):
             tasks=len(agent.worker.state.tasks),
             running=agent.worker.running,
             overdue=agent.worker.overdue,
+            restart_for=self.restart_for,
         )
+
+    async def reload(self) -> schema.Reloaded:
+        if self.reloader is None:
+            raise Refusal(409, "no_config", "this agent was started without a file to read")
+        return await self.reloader()
 
     def snapshot(self) -> schema.Snapshot:
         return schema.Snapshot(

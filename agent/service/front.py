@@ -72,16 +72,21 @@ def make_token(path: Path) -> str:
     return token
 
 
-@asynccontextmanager
-async def front_door(section: ApiSection) -> AsyncIterator[Door]:
-    """Listen for as long as the block runs. Raises NetworkError, InvalidInput (a token file)."""
-    token = await asyncio.to_thread(make_token, token_file(section))
-    access = Access(
+def make_access(section: ApiSection, token: str) -> Access:
+    """Who may use the API."""
+    return Access(
         token=token,
         hosts=frozenset(host.lower() for host in section.hosts),
         origins=frozenset(origin.lower() for origin in section.cors_origins),
         open_metrics=section.open_metrics,
     )
+
+
+@asynccontextmanager
+async def front_door(section: ApiSection) -> AsyncIterator[Door]:
+    """Listen for as long as the block runs. Raises NetworkError, InvalidInput (a token file)."""
+    token = await asyncio.to_thread(make_token, token_file(section))
+    access = make_access(section, token)
     host, port = address(section.listen)
     bounds = Bounds(section.body_limit, section.connections)
     async with serve(access, host=host, port=port, bounds=bounds) as api:

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent.api import schema
 from agent.clock import SystemClock
 from agent.config import InvalidConfig
 from agent.journal import Journal, JournalHandler
 from agent.notify import Notifier, taking_long
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
-from agent.service.front import Door, front_door, token_file
+from agent.service.front import Door, front_door, make_access, read_token, token_file
 from agent.service.parts import open_parts
 from agent.service.relaying import Wanted, relay_urls, serve_relay
+from agent.service.reload import changes
 from agent.service.secrets import make_signer
 from agent.service.ticker import Ticker
 from agent.specs import seconds
@@ -51,29 +53,40 @@ class Service:
         self.api = door.api
         self.token = door.token
         self.stopping = stopping
+        self._started = agent.config
+        self._reloading = asyncio.Lock()
 
     def stop(self) -> None:
         """End in order: finish or park what runs, then close."""
         self.stopping.set()
 
-    async def reload(self, load: Callable[[], Config]) -> None:
+    async def reload(self, load: Callable[[], Config]) -> schema.Reloaded:
         """Read the configuration again; a wrong one is told, and the old one stays."""
         try:
             config = await asyncio.to_thread(load)
+            token = await asyncio.to_thread(read_token, token_file(self._started.api))
         except InvalidConfig as error:
-            for mistake in error.mistakes:
-                self.agent.journal.error("reload_refused", mistake=str(mistake))
-            return
-        except NostrTallyError as error:
-            self.agent.journal.error("reload_refused", mistake=str(error))
-            return
-        old = self.agent.config
-        fixed = [n for n in ("store", "identity", "relay") if getattr(old, n) != getattr(config, n)]
-        if old.api != config.api:
-            fixed.append("api")
-        self.agent.journal.configure(config.service.log, config.service.log_format)
-        await self.agent.configure(config)
-        self.agent.journal.info("reloaded", restart_needed_for=", ".join(fixed) or None)
+            return self._refused(*map(str, error.mistakes))
+        except (NostrTallyError, OSError) as error:
+            return self._refused(str(error))
+        async with self._reloading:
+            found = changes(self._started, self.agent.config, config)
+            self.token, self.api.access = token, make_access(config.api, token)
+            self.agent.journal.configure(config.service.log, config.service.log_format)
+            try:
+                await self.agent.configure(config)
+            except NostrTallyError as error:
+                return self._refused(str(error))
+        self.backend.restart_for = found.restart
+        self.agent.journal.info("reloaded", changed=", ".join(found.applied) or None)
+        if found.restart:
+            self.agent.journal.warning("restart_needed", keys=", ".join(found.restart))
+        return schema.Reloaded(ok=True, applied=found.applied, restart=found.restart)
+
+    def _refused(self, *mistakes: str) -> schema.Reloaded:
+        for mistake in mistakes:
+            self.agent.journal.error("reload_refused", mistake=mistake)
+        return schema.Reloaded(ok=False, mistakes=mistakes)
 
 
 @asynccontextmanager
@@ -216,6 +229,7 @@ async def serve(
             ) as service,
             task_group() as group,
         ):
+            service.backend.reloader = lambda: service.reload(load)
             reloading = group.create_task(_reload_on(hangup, service, load, notifier))
             await stopping.wait()
             reloading.cancel()

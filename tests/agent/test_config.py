@@ -85,6 +85,46 @@ query = "fame"
     ]
 
 
+def test_mistakes_of_types_and_of_meaning_are_told_together() -> None:
+    found = mistakes(
+        """
+[store]
+pth = "x"
+
+[relays]
+default = ["wss://a", "ftp://b"]
+proxi = "socks"
+
+[identity]
+key_file = 3
+
+[[counters.publish]]
+stream = "none"
+
+[[watches]]
+name = "a"
+query = "zaps"
+
+[[watches]]
+name = "b"
+every = "1h"
+filters = [{ kinds = "x" }]
+
+[[watches]]
+name = "a"
+filters = [{}]
+
+[[syncs]]
+name = "s"
+filters = [{ kinds = "y" }]
+"""
+    )
+    assert [one.partition(": ")[0] for one in found] == [
+        f"f.toml:{line}" for line in (3, 6, 7, 10, 15, 21, 22, 25, 30)
+    ]
+    assert "there are two called a" in found[7]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from agent.api.client import AgentClient, ApiError
 from agent.backup import back_up, restore
 from agent.cli import run
 from agent.config import parse
@@ -234,12 +235,42 @@ async def test_a_reload_takes_new_watches_and_refuses_mistakes(tmp_path: Path) -
         watch = await agent.until(lambda w: w.answered == 1, "f")
         assert watch.origin == "file"
         assert [w.spec.name for w in (await agent.client.watches()).watches] == ["f"]
-        await agent.service.reload(lambda: parse("[stor]"))
+        refused = await agent.service.reload(lambda: parse("[stor]"))
+        assert refused.mistakes == ("config:1: stor: unknown key; did you mean store?",)
+        assert not refused.ok
         assert [w.spec.name for w in (await agent.client.watches()).watches] == ["f"]
         assert "reload_refused" in agent.log.getvalue()
-        other = changed.replace("store.db", "other.db")
-        await agent.service.reload(lambda: parse(other))
-        assert '"restart_needed_for":"store"' in agent.log.getvalue()
+
+
+async def test_a_reload_says_what_it_changed_and_what_waits_for_a_restart(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        with pytest.raises(ApiError, match="without a file"):
+            await agent.client.reload()
+        text = config_text(
+            tmp_path,
+            ["ws://relay.example"],
+            '[service]\ndrain = "5s"\n[counters]\ningest = true',
+            {
+                "relays": 'proxy = "http://127.0.0.1:1"\nread = false',
+                "api": 'cors_origins = ["https://app.example"]\nconnections = 99',
+            },
+        ).replace("store.db", "other.db")
+        agent.service.backend.reloader = lambda: agent.service.reload(lambda: parse(text))
+        (tmp_path / "token").write_text("another")
+        found = await agent.client.reload()
+        waits = ("store.path", "relays.proxy", "api.connections")
+        assert found.restart == waits
+        applied = ["relays.default", "relays.read", "service.drain", "api.cors_origins"]
+        assert found.applied == (*applied, "counters.ingest")
+        assert agent.service.agent.watching.options.read is False
+        with pytest.raises(ApiError, match="token is wrong"):
+            await agent.client.status()
+        async with AgentClient(agent.service.api.url, "another") as client:
+            assert (await client.status()).restart_for == waits
+            assert (await client.reload()).applied == ()
+            assert "INGEST" in {one.name for one in (await client.streams()).streams}
+        assert agent.service.api.access.origins == {"https://app.example"}
+        assert "restart_needed" in agent.log.getvalue()
 
 
 async def test_nothing_is_left_when_it_ends(tmp_path: Path) -> None:
