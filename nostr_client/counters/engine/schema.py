@@ -178,3 +178,26 @@ def source_other_stores(db: Database) -> None:
     """Know what is sourced from other stores, and let others know this one."""
     for statement in _REMOTE_TABLES:
         db.execute(statement)
+
+
+_PUSH_TABLES = (
+    # What was acknowledged there, and what may come late; `seq`: the message that a push in flight
+    # builds on; `origin`: which stream of which store pushed it.
+    """CREATE TABLE counter_push (
+        target TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        acked TEXT,
+        seq INTEGER,
+        late TEXT NOT NULL,
+        ts INTEGER NOT NULL,
+        PRIMARY KEY (target, subject)
+    ) WITHOUT ROWID""",
+)
+
+
+@MIGRATIONS()
+def create_counter_push(db: Database) -> None:
+    """Make the table of what was pushed elsewhere."""
+    for statement in _PUSH_TABLES:
+        db.execute(statement)

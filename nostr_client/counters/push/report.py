@@ -1,0 +1,83 @@
+"""What a push is told, and what it tells."""
+
+from __future__ import annotations
+
+import msgspec
+
+from nostr_client.counters.subjects import check_patterns, is_subject
+from nostr_client.errors import InvalidInput
+
+PREFIX = "count"
+"""The first token of every subject that agents push to."""
+
+
+class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose counters go where. `agent` is one token, this agent's for ever and nobody else's."""
+
+    agent: str
+    into: str
+    patterns: tuple[str, ...] = (">",)
+    prefix: str = PREFIX
+    total: str = ""
+    """The stream that sums up all agents, "" for none: looked at for source maps that grow full."""
+
+    at_once: int = 32
+    """Counters pushed at the same time; of one counter never more than one push."""
+
+    attempts: int = 3
+    """How often one round tries a counter that is in doubt; the next round goes on."""
+
+    most_subjects: int = 10_000
+    """Counters that are pushed; what is above that is left out and reported."""
+
+    def __post_init__(self) -> None:
+        if not is_subject(self.agent) or "." in self.agent:
+            raise InvalidInput(f"an agent is one token of a subject, not {self.agent!r}")
+        if not is_subject(self.prefix):
+            raise InvalidInput(f"not the beginning of a subject: {self.prefix!r}")
+        check_patterns(self.patterns)
+        if min(self.at_once, self.attempts, self.most_subjects) < 1:
+            raise InvalidInput("at_once, attempts and most_subjects are at least 1")
+
+    def target(self, subject: str) -> str:
+        """Where a local counter is pushed to."""
+        return f"{self.prefix}.{self.agent}.{subject}"
+
+    @property
+    def own(self) -> str:
+        """The pattern of all that this agent writes there."""
+        return f"{self.prefix}.{self.agent}.>"
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """A counter that waits for a confirmation: it is `there` on the server, and `here` is less."""
+
+    subject: str
+    there: int
+    here: int
+
+
+class PushReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One round: of `subjects` counters, `even` are there as they are here.
+
+    `sent`: pushes that were counted. `doubtful`: subject and why, of what is tried again.
+    `refused`: subject and what the server said. `notes`: what somebody should know, e.g. of a
+    source map that grows full. `seq` is the local stream's last sequence when the values were read.
+    """
+
+    subjects: int
+    even: int
+    sent: int = 0
+    doubtful: tuple[tuple[str, str], ...] = ()
+    stopped: tuple[Stopped, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    left_out: int = 0
+    seq: int = 0
+    last_subject: str = ""
+    last_value: int | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that is pushed is there as it was here."""
+        return self.even == self.subjects

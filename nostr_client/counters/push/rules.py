@@ -1,0 +1,127 @@
+"""What to do about one counter, given its value here, its value there, and what was sent: pure.
+
+A push is in doubt from before it is sent until its answer is here, or the value there has moved.
+While the value there has not moved, the same push is sent again under the same message id, so that
+a copy that comes late is a duplicate. The id names the message on which it builds (`@seq`): a
+value that comes back to where it was makes another id.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from itertools import combinations
+from typing import Final, TypeAlias
+
+import msgspec
+
+from nostr_client.counters.numbers import format_integer
+
+MOST_LATE: Final = 8
+"""Pushes of one counter that were in doubt and may yet arrive; older ones are forgotten."""
+
+LONGEST_ID: Final = 512
+"""Characters of a message id; a longer one (values of many digits) becomes its hash."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A counter there: its value, and the sequence of its newest message; 0 and 0: none yet."""
+
+    value: int
+    seq: int
+
+
+NOTHING: Final = Found(0, 0)
+
+
+class Flight(msgspec.Struct, frozen=True):
+    """A push that may have been sent: from the value `have`, read at `seq`, to `want`."""
+
+    have: int
+    seq: int
+    want: int
+    msg_id: str
+
+    @property
+    def delta(self) -> int:
+        return self.want - self.have
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is remembered of a counter there.
+
+    `acked`: its value when we last knew it, None: never. `flight`: the push in doubt. `late`: what
+    pushes added that were in doubt once; a copy of one may come long after.
+    """
+
+    acked: int | None = None
+    flight: Flight | None = None
+    late: tuple[int, ...] = ()
+
+    def doubted(self) -> Known:
+        """Remember what is in flight among what may come late."""
+        if self.flight is None or self.flight.delta in self.late:
+            return self
+        return msgspec.structs.replace(self, late=(*self.late, self.flight.delta)[-MOST_LATE:])
+
+
+class Even(msgspec.Struct, frozen=True):
+    """The value there is the value here."""
+
+    surprise: bool = False
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Publish `flight`, once it is remembered; `surprise`: the value there is not our doing."""
+
+    flight: Flight
+    surprise: bool = False
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """The value there would fall, and is not of our doing: somebody has to confirm that."""
+
+    found: int
+    local: int
+
+
+Step: TypeAlias = "Even | Send | Stop"
+
+
+def decide(origin: str, known: Known, local: int, found: Found, *, confirmed: bool) -> Step:
+    """What to do next; `origin` says whose counter this is: `store:epoch:name`."""
+    flight = known.flight
+    if flight is not None and found == Found(flight.have, flight.seq):
+        return Send(flight)
+    surprise = not explained(known, found)
+    if found.value == local:
+        return Even(surprise)
+    if surprise and local < found.value and not confirmed:
+        return Stop(found.value, local)
+    msg_id = message_id(origin, found, local)
+    return Send(Flight(found.value, found.seq, local, msg_id), surprise)
+
+
+def explained(known: Known, found: Found) -> bool:
+    """Whether the value there is what we have made it: what was acknowledged, or is in doubt, and
+    any of the pushes that may have come late."""
+    if found.seq == 0:
+        return True
+    bases = [] if known.acked is None else [known.acked]
+    if known.flight is not None:
+        bases += [known.flight.have, known.flight.want]
+    return any(found.value - base in _sums(known.late) for base in bases)
+
+
+def _sums(late: tuple[int, ...]) -> set[int]:
+    sizes = range(len(late) + 1)
+    return {sum(some) for size in sizes for some in combinations(late, size)}
+
+
+def message_id(origin: str, found: Found, want: int) -> str:
+    """`store:epoch:name:have->want@seq`, where `seq` is the message whose value `have` is."""
+    change = f"{format_integer(found.value)}->{format_integer(want)}@{found.seq}"
+    full = f"{origin}:{change}"
+    if len(full) <= LONGEST_ID:
+        return full
+    digest = blake2b(full.encode(), digest_size=16).hexdigest()
+    return f"{origin[: LONGEST_ID // 2]}:{digest}@{found.seq}"

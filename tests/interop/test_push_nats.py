@@ -1,0 +1,191 @@
+"""Push to real nats-servers that are killed, through a network that loses, delays and repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from nostr_client.counters.config import StreamConfig
+from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
+from nostr_client.counters.push import Pusher, PushOptions, aggregate_stream, own_stream
+from nostr_client.counters.sqlite import SqliteCounterStore
+from nostr_client.errors import NostrTallyError
+from tests.nats_cluster import running_cluster
+from tests.nats_peer import NatsServer, running_server, until
+from tests.nats_proxy import FaultyNats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+pytestmark = pytest.mark.interop
+
+FAST = NatsOptions(timeout_s=0.3)
+SURE = NatsOptions(timeout_s=10)
+REST_S = 90.0
+ROUNDS = 8
+
+
+@dataclass
+class Agent:
+    """One run: a store of its own, and a way to the server that fails by its own seed."""
+
+    seed: int
+    local: SqliteCounterStore
+    urls: list[str]
+    values: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def pusher(self) -> Pusher:
+        options = PushOptions(agent=f"a{self.seed}", into="AGENTS", total="TOTAL", attempts=2)
+        return Pusher(self.local, "app", "hub", options)
+
+    async def live(self) -> None:
+        """Count and push, whatever becomes of it."""
+        chance = random.Random(self.seed)
+        counters = await self.local.counters("app")
+        for _ in range(ROUNDS):
+            for _ in range(chance.randrange(3)):
+                subject, n = f"plays.{chance.choice('abc')}", chance.choice([1, 7, -2, 10**25])
+                self.values[subject] = await counters.add(subject, n)
+            await self.round(FAST)
+
+    async def round(self, options: NatsOptions) -> bool:
+        """One round over a new connection; whether all is there."""
+        try:
+            async with await JetStreamCounterStore.connect(self.urls, options) as remote:
+                report = await self.pusher.push(remote)
+        except NostrTallyError:
+            return False
+        assert not report.stopped, report
+        assert not report.refused, report
+        return report.settled
+
+    async def rest(self) -> None:
+        async def settled() -> bool:
+            return await self.round(SURE)
+
+        assert await until(settled, REST_S), self.seed
+
+
+async def make_streams(url: str | Sequence[str], replicas: int = 1) -> None:
+    async with await JetStreamCounterStore.connect(url, SURE) as store:
+        for config in (own_stream("AGENTS"), aggregate_stream("TOTAL", "AGENTS")):
+            await store.create_stream(replace(config, num_replicas=replicas))
+
+
+async def new_agents(stack: AsyncExitStack, seeds: Sequence[int]) -> list[Agent]:
+    agents = []
+    for seed in seeds:
+        local = await stack.enter_async_context(await SqliteCounterStore.open(":memory:"))
+        await local.create_stream(
+            StreamConfig(name="app", subjects=("plays.*",), allow_msg_counter=True)
+        )
+        agents.append(Agent(seed, local, []))
+    return agents
+
+
+async def check(url: str | Sequence[str], agents: Sequence[Agent]) -> None:
+    """Every agent's own value is there, and the total is the sum of them all."""
+    wanted: dict[str, int] = {}
+    own: dict[str, int] = {}
+    for agent in agents:
+        for subject, value in agent.values.items():
+            own[f"count.a{agent.seed}.{subject}"] = value
+            wanted[f"total.{subject}"] = wanted.get(f"total.{subject}", 0) + value
+    async with await JetStreamCounterStore.connect(url, SURE) as store:
+        there = await store.counters("AGENTS")
+        assert {s: v async for s, v in there.load_many()} == own
+        total = await store.counters("TOTAL")
+
+        async def summed() -> bool:
+            return {s: v async for s, v in total.load_many()} == wanted
+
+        assert await until(summed, REST_S)
+
+
+async def exact(seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs beside each other at one server, which is killed twice while they go on."""
+    monkeypatch.setattr("nostr_client.counters.jetstream.dial.CONNECT_S", 1)
+    with running_server() as server:
+        await make_streams(server.url)
+        async with AsyncExitStack() as stack:
+            agents = await new_agents(stack, seeds)
+            proxies: list[FaultyNats] = []
+            for agent in agents:
+                proxy = FaultyNats(lambda: server.port, agent.seed)
+                proxies.append(await stack.enter_async_context(proxy))
+                agent.urls = [proxy.url]
+            living = [asyncio.ensure_future(agent.live()) for agent in agents]
+            await kill_twice(server, living)
+            await asyncio.gather(*living)
+            for proxy in proxies:
+                proxy.rate = 0
+            await asyncio.gather(*(proxy.arrived.wait() for proxy in proxies))
+            await asyncio.gather(*(agent.rest() for agent in agents))
+            assert sum(sum(proxy.faults.values()) for proxy in proxies) > len(agents)
+            await check(server.url, agents)
+
+
+async def kill_twice(server: NatsServer, living: Sequence[asyncio.Future[None]]) -> None:
+    """Once when the first run is over, and once when half of them are."""
+    for share in (0, len(living) // 2):
+        while sum(one.done() for one in living) <= share and not all(o.done() for o in living):
+            await asyncio.wait(
+                [one for one in living if not one.done()], return_when=asyncio.FIRST_COMPLETED
+            )
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.start)
+
+
+async def test_exact_through_faults_and_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    await exact(range(5), monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("first", range(5, 105, 20))
+async def test_exact_through_faults_and_kills_long(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await exact(range(first, first + 20), monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(3))
+async def test_exact_on_a_cluster_of_which_a_node_is_killed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nostr_client.counters.jetstream.dial.CONNECT_S", 2)
+    async with AsyncExitStack() as stack:
+        nodes = await asyncio.to_thread(stack.enter_context, running_cluster(3))
+        urls = [node.url for node in nodes]
+
+        async def ready() -> bool:
+            try:
+                await make_streams(urls, replicas=3)
+            except NostrTallyError:
+                return False
+            return True
+
+        assert await until(ready, REST_S)
+        agents = await new_agents(stack, range(seed * 100, seed * 100 + 8))
+        for agent in agents:
+            agent.urls = urls
+        living = [asyncio.ensure_future(agent.live()) for agent in agents]
+        victim = random.Random(seed).choice(nodes)
+        await asyncio.wait(living, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.to_thread(victim.kill)
+        await asyncio.gather(*living)
+        again = [asyncio.ensure_future(agent.live()) for agent in agents]
+        await asyncio.wait(again, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.to_thread(victim.start)
+        await asyncio.gather(*again)
+        await asyncio.gather(*(agent.rest() for agent in agents))
+        await check(urls, agents)
