@@ -22,6 +22,11 @@ if TYPE_CHECKING:
         StreamConfig,
         TransformConfig,
     )
+    from nostr_client.counters.push import (
+        Pusher,
+        PushOptions,
+        PushReport,
+    )
     from nostr_client.counters.sqlite import (
         SqliteCounterStore,
     )
@@ -164,6 +169,9 @@ _EXPORTS: dict[str, str] = {
     "ProtocolError": "nostr_client.errors",
     "PublishResult": "nostr_client.pool",
     "PublishStatus": "nostr_client.pool",
+    "PushOptions": "nostr_client.counters.push",
+    "PushReport": "nostr_client.counters.push",
+    "Pusher": "nostr_client.counters.push",
     "Query": "nostr_client.count.queries",
     "ReadBudget": "nostr_client.options",
     "ReconnectPolicy": "nostr_client.options",
@@ -246,6 +254,9 @@ __all__ = [
     "ProtocolError",
     "PublishResult",
     "PublishStatus",
+    "PushOptions",
+    "PushReport",
+    "Pusher",
     "Query",
     "ReadBudget",
     "ReconnectPolicy",
