@@ -57,6 +57,7 @@ class Keeping:
             removed += await self._apply(rule, now, section.step)
         step = 200 if section is None else section.step
         await self._thin(now, step)
+        await self._store.fingerprints.tidy()
         if self._index is not None:
             await self._index.tidy()
         self.ran_at, self.removed = now, removed

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 FOLD = 50_000
 """Entries folded in one transaction: a fraction of a second for which other writers wait."""
 
+LONG = 100_000
+"""Entries of the log, about 7 MB, from which a store folds them even if it is never compared."""
+
 FINGERPRINTS = Migrations("nostr_tally.fingerprints")
 
 _STATEMENTS = (
@@ -72,6 +75,7 @@ ORDER BY seq
 """
 _GONE = "SELECT created_at, id FROM event WHERE seq IN"
 _LOG_GONE = "INSERT INTO neg_log (ts, id, gone) VALUES (?, ?, 1)"
+_LENGTH = "SELECT ifnull((SELECT max(n) FROM neg_log) - (SELECT min(n) FROM neg_log) + 1, 0)"
 _LAST = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'neg_log'"
 
 
@@ -118,6 +122,19 @@ def find(conn: sqlite3.Connection, filter: Filter) -> Scope | None:
     sql = "SELECT scope, folded FROM neg_scope WHERE filter = ?"
     row = conn.execute(sql, (filter.cache_key(),)).fetchone()
     return None if row is None else Scope(row[0], filter, row[1])
+
+
+def furthest_behind(conn: sqlite3.Connection) -> Scope | None:
+    """The scope that lacks most of the log, None where there is no scope."""
+    sql = "SELECT scope, filter, folded FROM neg_scope ORDER BY folded, scope LIMIT 1"
+    row = conn.execute(sql).fetchone()
+    return None if row is None else Scope(row[0], Filter.from_json(row[1]), row[2])
+
+
+def log_length(conn: sqlite3.Connection) -> int:
+    """Entries of the log that some scope has not taken in yet."""
+    (length,) = conn.execute(_LENGTH).fetchone()
+    return int(length)
 
 
 def create(conn: sqlite3.Connection, filter: Filter, stamps: Any, ids: bytes) -> None:

@@ -31,6 +31,7 @@ class Fingerprints:
         self._store = store
         self._database = store.database
         self._users = 0
+        self._tidying = False
 
     @property
     def possible(self) -> bool:
@@ -100,6 +101,28 @@ class Fingerprints:
         if directory.fold(conn, scope):
             return None, True
         return directory.read_heads(conn, scope), False
+
+    async def tidy(self, most: int = 0) -> None:
+        """Fold the log of every scope, until no more than `most` entries are left.
+
+        Each step is a transaction of its own, with other writers in between. Does nothing while
+        fingerprints are being read: chunks must stand still then. Raises StoreError.
+        """
+        if not self.possible or self._users or self._tidying:
+            return
+        self._tidying = True
+        try:
+            while await self._database.write(lambda conn: self._tidy(conn, most)):
+                pass
+        finally:
+            self._tidying = False
+
+    def _tidy(self, conn: sqlite3.Connection, most: int) -> bool:
+        """One step; whether there was something to fold."""
+        if self._users or directory.log_length(conn) <= most:
+            return False
+        scope = directory.furthest_behind(conn)
+        return scope is not None and directory.fold(conn, scope)
 
     @contextmanager
     def storage(self, heads: directory.Heads) -> Iterator[ChunkedStorage]:

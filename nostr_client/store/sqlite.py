@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Self
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from nostr_client.errors import StoreCorrupt
-from nostr_client.store import aggregate, maintain, select
+from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.store import aggregate, directory, maintain, select
 from nostr_client.store.authors import Authors
 from nostr_client.store.database import Database
 from nostr_client.store.directory import FINGERPRINTS
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from nostr_client.store.save import OnBatch
     from nostr_client.store.select import Context
     from nostr_client.store.verify import Progress
+
+T = TypeVar("T")
 
 _DEFAULTS = StoreOptions()
 
@@ -123,7 +126,7 @@ class SqliteStore:
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
         plain = [verified.event for verified in events]
-        return await self.database.write(lambda conn: self._saver.save(conn, plain, self._now()))
+        return await self._written(lambda conn: self._saver.save(conn, plain, self._now()))
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
         return await self.database.read(lambda c: select.events(c, self._context(), filters))
@@ -231,7 +234,19 @@ class SqliteStore:
             self._saver.remove(conn, seqs)
             return len(seqs)
 
-        return await self.database.write(work)
+        return await self._written(work)
+
+    async def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Write, and fold the log of the kept fingerprints when it got long."""
+
+        def measured(conn: sqlite3.Connection) -> tuple[T, bool]:
+            return work(conn), directory.log_length(conn) > directory.LONG
+
+        result, long = await self.database.write(measured)
+        if long:
+            with suppress(StoreError):  # the write is done; the next sync meets the error again
+                await self.fingerprints.tidy(directory.LONG // 2)
+        return result
 
     def _writer_context(self) -> Context:
         return self._context()._replace(hasher=self._saver.hasher, authors=self._saver.authors)

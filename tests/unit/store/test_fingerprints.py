@@ -97,6 +97,48 @@ async def test_a_long_log_is_folded_in_steps(
     assert left == 0
 
 
+async def log_length(store: SqliteStore) -> int:
+    return await store.database.read(directory.log_length)
+
+
+async def test_the_log_of_a_store_that_is_never_compared_stays_short(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "FOLD", 100)
+    monkeypatch.setattr(directory, "LONG", 250)
+    await store.fingerprints.register(EVERYTHING)
+    await store.fingerprints.register(NOTES)
+    for start in range(0, 2_000, 40):
+        await store.save(
+            [unsigned(n, at=START - n, kind=1 + n % 2) for n in range(start, start + 40)]
+        )
+        assert await log_length(store) <= 250
+    await store.delete([Filter(kinds=[2])])
+    assert await log_length(store) <= 250
+    await store.fingerprints.tidy()
+    assert await log_length(store) == 0
+    await same(store, EVERYTHING)
+    await same(store, NOTES)
+
+
+async def test_chunks_stand_still_while_they_are_read(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "LONG", 50)
+    await store.save([unsigned(n, at=START - n) for n in range(100)])
+    await store.fingerprints.register()
+    heads = await store.fingerprints.folded(EVERYTHING)
+    assert heads is not None
+    with store.fingerprints.storage(heads) as kept:
+        await store.save([unsigned(n, at=START - n) for n in range(100, 300)])
+        await store.fingerprints.tidy()
+        assert await log_length(store) == 200
+        assert len(kept.ids(0, 100)) == 3_200
+    await store.save([unsigned(1_000, at=START)])
+    assert await log_length(store) == 0
+    await same(store, EVERYTHING)
+
+
 async def test_a_batch_that_is_undone_leaves_no_trace(store: SqliteStore) -> None:
     await store.fingerprints.register()
 
