@@ -68,7 +68,7 @@ class Pager:
         """
         if self._suspect is not None:
             second, size = self._suspect
-            if received or (size >= ROUND and size % ROUND == 0 and size >= largest):
+            if received or _looks_cut(size, largest):
                 self.dense.append(second)
             self._suspect = None
         if oldest is None or newest is None:
@@ -81,9 +81,15 @@ class Pager:
             self._until = oldest
         elif oldest == newest and full:
             self._until = oldest - 1
-            if received >= self._cap:
+            last = self.next_filter() is None  # no page will follow that could tell
+            if received >= self._cap or (last and _looks_cut(received, largest)):
                 self.dense.append(oldest)
-            else:
+            elif not last:
                 self._suspect = (oldest, received)
         else:
             self._ended = True
+
+
+def _looks_cut(size: int, largest: int) -> bool:
+    """Whether a page has the size of a cap that the relay did not tell."""
+    return size >= ROUND and size % ROUND == 0 and size >= largest

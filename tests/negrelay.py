@@ -154,6 +154,27 @@ class SpeaksNeg(Behaviour):
         await peer.send("OK", event.id, not reason, "duplicate: have it" if held else reason)
 
 
+class SendsFew(SpeaksNeg):
+    """Sends no more than `page` events for a REQ; `counts`: whether it knows COUNT."""
+
+    def __init__(self, *, most: int, page: int, counts: bool) -> None:
+        super().__init__(most=most)
+        self.page = page
+        self.counts = counts
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        asked = [Filter.from_json(one) for one in message[2:]]
+        for event in peer.relay.query(asked)[: self.page]:
+            await peer.send_event(message[1], event)
+        await peer.send("EOSE", message[1])
+
+    async def on_count(self, peer: Peer, message: list[Any]) -> None:
+        if self.counts:
+            await super().on_count(peer, message)
+        else:
+            await peer.send("CLOSED", message[1], "unsupported: no COUNT")
+
+
 class FilterEvents(SpeaksNeg):
     """Takes an event id as filter, as the first text of NIP-77 says."""
 

@@ -49,6 +49,19 @@ def notes(numbers: Iterable[int]) -> list[VerifiedEvent]:
     return [note(number) for number in numbers]
 
 
+@functools.cache
+def crowd(authors: int, each: int) -> list[VerifiedEvent]:
+    """Events of one second: so many of kind 1 and of kind 7 by each author."""
+    return [
+        KeySigner(bytes(31) + bytes([100 + author]), rand=bytes).sign_now(
+            EventTemplate(kind=kind, content=f"{number}", created_at=START)
+        )
+        for author in range(authors)
+        for kind in (1, 7)
+        for number in range(each)
+    ]
+
+
 def plain(events: Iterable[VerifiedEvent]) -> list[Event]:
     """The events alone, for a relay."""
     return [one.event for one in events]

@@ -63,10 +63,24 @@ class Downloads:
                 await self._trouble(error, failures)
 
     async def _fetch(self, ids: Sequence[bytes]) -> RelayError | None:
-        """One REQ. What it did not bring although it ended well is hidden; else why it ended."""
+        """Ask until a REQ brings nothing: what is left then is hidden. Else why it ended.
+
+        A relay may send less than it was asked for because it caps what a REQ gets.
+        """
         left = dict.fromkeys(ids)
+        before = len(left) + 1
+        while 0 < len(left) < before:
+            before = len(left)
+            error = await self._request(left)
+            if error is not None:
+                return error
+        await self._hidden(list(left))
+        return None
+
+    async def _request(self, left: dict[bytes, None]) -> RelayError | None:
+        """One REQ; what comes is taken from `left`."""
         error: RelayError | None = None
-        with self._relay.subscribe(Filter(ids=[key.hex() for key in ids]), live=False) as page:
+        with self._relay.subscribe(Filter(ids=[key.hex() for key in left]), live=False) as page:
             try:
                 while batch := await self._batch(page):
                     await self._store_batch(batch, left)
@@ -74,8 +88,6 @@ class Downloads:
             except TimeoutError:
                 text = f"no answer to REQ within {self._options.progress:g} s"
                 error = DeadlineExceeded(text, relay=self._relay.url)
-        if error is None:
-            await self._hidden(list(left))
         return error
 
     async def _batch(self, page: Subscription) -> list[VerifiedEvent]:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import RelayError
+from nostr_client.filters import Filter
 from nostr_client.sync.tally import RelayOut, Tally
 from nostr_client.sync.uploads import Uploads
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.event import Event
-    from nostr_client.filters import Filter
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
@@ -32,17 +33,33 @@ class Ferry:
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
         """The events that the source sends; what it does not send is counted. Raises RelayOut."""
-        wanted = sum(len(one.ids or ()) for one in filters)
+        wanted = [id_ for one in filters for id_ in one.ids or ()]
+        found: dict[str, Event] = {}
+        for at in range(0, len(wanted), self._options.batch):
+            await self._fetch(wanted[at : at + self._options.batch], found)
+        self._tally.downloaded += len(found)
+        self._hides(len(wanted) - len(found))
+        return list(found.values())
+
+    async def _fetch(self, ids: Sequence[str], found: dict[str, Event]) -> None:
+        """Ask until a REQ brings nothing: relays cap what one gets."""
+        left = list(ids)
+        before = len(left) + 1
+        while 0 < len(left) < before:
+            before = len(left)
+            found |= {one.event.id: one.event for one in await self._page(left)}
+            left = [id_ for id_ in left if id_ not in found]
+
+    async def _page(self, ids: Sequence[str]) -> Sequence[VerifiedEvent]:
+        asked = Filter(ids=ids)
         for _ in range(self._options.tries):
             try:
-                page = await self._source.fetch(filters, self._options.progress)
+                page = await self._source.fetch(asked, self._options.progress)
             except RelayError as error:
                 why = str(error)
                 await asyncio.sleep(self._options.pause)
                 continue
-            self._tally.downloaded += len(page.events)
-            self._hides(wanted - len(page.events))
-            return [one.event for one in page.events]
+            return page.events
         self._tally.lacks(f"downloads: {why}")
         raise RelayOut(f"nothing more comes from {self._source.url}")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.errors import RelayError
 from nostr_client.negentropy.bridge import Only
 from nostr_client.negentropy.matching import Ids
+from nostr_client.sync.clusters import UNPROVEN, named_parts
 from nostr_client.sync.crossing import Crossing, Refused
 from nostr_client.sync.desk import Desk
 from nostr_client.sync.ferry import Lane
@@ -108,7 +109,9 @@ class _Mirror:
             try:
                 await self._windows()
             except RelayOut as error:
-                self._lack(str(error))
+                for tally in self._tallies:
+                    if not tally.lacking_something:
+                        tally.lacks(str(error))
             for lane in self._lanes:
                 lane.finish()
         for tally in self._tallies:
@@ -144,9 +147,7 @@ class _Mirror:
     async def _react(self, window: Window, refused: Refused) -> None:
         side, refusal = refused
         if refusal.kind is Kind.OVERFLOW:
-            parts = halve(window, self._now, refusal.most) or [
-                Window(one, no_items()) for one in split_values(window.filter)
-            ]
+            parts = await self._smaller(window, refusal.most)
             if parts and self._schedule.may_halve():
                 self._schedule.put(parts)
                 return
@@ -164,6 +165,19 @@ class _Mirror:
         elif refusal.kind is Kind.TOO_OLD:
             self._tallies[side].lacks(f"read by REQ: {refusal.reason}")
         await self._by_stretches(window, side)
+
+    async def _smaller(self, window: Window, most: int | None) -> list[Window]:
+        if by_time := halve(window, self._now, most):
+            return by_time
+        filters = split_values(window.filter)
+        if not filters:
+            relays = [tally.relay for tally in self._tallies]
+            named = await named_parts(window.filter, relays)
+            if named is not None:
+                filters = named.filters
+                if not named.all:
+                    self._lack(UNPROVEN)
+        return [Window(one, no_items()) for one in filters]
 
     async def _may_authenticate(self, side: int) -> bool:
         if side in self._authenticated:
@@ -217,8 +231,7 @@ class _Mirror:
 
     def _lack(self, why: str) -> None:
         for tally in self._tallies:
-            if not tally.lacking_something:
-                tally.lacks(why)
+            tally.lacks(why)
 
 
 def _packed(ids: Sequence[str]) -> Ids:

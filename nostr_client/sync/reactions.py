@@ -12,6 +12,7 @@ from nostr_client.errors import (
     RelayError,
     RelayRefused,
 )
+from nostr_client.sync.clusters import UNPROVEN, named_parts
 from nostr_client.sync.job import items_of
 from nostr_client.sync.options import LEAST_FRAME
 from nostr_client.sync.pages import Pages
@@ -21,8 +22,9 @@ from nostr_client.sync.windowrun import Bargain
 from nostr_client.sync.windows import Window, halve, split_values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from nostr_client.filters import Filter
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.desk import Desk
@@ -146,8 +148,18 @@ class Reactions:
     async def _smaller(self, window: Window, most: int | None) -> list[Window]:
         if by_time := halve(window, self._now, most):
             return by_time
-        filters = split_values(window.filter)
+        filters = split_values(window.filter) or await self._named(window.filter)
         return [Window(one, await items_of(self._store, one)) for one in filters]
+
+    async def _named(self, filter: Filter) -> Sequence[Filter]:
+        """The filter of one second by the kinds, then the authors, that are seen in it."""
+        held = await self._store.query([filter]) if self._store is not None else []
+        parts = await named_parts(filter, [self._relay], held)
+        if parts is None:
+            return ()
+        if not parts.all:
+            self._tally.lacks(UNPROVEN)
+        return parts.filters
 
     async def _page_refused(self, window: Window, refusal: Refusal) -> None:
         """What is refused however small it is: too old for the relay, as a rule."""

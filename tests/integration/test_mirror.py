@@ -10,12 +10,13 @@ import pytest
 
 from nostr_client.client import NostrClient
 from nostr_client.errors import InvalidInput
+from nostr_client.filters import Filter
 from nostr_client.sync.report import SyncStatus
 from tests.faults import Silent
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
-from tests.negrelay import Liar, NeverConverges, RateLimits, SpeaksNeg
+from tests.negrelay import Liar, NeverConverges, RateLimits, SendsFew, SpeaksNeg
 from tests.running import nostr_client
-from tests.syncing import CONNECTION, NOTES, QUICK, START, ids, notes, plain
+from tests.syncing import CONNECTION, NOTES, QUICK, START, crowd, ids, notes, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +105,18 @@ async def test_the_bytes_grow_with_what_differs_and_not_with_what_both_have() ->
         assert all(one.verbs()["REQ"] == one.verbs()["EVENT"] == 0 for one in (a, b))
         assert (await client.mirror(NOTES, a.url, b.url)).uploaded == 6
         assert ids(a.events) == ids(b.events) == ids(both)
+
+
+async def test_a_crowded_second_is_cut_by_the_kinds_and_authors_that_are_seen() -> None:
+    everything = crowd(12, 20)
+    async with (
+        FaultyRelay(SpeaksNeg(), events=plain(everything[:300])) as a,
+        FaultyRelay(SendsFew(most=100, page=50, counts=True), events=plain(everything[200:])) as b,
+        NostrClient(options=CONNECTION) as client,
+    ):
+        report = await client.mirror(Filter(), a.url, b.url)
+        assert report.complete, [relay.reason for relay in report.relays]
+        assert ids(a.events) == ids(b.events) == ids(everything)
 
 
 async def test_filters_that_overlap_copy_an_event_once() -> None:

@@ -17,13 +17,14 @@ from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.options import Direction, SyncOptions
 from nostr_client.sync.report import SyncStatus
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
-from tests.negrelay import NEG_REFUSALS, FilterEvents, LateAnswers, RefusesNeg, SpeaksNeg
+from tests.negrelay import NEG_REFUSALS, FilterEvents, LateAnswers, RefusesNeg, SendsFew, SpeaksNeg
 from tests.syncing import (
     CONNECTION,
     NOTES,
     QUICK,
     SIGNER,
     START,
+    crowd,
     held_ids,
     ids,
     note,
@@ -103,6 +104,15 @@ async def test_what_one_relay_does_not_send_comes_from_the_other() -> None:
         assert report.complete
         assert await held_ids(store) == ids(both)
         assert len(honest.sent) == 100
+
+
+async def test_a_relay_that_sends_few_events_for_a_req_hides_none() -> None:
+    theirs = notes(range(120))
+    behaviour = SendsFew(most=1_000, page=20, counts=False)
+    async with syncing([], (behaviour, theirs)) as (client, store, _):
+        (one,) = (await client.sync(NOTES)).relays
+        assert (one.status, one.downloaded, one.hidden) == (SyncStatus.COMPLETE, 120, 0)
+        assert await held_ids(store) == ids(theirs)
 
 
 async def test_hidden_ids_are_settled_and_not_asked_again() -> None:
@@ -223,6 +233,32 @@ async def test_a_second_that_nothing_splits_is_read_by_req() -> None:
         assert await held_ids(store) == ids(theirs) == ids(server.events)
         assert report.relays[0].paged >= 1
         assert report.complete
+
+
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("asked", [Filter(), Filter(kinds=[1, 7]), Filter(since=START)])
+async def test_a_crowded_second_is_cut_by_the_kinds_and_authors_that_are_seen(
+    asked: Filter, counts: bool
+) -> None:
+    everything = crowd(12, 20)
+    behaviour = SendsFew(most=100, page=50, counts=counts)
+    ours, theirs = everything[:300], everything[200:]
+    async with syncing(ours, (behaviour, theirs)) as (client, store, (server,)):
+        (one,) = (await client.sync(asked)).relays
+        assert await held_ids(store) == ids(server.events) == ids(everything)
+        assert one.paged == 0
+        assert one.status is (SyncStatus.COMPLETE if counts else SyncStatus.PARTIAL), one.reason
+        assert ("kinds and authors" in one.reason) is not counts
+
+
+async def test_a_crowded_second_of_one_author_and_kind_is_partial() -> None:
+    everything = crowd(1, 120)
+    behaviour = SendsFew(most=100, page=50, counts=True)
+    async with syncing(everything[:20], (behaviour, everything)) as (client, store, _):
+        (one,) = (await client.sync(Filter())).relays
+        assert one.status is SyncStatus.PARTIAL
+        assert "1 seconds hold more events than the relay sends" in one.reason
+        assert len(await held_ids(store)) > 100
 
 
 async def test_too_old_is_capped_paged_and_partial() -> None:
