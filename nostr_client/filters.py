@@ -19,8 +19,10 @@ from nostr_client.event import MAX_TIME, Event
 from nostr_client.kinds import MAX_KIND
 
 _SCALARS: Final = ("since", "until", "limit")
+_TIMES: Final = frozenset(_SCALARS)
 _LISTS: Final = ("ids", "authors", "kinds")
 _FIELDS: Final = (*_LISTS, *_SCALARS, "search")
+_KEPT: Final = (*_LISTS, "tags", "search", "_sets", "_tag_sets")
 _HEX_TAGS: Final = ("#e", "#p")
 _encoder: Final = msgspec.json.Encoder()
 
@@ -33,7 +35,7 @@ class Filter:
     are Unix seconds and inclusive. Raises InvalidFilter.
     """
 
-    __slots__ = ("_sets", "_tag_sets", *_FIELDS, "tags")
+    __slots__ = ("_hash", "_sets", "_tag_sets", *_FIELDS, "tags")
 
     ids: tuple[str, ...] | None
     authors: tuple[str, ...] | None
@@ -45,6 +47,7 @@ class Filter:
     search: str | None
     _sets: tuple[frozenset[str] | None, frozenset[str] | None, frozenset[int] | None]
     _tag_sets: tuple[tuple[str, frozenset[str]], ...]
+    _hash: int | None
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class Filter:
         put(self, "search", None if search is None else _text("search", search))
         put(self, "_sets", (_set(self.ids), _set(self.authors), _set(self.kinds)))
         put(self, "_tag_sets", tuple((name[1], frozenset(v)) for name, v in self.tags))
+        put(self, "_hash", None)
 
     @classmethod
     def from_json(cls, raw: bytes | str | Mapping[str, object]) -> Filter:
@@ -115,8 +119,21 @@ class Filter:
 
     def replace(self, **changes: Any) -> Filter:
         """A copy with some arguments of the constructor changed (InvalidFilter)."""
+        if changes.keys() <= _TIMES:
+            return self._with_times(changes)
         now: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
         return Filter(**({**now, "tags": dict(self.tags)} | changes))
+
+    def _with_times(self, changes: Mapping[str, Any]) -> Filter:
+        """`replace` where lists and tags, which were checked once, stay: readers ask so by page."""
+        put, copy = object.__setattr__, object.__new__(Filter)
+        for name in _KEPT:
+            put(copy, name, getattr(self, name))
+        for name in _SCALARS:
+            value = changes.get(name, getattr(self, name))
+            put(copy, name, None if value is None else _whole(name, value, MAX_TIME))
+        put(copy, "_hash", None)
+        return copy
 
     @property
     def matches_nothing(self) -> bool:
@@ -145,10 +162,16 @@ class Filter:
         return tuple(getattr(self, name) for name in (*_FIELDS, "tags"))
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return self._key() == other._key() if isinstance(other, Filter) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        known = self._hash
+        if known is None:  # filters are keys of caches that are asked thousands of times
+            known = hash(self._key())
+            object.__setattr__(self, "_hash", known)
+        return known
 
     def __repr__(self) -> str:
         return f"Filter({clip(self.to_json())})"

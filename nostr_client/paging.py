@@ -36,6 +36,7 @@ class Pager:
         self._largest = 0
         self._suspect: tuple[int, int] | None = None
         self._ended = False
+        self._next: Filter | None = None
         self.dense: list[int] = []
         self.stalled = False
 
@@ -44,7 +45,9 @@ class Pager:
         since = self._filter.since
         if self._ended or (self._until is not None and self._until < (since or 0)):
             return None
-        return self._filter.replace(limit=self._page, until=self._until)
+        if self._next is None or self._next.until != self._until:
+            self._next = self._filter.replace(limit=self._page, until=self._until)
+        return self._next
 
     @property
     def complete(self) -> bool:

@@ -12,7 +12,7 @@ from nostr_client.store.schema import STORE
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from nostr_client.claims.rows import Asked, Remembered
@@ -49,8 +49,25 @@ class ClaimBook:
 
     async def remember(self, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
         """Keep claims, given with their relays' URLs; each replaces its relay's earlier one."""
+        await self.database.write(self.keeping(asked, claims))
+
+    def keeping(
+        self, asked: Asked, claims: Iterable[tuple[str, Claim]]
+    ) -> Callable[[sqlite3.Connection], None]:
+        """`remember` as a function for a write of the caller's."""
         kept = list(claims)
-        await self.database.write(lambda conn: rows.remember(conn, asked, kept))
+        numbers = [self._numbers.get((asked.key, url)) for url, _ in kept]
+
+        def work(conn: sqlite3.Connection) -> None:
+            rows.remember(
+                conn,
+                (
+                    (*(known or _numbers(conn, asked, url)), claim)
+                    for known, (url, claim) in zip(numbers, kept, strict=True)
+                ),
+            )
+
+        return work
 
     async def recall(
         self, asked: Asked, now: float, urls: Iterable[str] | None = None

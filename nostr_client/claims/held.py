@@ -46,21 +46,38 @@ class HeldRows:
         self._key = (q, r)
         self._offset = offset
         self._replaces = replaces
-        self._mark: Mark | None = None
+        self._mark = Mark()
+        self._registers: bytes | None = None
+        self._held: int | None = 0
+        self._load()
+
+    def _load(self) -> None:
+        sql = "SELECT mark, registers, held FROM claim_mark WHERE q = ? AND r = ?"
+        row = self._one(sql, *self._key)
+        if row is not None:
+            self._mark = _decode(row[0])
+            self._registers, self._held = row[1:]
 
     @property
     def mark(self) -> Mark:
-        if self._mark is None:
-            row = self._one("SELECT mark FROM claim_mark WHERE q = ? AND r = ?", *self._key)
-            self._mark = Mark() if row is None else _decode(row[0])
         return self._mark
 
     def registers(self) -> bytes | None:
         """The registers of what is held; None where the query has no offset."""
-        row = self._one("SELECT registers FROM claim_mark WHERE q = ? AND r = ?", *self._key)
-        return None if row is None else row[0]
+        return self._registers
 
     def count(self, start: int, end: int | None) -> int:
+        if start <= 0 and end is None:
+            return self._number()
+        return self._counted(start, end)
+
+    def _number(self) -> int:
+        """How many events are held: a number that is kept, as every round asks for it."""
+        if self._held is None:
+            self._held = self._counted(0, None)
+        return self._held
+
+    def _counted(self, start: int, end: int | None) -> int:
         sql = f"SELECT count(*) FROM claim_event WHERE {_WINDOW}"
         row = self._one(sql, *self._key, start, _last(end))
         return int(row[0]) if row else 0
@@ -75,18 +92,26 @@ class HeldRows:
         before = self._conn.execute(sql, (*self._key, update.start, _last(update.end))).fetchall()
         found = {event.id for event in update.found}
         lost = [Held(at, id, author) for at, id, author, _ in before if id not in found]
-        keys = [(*self._key, event.created_at, event.id) for event in lost]
-        self._conn.executemany(_DELETE, keys)
-        fresh = self._put(update.found, update.at)
+        self._delete(lost)
+        inside = all(update.spans(event.created_at) for event in update.found)
+        held = {id for _, id, *_ in before} & found if inside else None
+        fresh = self._put(update.found, update.at, held)
         changes = Changes(
             added=len(fresh),
             gone=len(self._without_newer(lost)),
             exposure=float(sum(update.at - seen for *_, seen in before)),
             fresh=tuple(sorted(event.created_at for event in fresh)),
         )
-        self._save(self.mark.moved(update, changes, self._newest(update.at)))
         self._update_registers(fresh, anew=bool(lost))
+        self._save(self.mark.moved(update, changes, self._newest(update.at)))
         return changes
+
+    def _delete(self, events: Sequence[Held]) -> None:
+        if not events:
+            return
+        held = self._number()
+        keys = [(*self._key, event.created_at, event.id) for event in events]
+        self._held = held - self._conn.executemany(_DELETE, keys).rowcount
 
     def confirm(self, at: int) -> None:
         self._save(msgspec.structs.replace(self.mark, confirmed_at=at, holes=()))
@@ -97,16 +122,24 @@ class HeldRows:
     def add(self, events: Iterable[Held], at: int) -> int:
         fresh = self._put(list(events), at)
         if fresh:
-            self._save(self.mark)
             self._update_registers(fresh, anew=False)
+            self._save(self.mark)
         return len(fresh)
 
     def events(self) -> Iterable[Held]:
         sql = "SELECT created_at, id, author, amount FROM claim_event WHERE q = ? AND r = ?"
         return map(Held._make, self._conn.execute(sql, self._key).fetchall())
 
+    def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        sql = "SELECT id, author FROM claim_event WHERE q = ? AND r = ?"
+        rows = self._conn.execute(sql, self._key).fetchall()
+        ids, authors = zip(*rows, strict=True) if rows else ((), ())
+        return frozenset(ids), frozenset(authors)
+
     def unseen(self, now: int) -> float:
         confirmed = self.mark.confirmed_at or 0
+        if confirmed >= now:
+            return 0.0
         sql = "SELECT total(max(? - max(seen_at, ?), 0)) FROM claim_event WHERE q = ? AND r = ?"
         row = self._one(sql, now, confirmed, *self._key)
         return float(row[0]) if row else 0.0
@@ -118,20 +151,26 @@ class HeldRows:
         newest = {event.author: event for event in self.events()}
         return [one for one in lost if not is_newer(newest.get(one.author), one)]
 
-    def _put(self, events: Sequence[Held], at: int) -> list[Held]:
-        """Write events, and drop those that newer ones replace; those that were not held before."""
-        held = self._ids({event.created_at for event in events})
+    def _put(self, events: Sequence[Held], at: int, held: set[bytes] | None = None) -> list[Held]:
+        """Write events, and drop those that newer ones replace; those that were not held before.
+
+        `held`: the ids of those that are, where that is known.
+        """
+        if held is None:
+            held = self._ids({event.created_at for event in events})
         fresh = [event for event in {e.id: e for e in events}.values() if event.id not in held]
         if self._replaces and fresh:
             fresh = self._make_room(fresh)
             held = self._ids({event.created_at for event in events})
         kept = {event.id for event in fresh} | held
         rows = {e.id: (*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events}
+        before = self._number()
         self._conn.executemany(
             "INSERT INTO claim_event VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at",
             [row for id, row in rows.items() if id in kept],
         )
+        self._held = before + len(fresh)
         return fresh
 
     def _make_room(self, fresh: list[Held]) -> list[Held]:
@@ -140,14 +179,16 @@ class HeldRows:
         for event in fresh:
             if not is_newer(newest.get(event.author), event):
                 newest[event.author] = event
+        older: list[Held] = []
         for other in self.events():
             event = newest.get(other.author, other)
             if event is other:
                 continue
             if supersedes(event, other):
-                self._conn.execute(_DELETE, (*self._key, other.created_at, other.id))
+                older.append(other)
             else:
                 del newest[other.author]
+        self._delete(older)
         return list(newest.values())
 
     def _ids(self, times: set[int]) -> set[bytes]:
@@ -165,25 +206,23 @@ class HeldRows:
     def _save(self, mark: Mark) -> None:
         self._mark = mark
         self._conn.execute(
-            "INSERT INTO claim_mark (q, r, last_read, mark) VALUES (?, ?, ?, ?) ON CONFLICT"
-            " DO UPDATE SET last_read = excluded.last_read, mark = excluded.mark",
-            (*self._key, mark.last_read, _encode(mark).decode()),
+            "INSERT INTO claim_mark (q, r, last_read, registers, mark, held)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET last_read = excluded.last_read,"
+            " registers = excluded.registers, mark = excluded.mark, held = excluded.held",
+            (*self._key, mark.last_read, self._registers, _encode(mark).decode(), self._number()),
         )
 
-    def _update_registers(self, fresh: Iterable[Held], *, anew: bool) -> None:
+    def _update_registers(self, fresh: Sequence[Held], *, anew: bool) -> None:
         """Registers only grow by adding; after a removal they are made from all authors."""
-        if self._offset is None:
+        if self._offset is None or not (fresh or anew or self._registers is None):
             return
-        before = self.registers()
-        if anew or before is None:
+        if anew or self._registers is None:
             sql = "SELECT DISTINCT author FROM claim_event WHERE q = ? AND r = ?"
             authors = [author for (author,) in self._conn.execute(sql, self._key)]
-            registers = hll.from_pubkeys(authors, self._offset)
+            self._registers = hll.from_pubkeys(authors, self._offset)
         else:
             added = hll.from_pubkeys([event.author for event in fresh], self._offset)
-            registers = hll.merge(before, added)
-        sql = "UPDATE claim_mark SET registers = ? WHERE q = ? AND r = ?"
-        self._conn.execute(sql, (registers, *self._key))
+            self._registers = hll.merge(self._registers, added)
 
     def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
         found: tuple[Any, ...] | None = self._conn.execute(sql, values).fetchone()

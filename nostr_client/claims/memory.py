@@ -48,6 +48,14 @@ class Memory(Protocol):
         """All events that are held."""
         ...
 
+    def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """Those of all events that are held."""
+        ...
+
+    def registers(self) -> bytes | None:
+        """The registers of the authors, where they are kept; None where they are not."""
+        ...
+
     def unseen(self, now: int) -> float:
         """Event-seconds since each held event was last seen or confirmed."""
         ...
@@ -72,6 +80,12 @@ class ListMemory:
 
     def events(self) -> Iterable[Held]:
         return self._events.values()
+
+    def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        return frozenset(self._events), frozenset(e.author for e in self._events.values())
+
+    def registers(self) -> bytes | None:
+        return None
 
     def count(self, start: int, end: int | None) -> int:
         low, high = self._range(start, end)
@@ -172,14 +186,14 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:
 
     `sums`: the amounts are wanted.
     """
-    events = list(memory.events())
-    drift = Drift.of(memory.mark, memory.unseen(now), len(events))
+    ids, authors = memory.ids_and_authors()
+    drift = Drift.of(memory.mark, memory.unseen(now), len(ids))
     return Reading(
-        authors=frozenset(event.author for event in events),
-        events=frozenset(event.id for event in events),
+        authors=authors,
+        events=ids,
         complete=memory.mark.complete,
         gone=drift.share if drift else 0.0,
         missed=drift.missed if drift else 0.0,
         evidence=drift.evidence if drift else 1,
-        amounts={event.id: event.amount for event in events} if sums else None,
+        amounts={event.id: event.amount for event in memory.events()} if sums else None,
     )

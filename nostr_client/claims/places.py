@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from nostr_client.claims.memory import ListMemory
@@ -52,9 +51,4 @@ class PlaceInStore:
             return work(held_rows(conn, self._q, self._r, self._asked))
 
         # The caller goes on with the objects that `work` touches in the writer's thread.
-        running = asyncio.ensure_future(self._database.write(run))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait([running])
-            raise
+        return await self._database.write(run, unbroken=True)

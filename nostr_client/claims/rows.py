@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator
 
+_encode: Final = msgspec.json.Encoder().encode
 _COLUMNS: Final = (
     "name",
     "status",
@@ -100,14 +101,12 @@ def relay_number(conn: sqlite3.Connection, url: str) -> int:
     return int(r)
 
 
-def remember(conn: sqlite3.Connection, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
-    """Keep claims, given with the relays' normalised URLs; an answer ends an earlier failure."""
-    q = query_number(conn, asked)
-    for url, claim in claims:
-        r = relay_number(conn, url)
-        if is_answer(claim):
-            conn.execute("DELETE FROM claim WHERE q = ? AND r = ? AND answered = 0", (q, r))
-        conn.execute(_UPSERT, (q, r, is_answer(claim), *_row(claim)))
+def remember(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
+    """Keep claims, given with the numbers of query and relay; an answer ends an earlier failure."""
+    kept = list(claims)
+    answers = [(q, r) for q, r, claim in kept if is_answer(claim)]
+    conn.executemany("DELETE FROM claim WHERE q = ? AND r = ? AND answered = 0", answers)
+    conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for q, r, claim in kept])
 
 
 def recall(
@@ -166,16 +165,25 @@ def _with_held(
     )
 
 
-def _row(claim: Claim) -> list[Any]:
-    values = {name: getattr(claim, name) for name in _COLUMNS if name != "name"}
-    values |= {
-        "name": claim.relay,
-        "status": str(claim.status),
-        "method": None if claim.method is None else str(claim.method),
-        "warnings": msgspec.json.encode(claim.warnings).decode(),
-        "registers": None if claim.method is Method.EVENTS else claim.registers,
-    }
-    return [values[name] for name in _COLUMNS]
+def _row(claim: Claim) -> tuple[Any, ...]:
+    """The values of `_COLUMNS`; written out, as every answer of every relay passes here."""
+    return (
+        claim.relay,
+        claim.status.value,
+        None if claim.method is None else claim.method.value,
+        claim.count,
+        claim.count_high,
+        claim.approximate,
+        claim.limited,
+        None if claim.method is Method.EVENTS else claim.registers,
+        claim.events_read,
+        claim.bytes_read,
+        claim.last_read,
+        claim.asked_at,
+        claim.answered_at,
+        claim.latency_ms,
+        _encode(claim.warnings).decode(),
+    )
 
 
 def _claim(columns: list[Any]) -> Claim:

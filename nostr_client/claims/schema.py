@@ -71,3 +71,9 @@ CREATE TABLE claim_event (
 def queries_relays_claims_and_what_is_held(db: Database) -> None:
     for statement in _TABLES.split(";"):
         db.execute(statement)
+
+
+@CLAIMS()
+def how_many_events_are_held(db: Database) -> None:
+    """A number beside the mark; null where an older version wrote it, until it is needed."""
+    db.execute("ALTER TABLE claim_mark ADD COLUMN held INTEGER")

@@ -57,6 +57,7 @@ class Asking:
         relay: Relay,
         query: Query,
         options: CountOptions,
+        group: asyncio.TaskGroup,
         *,
         now: Callable[[], float],
         place: Place | None = None,
@@ -64,38 +65,52 @@ class Asking:
     ) -> None:
         """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
 
-        `place`: where what is read is kept; by default it is forgotten.
+        `group`: where reading beside a silent COUNT has its task. `place`: where what is read is
+        kept; by default it is forgotten.
         """
         self._relay = relay
         self._query = query
         self._options = options
+        self._group = group
         self._patience = 0.0 if silent else options.patience
         self._outcome = Outcome(asked_at=now())
         self._started = asyncio.get_running_loop().time()
-        self._reader = Reader(
-            relay,
-            query,
-            place or PlaceInMemory(replaces=query.one_per_author),
-            budget=options.budget,
-            silence=options.timeouts.eose,
-            clock=int(self._outcome.asked_at),
-            reread=options.reread,
-        )
+        self._place = place
+        self._made: Reader | None = None
         self._read_error: RelayError | None = None
         self._reading = False
+        self._beside: asyncio.Task[None] | None = None
+        self._scope: asyncio.Timeout | None = None
+        self._enough = False
+
+    @property
+    def _reader(self) -> Reader:
+        """Made when it is needed: most relays are done with a COUNT."""
+        if self._made is None:
+            query, options = self._query, self._options
+            self._made = Reader(
+                self._relay,
+                query,
+                self._place or PlaceInMemory(replaces=query.one_per_author),
+                budget=options.budget,
+                silence=options.timeouts.eose,
+                clock=int(self._outcome.asked_at),
+                reread=options.reread,
+            )
+        return self._made
 
     async def run(self, name: str) -> Claim:
         """Ask until the relay is done or the time for all relays is over. Raises StoreError alone.
 
         `name` is the user's spelling of the relay. Cancelling gives up without a claim.
         """
+        late = False
         try:
-            async with asyncio.timeout(self._options.timeouts.group):
+            async with asyncio.timeout(self._options.timeouts.group) as self._scope:
                 await self._ask()
         except TimeoutError:
-            await self._take_stock(late=True)
-        else:
-            await self._take_stock(late=False)
+            late = not self._enough
+        await self._take_stock(late=late)
         return claim_of(name, self._query, self._outcome)
 
     @property
@@ -103,25 +118,41 @@ class Asking:
         """True when the relay gave its events and nothing at all to the COUNT."""
         outcome = self._outcome
         unanswered = not outcome.answers and outcome.count_error is None
-        return unanswered and self._reader.complete
+        return unanswered and self._made is not None and self._made.complete
 
     async def _ask(self) -> None:
         """COUNT, and events beside it as soon as it is silent, refused or without registers."""
-        async with task_group() as group:
-            counting = group.create_task(self._count())
-            if not self._options.read:
-                return
-            await asyncio.wait([counting], timeout=self._patience)
+        if not self._options.read:
+            await self._count()
+            return
+        timer = asyncio.get_running_loop().call_later(self._patience, self._read_beside)
+        try:
+            await self._count()
+            timer.cancel()
             if self._outcome.settled(self._query):
                 return
-            reading = group.create_task(self._read())
-            await asyncio.wait([counting, reading], return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done() and self._outcome.settled(self._query):
-                reading.cancel()
-                return
-            await reading
-            if self._read_error is None:
-                counting.cancel()
+            if self._beside is None:
+                await self._read()
+            else:
+                await asyncio.wait([self._beside])
+        finally:
+            timer.cancel()
+            await self._end_beside()
+
+    def _read_beside(self) -> None:
+        self._beside = self._group.create_task(self._read_instead())
+
+    async def _read_instead(self) -> None:
+        """Read; once everything is there, the COUNT is not waited for."""
+        await self._read()
+        if self._read_error is None and self._scope is not None:
+            self._enough = True
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    async def _end_beside(self) -> None:
+        if self._beside is not None and not self._beside.done():
+            self._beside.cancel()
+            await asyncio.wait([self._beside])
 
     async def _count(self) -> None:
         outcome, heard = self._outcome, self._relay.notices
@@ -141,7 +172,9 @@ class Asking:
         """
         filters = self._query.filters
         together = self._relay.capabilities.union and self._query.offset is None
-        questions = [filters] if together else [(f,) for f in filters]
+        if together or len(filters) == 1:  # no task for the one that most queries have
+            return [await self._relay.count(filters, self._options.timeouts.count)]
+        questions = [(f,) for f in filters]
         return await self._answers(questions, self._options.timeouts.count)
 
     async def _answers(

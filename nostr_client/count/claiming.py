@@ -33,10 +33,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What reading events gave until it ended. `elapsed`: seconds since the relay was asked.
 
     `last_read`: the time up to which the relay's events are known. `confirmed`: the relay's own
-    count is equal to what was read.
+    count is equal to what was read. `registers` are those of the reading, where they are kept.
     """
 
     reading: Reading
+    registers: bytes | None = None
     elapsed: float
     last_read: int | None = None
     confirmed: bool = False
@@ -200,7 +201,9 @@ def _unread(base: Claim, outcome: Outcome, counted: _Counted, found: Found) -> C
 def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
     """A claim by events; where they are not all there, the relay's own count stands beside them."""
     reading, number = found.reading, len(found.reading.events)
-    registers = None if query.offset is None else hll.from_pubkeys(reading.authors, query.offset)
+    registers = found.registers
+    if registers is None and query.offset is not None:
+        registers = hll.from_pubkeys(reading.authors, query.offset)
     claim = msgspec.structs.replace(
         _timed(base, registers, found.elapsed), method=Method.EVENTS, reading=reading, count=number
     )

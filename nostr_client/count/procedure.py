@@ -15,6 +15,7 @@ from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from nostr_client.claims import ClaimBook
@@ -85,16 +86,25 @@ class Counter:
 
         As `count`, without merging.
         """
-        async with task_group() as group:
-            tasks = [
-                group.create_task(self._ask(name, relay, query, options or self._options))
-                for name, relay in relays
-            ]
-        urls = [relay.url for _, relay in relays]
-        claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
+        claims = await self.claims(query, relays, options)
         if self.book is None:
             return claims, {}
         return claims, await remembered(self.book, query, dict(claims), self._now())
+
+    async def claims(
+        self,
+        query: Query,
+        relays: Sequence[tuple[str, Relay]],
+        options: CountOptions | None = None,
+    ) -> list[tuple[str, Claim]]:
+        """The claims alone, by normalised URL, in order; what was read is kept, they are not."""
+        chosen = options or self._options
+        async with task_group() as group:
+            tasks = [
+                group.create_task(self._ask(name, relay, query, chosen, group))
+                for name, relay in relays
+            ]
+        return [(relay.url, task.result()) for (_, relay), task in zip(relays, tasks, strict=True)]
 
     async def explain(
         self,
@@ -146,16 +156,23 @@ class Counter:
             one_per_author=query.one_per_author,
             unit=query.unit,
             policy=policy or self._policy,
-            trusted=[c.relay for c in claims if normalize(c.relay) in believed],
+            trusted=[c.relay for c in claims if believed and normalize(c.relay) in believed],
         )
         warned = {claim.relay: claim.warnings for claim in merged.claims}
         shown = tuple(claim.warned(*warned.get(claim.relay, ())) for claim in claims)
         return CountResult(query=query, merged=merged, relays=shown)
 
-    async def _ask(self, name: str, relay: Relay, query: Query, options: CountOptions) -> Claim:
+    async def _ask(
+        self,
+        name: str,
+        relay: Relay,
+        query: Query,
+        options: CountOptions,
+        group: asyncio.TaskGroup,
+    ) -> Claim:
         silent = relay.url in self._silent
         place = await self.book.place(asked_of(query), relay.url) if self.book else None
-        asking = Asking(relay, query, options, now=self._now, place=place, silent=silent)
+        asking = Asking(relay, query, options, group, now=self._now, place=place, silent=silent)
         claim = await asking.run(name)
         if asking.silent:
             self._silent.add(relay.url)

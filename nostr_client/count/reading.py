@@ -8,7 +8,7 @@ relay that speaks NIP-77 is compared with it instead: only what changed is read.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.claims import Held, Update, reading_of
 from nostr_client.count.claiming import Found
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
 _IDS = 100
 """Ids of one REQ: relays cap filters at 100 to 1,000 values."""
+
+
+class _Stock(NamedTuple):
+    """What is held after a round; `registers` None: made from the authors."""
+
+    reading: Reading
+    mark: Mark
+    registers: bytes | None
 
 
 class Reader:
@@ -63,6 +71,7 @@ class Reader:
         self._open: Subscription | None = None
         self._invalid = 0
         self._cut = ""
+        self._stock: _Stock | None = None
         self.complete = False
 
     @property
@@ -88,16 +97,28 @@ class Reader:
         )
         if await self._compare(self._round):
             return
-        while await self._place.use(self._round.advance):
+        while await self._place.use(self._advance):
             while (question := self._round.question) is not None:
                 if isinstance(question, ReadPage):
                     await self._page(question.filter, self._round)
                 else:
                     await self._count(question.filter, self._round)
 
+    def _advance(self, memory: Memory) -> bool:
+        """Go on; at the end, see what there is, in the same piece."""
+        assert self._round is not None
+        more = self._round.advance(memory)
+        self._stock = None if more else self._stock_of(memory)
+        return more
+
+    def _stock_of(self, memory: Memory) -> _Stock:
+        return _Stock(
+            reading_of(memory, self._clock, sums=self._sums), memory.mark, memory.registers()
+        )
+
     async def _compare(self, round_: Round) -> bool:
         """Find what changed by negentropy (NIP-77), where something is held; False: read pages."""
-        if len(self._query.filters) != 1:
+        if len(self._query.filters) != 1 or self._relay.capabilities.negentropy is False:
             return False
         (asked,) = self._query.filters
         held = await self._place.use(lambda memory: list(memory.events()))
@@ -143,9 +164,13 @@ class Reader:
 
         Where nothing new could be read, only what came now counts: the rest is no answer of today.
         """
-        reading, mark = await self._place.use(self._state)
+        stock = self._stock
+        if stock is None:
+            stock = await self._place.use(self._state)
+        reading, mark, registers = stock
         current = self._round is not None and self._round.current
         if not current:
+            registers = None
             reading = Reading(
                 authors=frozenset(event.author for event in self._came.values()),
                 events=frozenset(self._came),
@@ -155,6 +180,7 @@ class Reader:
         self.complete = reading.complete
         return Found(
             reading=reading,
+            registers=registers,
             elapsed=elapsed,
             last_read=mark.last_read if current else None,
             confirmed=self._round is not None and self._round.confirmed,
@@ -166,11 +192,11 @@ class Reader:
     def _sums(self) -> bool:
         return self._query.is_zaps
 
-    def _state(self, memory: Memory) -> tuple[Reading, Mark]:
+    def _state(self, memory: Memory) -> _Stock:
         if self._round is not None:
             self._round.stop()
             self._round.advance(memory)
-        return reading_of(memory, self._clock, sums=self._sums), memory.mark
+        return self._stock_of(memory)
 
     def _warnings(self, mark: Mark | None) -> list[str]:
         warnings = [self._cut] if self._cut else []

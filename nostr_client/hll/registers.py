@@ -104,7 +104,7 @@ def merge(*registers: bytes | bytearray) -> bytes:
         return EMPTY
     merged = int.from_bytes(clean(registers[0]), "big")
     for other in registers[1:]:
-        merged = _maximum(merged, int.from_bytes(clean(other), "big"))
+        merged = maximum(merged, int.from_bytes(clean(other), "big"))
     return merged.to_bytes(M, "big")
 
 
@@ -141,6 +141,14 @@ def clean(registers: bytes | bytearray) -> bytes:
     return bytes(registers.translate(_CLAMP))
 
 
+def maximum(a: int, b: int) -> int:
+    """Byte-wise maximum of two numbers of 256 bytes below 128: 20 times faster than a loop."""
+    # Each byte borrows from its own high bit alone, which stays set where a >= b.
+    wins = ((a | _HIGH_BITS) - b) & _HIGH_BITS
+    mask = wins | (wins - (wins >> 7))
+    return (a & mask) | (b & ~mask)
+
+
 def check_offset(offset: int) -> None:
     """Raise InvalidInput for an offset that no filter has."""
     if not 8 <= offset <= 23:
@@ -153,14 +161,6 @@ def _clamped(raw: bytes) -> tuple[bytes, tuple[str, ...]]:
         return raw, ()
     above = sum(value > MAX_RANK for value in raw)
     return registers, (f"hll: {above} of {M} registers above {MAX_RANK}, clamped",)
-
-
-def _maximum(a: int, b: int) -> int:
-    """Byte-wise maximum of two numbers of 256 bytes below 128: 20 times faster than a loop."""
-    # Each byte borrows from its own high bit alone, which stays set where a >= b.
-    wins = ((a | _HIGH_BITS) - b) & _HIGH_BITS
-    mask = wins | (wins - (wins >> 7))
-    return (a & mask) | (b & ~mask)
 
 
 def _raw_key(pubkey: str | bytes) -> bytes:

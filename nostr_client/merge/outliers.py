@@ -12,7 +12,6 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client import hll, trust
 from nostr_client.merge import sketches
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Core(NamedTuple):
 
     def gain(self, registers: bytes) -> float:
         """Relative growth of the union if these registers joined; 0 where too few to compare."""
-        grown = sketches.estimate(hll.merge(self.registers, registers))
+        grown = sketches.estimate(sketches.joined(self.registers, registers))
         if grown < FEWEST:
             return 0.0
         return grown / self.estimate - 1 if self.estimate else math.inf
@@ -60,9 +59,9 @@ def find_core(vouched: Sequence[bytes], claimed: Sequence[bytes]) -> Core | None
         return None
     wanted = max(total // 2 + 1 - len(vouched), 0)
     members = [*vouched, *sorted(claimed, key=lambda r: (sketches.estimate(r), r))[:wanted]]
-    union = hll.merge(*members)
+    union = sketches.joined(*members)
     estimate = sketches.estimate(union)
-    twice = sketches.estimate(trust.corroborated(members))
+    twice = sketches.estimate(sketches.corroborated(*members))
     return Core(union, estimate, not estimate or twice >= SATURATED * estimate)
 
 

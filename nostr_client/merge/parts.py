@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from nostr_client import hll
 from nostr_client.merge import sketches
 from nostr_client.merge.values import Part
 
@@ -17,7 +16,9 @@ if TYPE_CHECKING:
 
 def parts_of(weighed: Sequence[Weighed]) -> tuple[Part, ...]:
     """One part for each claim, in order."""
-    whole = sketches.estimate(hll.merge(*(w.registers for w in weighed if w.registers is not None)))
+    whole = sketches.estimate(
+        sketches.joined(*(w.registers for w in weighed if w.registers is not None))
+    )
     return tuple(_part(one, whole) for one in weighed)
 
 

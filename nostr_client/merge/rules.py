@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client import hll, trust
+from nostr_client import hll
 from nostr_client.merge.drift import gone_at_most, missed_at_most
-from nostr_client.merge.sketches import classical_estimate, estimate
+from nostr_client.merge.sketches import classical_estimate, corroborated, estimate, joined
 from nostr_client.merge.values import Claim, Figure
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
     sketches = [w.registers for w in weighed if w.registers is not None]
     if len(sketches) < 2:
         return None
-    return _estimated(estimate(trust.corroborated(sketches)), 0)
+    return _estimated(estimate(corroborated(*sketches)), 0)
 
 
 def readings(weighed: Iterable[Weighed]) -> list[Reading]:
@@ -184,7 +184,7 @@ def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
     estimated = sum(estimate for _, estimate in known)
     if not estimated or math.isinf(whole) or math.isinf(estimated):
         return whole
-    share = estimate(hll.merge(*(r for _, r in terms))) / whole
+    share = estimate(joined(*(r for _, r in terms))) / whole
     factor = sum(count for count, _ in known) / estimated
     return float(whole * factor ** min(share, 1.0))
 
@@ -213,7 +213,7 @@ def _read_figure(
 
 
 def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bool) -> Figure:
-    union = hll.merge(*(w.registers for w in weighed if w.registers is not None))
+    union = joined(*(w.registers for w in weighed if w.registers is not None))
     alone = all(w.short for w in weighed if w.registers is not None)
     missing = alone or any(w.incomplete for w in weighed)
     floor = max(read.low, best_count(weighed) if one_per_author else 0)
@@ -259,7 +259,7 @@ def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[
     terms: list[tuple[int, bytes]] = []
     sketches = [w.registers for w in weighed if w.claim.reading and w.registers is not None]
     if sketches:
-        terms.append((read, hll.merge(*sketches)))
+        terms.append((read, joined(*sketches)))
     counted = [w for w in weighed if one_per_author and w.claim.reading is None]
     return terms + [(w.firm_count, w.registers) for w in counted if w.firm_count and w.registers]
 

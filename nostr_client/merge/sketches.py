@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from nostr_client.trust import Shape
 
 REMEMBERED: Final = 16_384
-"""Sketches whose figures are kept: about 500 bytes each, four relays of 4,000 watches."""
+"""Sketches whose figures are kept: about 500 bytes each, four relays of 4,000 watches. Of unions a
+quarter: one or two for each watch."""
 
 _POWERS: Final = tuple(math.ldexp(1.0, -rank) for rank in range(256))
 
@@ -29,6 +30,7 @@ def shape(registers: bytes) -> Shape:
     return trust.shape(registers)
 
 
+@lru_cache(REMEMBERED)
 def classical_estimate(registers: bytes) -> float:
     """Linear counting for few, else the raw harmonic mean, switched where go-nostr switches."""
     empty = registers.count(0)
@@ -36,3 +38,15 @@ def classical_estimate(registers: bytes) -> float:
     alpha = 0.7213 / (1 + 1.079 / hll.M)
     raw = alpha * hll.M**2 / math.fsum(map(_POWERS.__getitem__, registers))
     return linear if linear <= 220 or (empty and raw <= 3 * hll.M) else raw
+
+
+@lru_cache(REMEMBERED // 4)
+def joined(*registers: bytes) -> bytes:
+    """`hll.merge`, two microseconds a sketch at first."""
+    return hll.merge(*registers)
+
+
+@lru_cache(REMEMBERED // 4)
+def corroborated(*registers: bytes) -> bytes:
+    """`trust.corroborated`, three microseconds a sketch at first."""
+    return trust.corroborated(registers)

@@ -37,7 +37,7 @@ class Unit(StrEnum):
     EVENTS = "events"
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was found by reading a relay's events: raw pubkeys and ids, 32 bytes each.
 
     Every event behind it was verified and matched, so a relay can leave events out of a reading
@@ -63,7 +63,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         return not self.gone and not self.missed
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One relay's answer to one query (design: the unit that is kept, shown and merged).
 
     `relay` is spelled as the user wrote it. `count` counts events. Times are Unix seconds,
@@ -125,7 +125,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A merged number and how far it can be trusted.
 
     The truth over the relays that answered lies from `low` to `high`: by proof where `exact` or
@@ -155,7 +155,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.asdict(self)
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of one relay's claim in a merged number.
 
     `used`: which parts of it went in: "registers", "count", "events". `share`: the distinct authors
@@ -176,7 +176,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Merged(msgspec.Struct, frozen=True, kw_only=True):
+class Merged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What all claims say together. `unit` tells which of the two figures `value` was taken from.
 
     `claims` are those that went in, with the warnings that comparing them gave. `excluded` are

@@ -85,15 +85,16 @@ class Database:
     def read_only(self) -> bool:
         return self._writer is None
 
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def write(self, work: Callable[[sqlite3.Connection], T], *, unbroken: bool = False) -> T:
         """Run `work` in the writer thread and return its result after the commit.
 
         Calls that wait together share one transaction, each behind its own savepoint: what
         `work` raises comes back to its caller alone and undoes its own changes alone. Raises
         StoreError and its kinds when SQLite refuses; then nothing of the call is kept.
         Cancelled before it began, it never runs; cancelled later, it is committed unheard.
+        `unbroken`: once it waits for its turn, cancelling waits for its end.
         """
-        result: T = await self._submit(work, alone=False)
+        result: T = await self._submit(work, alone=False, unbroken=unbroken)
         return result
 
     async def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -147,14 +148,16 @@ class Database:
     ) -> None:
         await self.close()
 
-    async def _submit(self, work: Callable[[sqlite3.Connection], T], *, alone: bool) -> T:
+    async def _submit(
+        self, work: Callable[[sqlite3.Connection], T], *, alone: bool, unbroken: bool = False
+    ) -> T:
         if self._writer is None:
             raise StoreError("this store was opened for reading only")
         async with self._room:
             self._check_open()
             job = Job(work, alone=alone)
             self._writer.submit(job)
-            result: T = await job.future
+            result: T = await (_unbroken(job.future) if unbroken else job.future)
             return result
 
     def _check_open(self) -> None:
@@ -170,6 +173,14 @@ class Database:
             self._conn.close()
         if self._lock is not None:
             self._lock.release()
+
+
+async def _unbroken(future: asyncio.Future[T]) -> T:
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise
 
 
 def _user_path(path: str | Path) -> Path:

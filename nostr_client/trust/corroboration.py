@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import hll
-from nostr_client.hll.registers import clean
+from nostr_client.hll.registers import clean, maximum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,15 +70,10 @@ def corroborated(registers: Sequence[bytes]) -> bytes:
     Its estimate is 0.59 to 0.99 of the union when all are honest (coverage 20 to 80 %); `EMPTY`
     for fewer than two relays. Raises InvalidInput for a sketch that is not 256 bytes.
     """
-    highest = second = hll.EMPTY
-    for sketch in map(clean, registers):
-        higher = hll.merge(highest, sketch)
-        second = hll.merge(second, _lower(highest, sketch, higher))
+    highest = second = 0
+    for value in (int.from_bytes(clean(sketch), "big") for sketch in registers):
+        higher = maximum(highest, value)
+        # The lower one of two is their sum without the higher one: no carries below 128.
+        second = maximum(second, highest + value - higher)
         highest = higher
-    return second
-
-
-def _lower(one: bytes, other: bytes, higher: bytes) -> bytes:
-    """Register-wise minimum, from the maximum: a + b - max(a, b), without carries below 128."""
-    total = int.from_bytes(one, "big") + int.from_bytes(other, "big")
-    return (total - int.from_bytes(higher, "big")).to_bytes(hll.M, "big")
+    return second.to_bytes(hll.M, "big")

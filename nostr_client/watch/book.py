@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from nostr_client.claims import CLAIMS, ClaimBook
+from nostr_client.count.remembering import asked_of
 from nostr_client.store.database import Database
 from nostr_client.store.schema import STORE
 from nostr_client.watch import rows
@@ -12,10 +13,13 @@ from nostr_client.watch.history import Point
 from nostr_client.watch.schema import WATCHES
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
     from nostr_client.count.result import CountResult
+    from nostr_client.merge import Claim
     from nostr_client.watch.definition import Watch
 
 
@@ -68,10 +72,26 @@ class WatchBook:
         found = await self.all()
         return next((pair for pair in found if pair[0].name == name), None)
 
-    async def record(self, name: str, at: float, result: CountResult) -> None:
-        """Keep the number that a watch gave; where nobody said anything, that it was asked."""
+    async def record(
+        self,
+        name: str,
+        at: float,
+        result: CountResult,
+        claims: Sequence[tuple[str, Claim]] = (),
+    ) -> None:
+        """Keep the number that a watch gave; where nobody said anything, that it was asked.
+
+        `claims`, by their relays' URLs, are kept in the same piece.
+        """
         point = point_of(int(at), result)
-        await self.database.write(lambda conn: rows.asked(conn, name, int(at), point))
+        keep = self.claims.keeping(asked_of(result.query), claims) if claims else None
+
+        def work(conn: sqlite3.Connection) -> None:
+            if keep is not None:
+                keep(conn)
+            rows.asked(conn, name, int(at), point)
+
+        await self.database.write(work)
 
     async def history(self, name: str, *, since: int = 0, until: int | None = None) -> list[Point]:
         """The series of a watch from `since` to `until` (Unix seconds), oldest first."""

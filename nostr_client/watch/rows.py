@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,7 +39,12 @@ def put(conn: sqlite3.Connection, watch: Watch) -> None:
 def watches(conn: sqlite3.Connection) -> list[tuple[Watch, int | None]]:
     """All watches by name, each with the time when it was last asked."""
     rows = conn.execute("SELECT definition, asked_at FROM watch ORDER BY name")
-    return [(Watch.from_dict(msgspec.json.decode(text)), asked) for text, asked in rows]
+    return [(_watch(text), asked) for text, asked in rows]
+
+
+@lru_cache(8192)  # read at every round
+def _watch(definition: str) -> Watch:
+    return Watch.from_dict(msgspec.json.decode(definition))
 
 
 def remove(conn: sqlite3.Connection, name: str) -> bool:

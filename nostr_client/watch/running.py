@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.claims import is_answer
+from nostr_client.count.remembering import merge_input, remembered
 from nostr_client.watch.schedule import due, next_due
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from nostr_client.count.asking import CountOptions
     from nostr_client.count.procedure import Counter
     from nostr_client.count.result import CountResult
+    from nostr_client.merge import Claim
     from nostr_client.relay import Relay
     from nostr_client.watch.book import WatchBook
     from nostr_client.watch.definition import Watch
@@ -87,12 +90,16 @@ class Runner:
         self, watch: Watch, relays: Sequence[tuple[str, Relay]], room: asyncio.Semaphore
     ) -> CountResult:
         async with room:
-            result = await self._counter.count(
-                watch.query,
-                relays,
-                self._options,
-                policy=watch.policy,
-                trusted=watch.trusted,
-            )
-        await self._book.record(watch.name, self._now(), result)
+            claims = await self._counter.claims(watch.query, relays, self._options)
+        earlier: dict[str, Claim] = {}
+        fresh = claims
+        if not all(is_answer(claim) for _, claim in claims):
+            book, now = self._book.claims, self._now()
+            earlier = await remembered(book, watch.query, dict(claims), now)
+            fresh = []
+        shown, used = merge_input(claims, earlier)
+        result = self._counter.result(
+            watch.query, shown, used, policy=watch.policy, trusted=watch.trusted
+        )
+        await self._book.record(watch.name, self._now(), result, fresh)
         return result
