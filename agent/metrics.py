@@ -1,4 +1,7 @@
-"""Numbers for Prometheus, read from the parts when they are asked for; nothing per watch."""
+"""Numbers for Prometheus, read from the parts when they are asked for.
+
+Nothing for each watch, of which there are thousands; links of counters are few, and have their own.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from agent.api.schema import CounterLink
+
 BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
 
 Family = CounterMetricFamily | GaugeMetricFamily
@@ -18,9 +23,14 @@ Family = CounterMetricFamily | GaugeMetricFamily
 class Metrics:
     """`read` gives numbers by name: those that end in `_total` only ever grow."""
 
-    def __init__(self, read: Callable[[], Mapping[str, tuple[str, float]]]) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Mapping[str, tuple[str, float]]],
+        links: Callable[[], Iterable[CounterLink]] = tuple,
+    ) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Reader(read))
+        self._registry.register(_LinkReader(links))
         self.answers = Histogram(
             "nostr_agent_relay_answer_seconds",
             "How long relays took to answer a question of a watch.",
@@ -50,6 +60,45 @@ class _Reader:
             full = f"nostr_agent_{name}"
             kind: Any = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             yield kind(full, text, value=value)
+
+    def describe(self) -> Iterable[Family]:
+        return ()
+
+
+_LINK_NUMBERS: Final = {
+    "lag": "Messages that are not taken or sent yet; over Nostr the age of the event in seconds.",
+    "seq": "The sequence that a link has come to.",
+    "subjects": "Counters that a link has brought or sent.",
+    "parked": "Subjects that could not be taken.",
+    "gaps": "Places where messages were gone before they came.",
+    "left_out": "Messages of subjects that a source may not bring.",
+}
+
+
+class _LinkReader:
+    """A collector over the links of counters: labels `link`, `direction`, `via`."""
+
+    def __init__(self, read: Callable[[], Iterable[CounterLink]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterable[Family]:
+        labels = ("link", "direction", "via")
+        links = list(self._read())
+        for name, text in _LINK_NUMBERS.items():
+            family = GaugeMetricFamily(f"nostr_agent_counter_link_{name}", text, labels=labels)
+            for one in links:
+                value = getattr(one, name)
+                if value is not None:
+                    family.add_metric((one.name, one.direction, one.via), value)
+            yield family
+        state = GaugeMetricFamily(
+            "nostr_agent_counter_link_state",
+            "1 for the state that a link is in.",
+            labels=(*labels, "state"),
+        )
+        for one in links:
+            state.add_metric((one.name, one.direction, one.via, one.state), 1)
+        yield state
 
     def describe(self) -> Iterable[Family]:
         return ()

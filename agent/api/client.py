@@ -46,10 +46,13 @@ class AgentClient:
     Every method may raise ApiError (refused), NetworkError (no agent there), DeadlineExceeded.
     """
 
-    def __init__(self, url: str, token: str, *, timeout: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, url: str, token: str, *, timeout: float = TIMEOUT_S, most_bytes: int = MOST_BYTES
+    ) -> None:
         self.url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
+        self._most_bytes = most_bytes
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -224,7 +227,7 @@ class AgentClient:
         url = f"{self.url}/v1/events"
         try:
             async with self._open().get(url, params={"last": last}, timeout=timeout) as response:
-                await _checked(response)
+                await _checked(response, self._most_bytes)
                 id, seen = last, b""
                 async for line in _lines(response.content):
                     if line.startswith(b"id: "):
@@ -262,7 +265,7 @@ class AgentClient:
                     method, self.url + path, data=data, params=query, allow_redirects=False
                 ) as response,
             ):
-                raw = await _checked(response, ready=path == "/readyz")
+                raw = await _checked(response, self._most_bytes, ready=path == "/readyz")
         except TimeoutError as error:
             raise DeadlineExceeded(f"the agent gave no answer within {seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
@@ -280,13 +283,15 @@ class AgentClient:
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
 
 
-async def _checked(response: aiohttp.ClientResponse, *, ready: bool = False) -> bytes:
+async def _checked(response: aiohttp.ClientResponse, most: int, *, ready: bool = False) -> bytes:
     """The body of a good answer ("" of a stream); raises ApiError for another."""
     if response.content_type == "text/event-stream" and response.status == 200:
         return b""
-    raw = await response.content.read(MOST_BYTES)
-    while chunk := await response.content.read(MOST_BYTES - len(raw)):
+    raw = b""
+    while chunk := await response.content.read(most + 1 - len(raw)):
         raw += chunk
+    if len(raw) > most:
+        raise InvalidInput(f"the agent's answer has more than {most} bytes")
     if response.status < 300 or (ready and response.status == 503):
         return raw
     try:

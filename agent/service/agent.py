@@ -14,9 +14,11 @@ from agent.finding import Finding
 from agent.hearing import Hearing
 from agent.keeping import KIND as HOUSE
 from agent.keeping import Keeping
+from agent.links import KIND as LINK
 from agent.links import Links
 from agent.live import Live
 from agent.metrics import Metrics
+from agent.service.linking import Linking
 from agent.service.parts import make_counter, make_streams
 from agent.service.specs import Specs
 from agent.specs import SyncSpec, WatchSpec, seconds
@@ -78,6 +80,7 @@ class Agent:
         )
         self.finding = Finding(clock, parts.pool)
         self.keeping = Keeping(clock, journal, parts.store, parts.index)
+        self.linking = Linking(config, parts, clock, journal, self.links)
         self.alerting = Alerting(clock, journal, database)
         runners = {
             watching.KIND: self._ask,
@@ -85,11 +88,12 @@ class Agent:
             SYNC: self.syncing.run,
             HOUSE: self.keeping.run,
             FIND: self._find,
+            LINK: self.linking.run,
         }
         self.worker = Worker(clock, journal, runners, self._limits())
         self.hearing = Hearing(parts.store, journal, parts.provenance.note)
         self.live = Live(clock, journal, self.watching, self.worker, self.hearing)
-        self.metrics = Metrics(self._numbers)
+        self.metrics = Metrics(self._numbers, self.links.all)
         journal.listeners.append(lambda line: self.feed.publish(log=line))
 
     def _limits(self) -> scheduler.Limits:
@@ -111,6 +115,7 @@ class Agent:
         self.watching.options = replace(self.parts.count_options, read=config.relays.read)
         await make_streams(self.parts.counters, config)
         self.worker.limits = self._limits()
+        await self.linking.configure(config)
         await self.refresh()
 
     async def refresh(self) -> None:
@@ -120,8 +125,9 @@ class Agent:
         self.watching.configure(specs, relays, self.finding.found)
         self.syncing.configure(self.sync_specs.all(), self.config.relays)
         last = {**await self.watching.last(), **await self.syncing.last()}
+        last |= await self.linking.last()
         tasks = [*self.watching.tasks(), *self.syncing.tasks(), *self.keeping.tasks()]
-        tasks += self.finding.tasks()
+        tasks += [*self.finding.tasks(), *self.linking.tasks()]
         self.worker.set_tasks(tasks, last)
         self.live.refresh()
 
@@ -230,4 +236,4 @@ class Agent:
             "log_lines_total": ("Lines written to the log.", self.journal.n),
             "log_lines_left_out_total": ("Lines left out of the log.", self.journal.dropped),
         }
-        return numbers
+        return numbers | dict(self.linking.numbers())

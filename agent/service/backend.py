@@ -249,7 +249,8 @@ class AgentBackend(CounterCalls):
     async def confirm_link(self, name: str) -> schema.Done:
         if not self._linked(name).confirmable:
             raise Refusal(409, "not_waiting", f"the link {name} waits for no confirmation")
-        return schema.Done()
+        await self._agent.linking.confirm(name)
+        return await self.run_link(name)
 
     def _linked(self, name: str) -> schema.CounterLink:
         found = self._agent.links.get(name)

@@ -75,6 +75,7 @@ class Parts:
     count_options: CountOptions
     memory: SyncMemory
     counters: SqliteCounterStore
+    signer: Signer | None
     provenance: Provenance
     health: Heartbeat
     run: str
@@ -118,6 +119,7 @@ async def open_parts(
             count_options=CountOptions(timeouts=options.timeouts, read=config.relays.read),
             memory=memory_of(store, clock.wall),
             counters=counters,
+            signer=signer,
             provenance=ingest.provenance,
             health=Heartbeat(),
             run=run,

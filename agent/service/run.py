@@ -119,6 +119,7 @@ async def running(
         async with taking_long(notifier, "opening the store"):
             parts = await stack.enter_async_context(open_parts(config, clock, signer, urls))
         agent = Agent(config, parts, clock, journal)
+        stack.push_async_callback(agent.linking.close)
         await agent.configure(config)
         backend = AgentBackend(agent, config_path)
         if door is None:

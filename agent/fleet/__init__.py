@@ -1,0 +1,1 @@
+"""How counters travel between agents: reading others, and publishing for others to read."""

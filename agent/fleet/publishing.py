@@ -1,0 +1,306 @@
+"""Streams whose values are published as events: one task for each, at most once an interval."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent import scheduler, stored
+from agent.api import schema
+from agent.links import KIND
+from agent.specs import seconds
+from agent.watches import chosen
+from nostr_client import nip19
+from nostr_client.counters import nostr
+from nostr_client.counters.sealing import Sealer, is_sealed
+from nostr_client.errors import InvalidInput, NostrTallyError, clip
+from nostr_client.filters import Filter
+from nostr_client.keys import KeySigner, stored_event
+from nostr_client.pool import PublishStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.clock import Clock
+    from agent.config.model import PublishSection, RelaysSection
+    from agent.journal import Journal
+    from agent.links import Links
+    from nostr_client.counters.sqlite.remotes import Remotes, Values
+    from nostr_client.event import Event
+    from nostr_client.keys import Signer, VerifiedEvent
+    from nostr_client.pool import PublishResult, RelayPool
+    from nostr_client.store.sqlite import SqliteStore
+
+OFFER_AGAIN: Final = 10
+"""Turns after which an unchanged event is offered to every relay again: they lose some."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What is kept of a stream's newest event; `created_at` is written before it goes out."""
+
+    created_at: int = -1
+    digest: str = ""
+    id: str = ""
+    at: float = 0.0
+    took: tuple[str, ...] = ()
+
+
+class Published:
+    """One stream at work."""
+
+    def __init__(self, section: PublishSection, relays: list[str]) -> None:
+        self.section = section
+        self.relays = relays
+        self.readers = tuple(dict.fromkeys(map(nip19.decode_pubkey, section.readers)))
+        self.turns = 0
+        self.looked = False
+        """Whether relays were asked in this run for what may be there already."""
+
+
+class Publishing:
+    """All streams that are published, by the name of their links."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Journal,
+        remotes: Remotes,
+        links: Links,
+        store: SqliteStore,
+        pool: RelayPool,
+        signer: Signer | None,
+    ) -> None:
+        self.streams: dict[str, Published] = {}
+        self.published = 0
+        self._clock = clock
+        self._journal = journal
+        self._remotes = remotes
+        self._links = links
+        self._store = store
+        self._pool = pool
+        self._signer = signer
+        self._confirmed: set[str] = set()
+
+    def configure(self, sections: Sequence[PublishSection], relays: RelaysSection) -> None:
+        """Take these streams in the place of all."""
+        before, self.streams = self.streams, {}
+        for section in sections:
+            name = link_name(section)
+            urls = chosen(section.relays, relays.default, relays.denied)
+            one = before.get(name)
+            if one is None or (one.section, one.relays) != (section, urls):
+                one = Published(section, urls)
+                self._links.put(self._link(one))
+            self.streams[name] = one
+        self._links.keep({("nostr", "out")}, self.streams)
+
+    def _link(self, one: Published) -> schema.CounterLink:
+        return schema.CounterLink(
+            name=link_name(one.section),
+            direction="out",
+            via="nostr",
+            stream=one.section.stream,
+            peer=f"{len(one.relays)} relays",
+        )
+
+    def tasks(self) -> list[scheduler.Task]:
+        """One task for each stream; a failure does not make its turns rarer."""
+        return [
+            scheduler.Task(
+                f"{KIND} {name}",
+                f"{KIND} {name}",
+                seconds(one.section.interval) / (1 - scheduler.JITTER),  # a turn may be early
+                backs_off=False,
+            )
+            for name, one in self.streams.items()
+        ]
+
+    async def last(self) -> dict[str, float]:
+        """When each was published last: a restart does not publish sooner."""
+        notes = await self._store.database.read(lambda conn: stored.notes(conn, _PREFIX))
+        found = {key.removeprefix(_PREFIX): text for key, text in notes.items()}
+        return {
+            f"{KIND} {name}": msgspec.json.decode(found[one.section.stream], type=Note).at
+            for name, one in self.streams.items()
+            if one.section.stream in found
+        }
+
+    def confirm(self, name: str) -> bool:
+        """This agent is the one that publishes under its key and this `d`."""
+        self._confirmed.add(name)
+        return True
+
+    async def run(self, name: str) -> bool:
+        """Publish a stream if it has changed; whether a relay has its newest event."""
+        one = self.streams.get(name)
+        if one is None:
+            return True
+        self._links.change(name, asked_at=self._clock.wall())
+        try:
+            return await self._publish(name, one)
+        except NostrTallyError as error:
+            why = clip(str(error))
+            link = self._links.get(name)
+            if link is not None and link.why != why:
+                self._journal.warning("publish_failed", stream=one.section.stream, why=why)
+            self._links.change(name, state="failing", why=why)
+            return False
+
+    async def _publish(self, name: str, one: Published) -> bool:
+        section = one.section
+        values = await self._remotes.values(section.stream, section.subjects, nostr.MOST_EVENT)
+        note = await self._note(section.stream)
+        if not one.looked:
+            looked = await self._look(name, one, values, note)
+            if looked is None:
+                return False
+            note = looked
+        digest = _digest(values, one)
+        verified = await self._kept(note) if note.digest == digest else None
+        if verified is None:
+            verified, note = await self._make(one, values, note, digest)
+        told = await self._offer(one, verified, note)
+        return await self._show(name, one, values, note, told)
+
+    async def _look(self, name: str, one: Published, values: Values, note: Note) -> Note | None:
+        """What relays have of us already: never to be older than that, and the only writer."""
+        signer = self._sign_with()
+        asked = nostr.address(signer.pubkey, one.section.stream)
+        told = await self._pool.gather(one.relays, lambda relay: relay.fetch(asked))
+        there = [v.event for page in told.answers.values() for v in page.events]
+        there += await self._store.query([asked])
+        newest = max(there, key=lambda event: event.created_at, default=None)
+        if newest is not None and newest.created_at > note.created_at:
+            if self._is_foreign(newest, values, one.section.stream) and name not in self._confirmed:
+                why = "another store publishes this stream with this key; confirm to replace it"
+                self._journal.error("publish_stopped", stream=one.section.stream, why=why)
+                self._links.change(name, state="stopped", why=why, confirmable=True)
+                return None
+            note = msgspec.structs.replace(note, created_at=newest.created_at, digest="")
+        one.looked = bool(told.answers) or not one.relays
+        return note
+
+    def _is_foreign(self, event: Event, values: Values, stream: str) -> bool:
+        try:
+            batch = nostr.parse(self._readable(event), stream, event)
+        except InvalidInput:
+            return True
+        return batch.head.store != values.head.store
+
+    def _readable(self, event: Event) -> str:
+        if not is_sealed(event.content):
+            return event.content
+        return self._sealer().open(event.content, event.pubkey)
+
+    async def _make(
+        self, one: Published, values: Values, note: Note, digest: str
+    ) -> tuple[VerifiedEvent, Note]:
+        """A new event, in our store before it goes anywhere; its time is used up first."""
+        content = nostr.render(values)
+        if one.readers:
+            signer = self._sign_with()
+            readers = dict.fromkeys((*one.readers, signer.pubkey))
+            content = self._sealer().seal(content, list(readers))
+        now = self._clock.wall()
+        template = nostr.template(one.section.stream, content, now, note.created_at)
+        verified = await self._sign_with().sign(template)
+        size = len(verified.event.to_json())
+        if size > nostr.MOST_EVENT:
+            raise InvalidInput(
+                f"its event has {size} characters, above {nostr.MOST_EVENT}: add counters up in a"
+                " stream with fewer subjects, and publish that"
+            )
+        note = Note(template.created_at, digest, verified.event.id, now)
+        await self._keep(one.section.stream, note)
+        await self._store.save([verified])
+        self.published += 1
+        one.turns = 0
+        return verified, note
+
+    async def _offer(
+        self, one: Published, verified: VerifiedEvent, note: Note
+    ) -> dict[str, PublishResult]:
+        everyone = one.turns % OFFER_AGAIN == 0
+        one.turns += 1
+        urls = one.relays if everyone else [url for url in one.relays if url not in note.took]
+        return await self._pool.publish(verified, urls) if urls else {}
+
+    async def _show(
+        self,
+        name: str,
+        one: Published,
+        values: Values,
+        note: Note,
+        told: dict[str, PublishResult],
+    ) -> bool:
+        good = {url for url, result in told.items() if result.status is PublishStatus.OK}
+        took = (set(note.took) - told.keys()) | good
+        problems = [
+            clip(f"{u}: {r.status} {r.message}", 300) for u, r in told.items() if u not in good
+        ]
+        if took != set(note.took):
+            note = msgspec.structs.replace(note, took=tuple(sorted(took)))
+            await self._keep(one.section.stream, note)
+        fine = bool(took) or not one.relays
+        now = self._clock.wall()
+        subject, value = next(reversed(values.values.items()), ("", None))
+        self._links.change(
+            name,
+            state="ok" if fine else "failing",
+            why="" if fine else "no relay has taken it",
+            confirmable=False,
+            peer=f"{len(took)} of {len(one.relays)} relays",
+            done_at=now if good else note.at,
+            changed_at=note.at,
+            seq=values.head.last_seq,
+            last_seq=values.head.last_seq,
+            subjects=len(values.values),
+            last_subject=subject,
+            last_value=value if value is None or len(value) <= 200 else None,
+            moved=self.published,
+            problems=tuple(problems),
+        )
+        return fine
+
+    async def _kept(self, note: Note) -> VerifiedEvent | None:
+        """The newest event as it was signed, from our store."""
+        if not note.id:
+            return None
+        found = await self._store.query([Filter(ids=[note.id])])
+        return stored_event(found[0]) if found else None
+
+    async def _note(self, stream: str) -> Note:
+        notes = await self._store.database.read(lambda c: stored.notes(c, _PREFIX + stream))
+        text = notes.get(_PREFIX + stream)
+        return Note() if text is None else msgspec.json.decode(text, type=Note)
+
+    async def _keep(self, stream: str, note: Note) -> None:
+        await self._store.database.write(lambda conn: stored.note(conn, _PREFIX + stream, note))
+
+    def _sign_with(self) -> Signer:
+        if self._signer is None:
+            raise InvalidInput("there is no key to sign with: set identity.key_file")
+        return self._signer
+
+    def _sealer(self) -> Sealer:
+        signer = self._sign_with()
+        if not isinstance(signer, KeySigner):
+            raise InvalidInput("encryption needs the key itself: set identity.key_file")
+        return Sealer(signer)
+
+
+_PREFIX: Final = "publish:"
+
+
+def link_name(section: PublishSection) -> str:
+    """The name of a stream's link: no source is called so."""
+    return f"nostr:{section.stream}"
+
+
+def _digest(values: Values, one: Published) -> str:
+    """What has to change for a new event; the sequence alone does not."""
+    head = values.head
+    parts = (head.store, head.epoch, values.ways, values.values, one.readers)
+    return blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

@@ -1,0 +1,182 @@
+"""What a source is read by: an agent's API, or events on relays and in the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from agent.api.client import AgentClient, ApiError
+from agent.fleet.answers import batch_of, joined
+from nostr_client import nip19
+from nostr_client.counters import nostr
+from nostr_client.counters.sealing import Sealer, is_sealed
+from nostr_client.errors import InvalidInput
+from nostr_client.keys import KeySigner
+from nostr_client.options import ReadBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.clock import Clock
+    from agent.config.model import SourceSection
+    from nostr_client.counters.engine.remote import Known
+    from nostr_client.counters.engine.take import Batch
+    from nostr_client.event import Event
+    from nostr_client.keys import Signer
+    from nostr_client.pool import RelayPool
+    from nostr_client.store.sqlite import SqliteStore
+
+PAGE: Final = 1000
+"""Messages asked for at once."""
+
+FAR_BEHIND: Final = 5_000
+"""Messages after which only the newest of each subject is read: the sum needs no more."""
+
+MOST_ANSWER: Final = 16 * 1024 * 1024
+"""Bytes of one answer: above what an agent sends, which is a few MB."""
+
+TIMEOUT_S: Final = 30.0
+
+VERSIONS: Final = 10
+"""Events asked for: one is there, and some more of a relay that keeps old versions."""
+
+BUDGET: Final = ReadBudget(events=2 * VERSIONS, bytes=4 * 1024 * 1024)
+
+
+class Reader(Protocol):
+    """Reads one source. Raises NostrTallyError and its kinds; safe to cancel."""
+
+    peer: str
+
+    async def read(self, known: Known | None, *, again: bool) -> Batch | None:
+        """What is new, or with `again` the newest of every subject; None: nothing is there yet."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class AgentReader:
+    """Reads a stream of another agent by its API."""
+
+    def __init__(self, section: SourceSection) -> None:
+        self.peer = f"{section.agent.rstrip('/')} {section.of or section.stream}"
+        self._section = section
+        self._stream = section.of or section.stream
+        self._client: AgentClient | None = None
+        self._last_seq = 0
+
+    async def read(self, known: Known | None, *, again: bool) -> Batch | None:
+        seq = known.seq if known else 0
+        if again:
+            return await self._whole()
+        newest = seq == 0 or self._last_seq - seq > FAR_BEHIND
+        batch = await self._page(seq, newest=newest)
+        self._last_seq = batch.head.last_seq
+        return batch
+
+    async def _whole(self) -> Batch:
+        """All subjects with their newest values, however many pages that takes."""
+        pages: list[Batch] = []
+        subjects: set[str] = set()
+        while not pages or pages[-1].upto < pages[-1].head.last_seq:
+            page = await self._page(pages[-1].upto if pages else 0, newest=True)
+            pages.append(page)
+            subjects.update(one.subject for one in page.arrivals)
+            if len(subjects) > self._section.most_subjects:
+                most = self._section.most_subjects
+                raise InvalidInput(f"more than {most} subjects: raise most_subjects to compare")
+        return joined(pages)
+
+    async def _page(self, after: int, *, newest: bool) -> Batch:
+        try:
+            found = await self._open().messages(
+                self._stream, after=after, limit=PAGE, newest=newest
+            )
+        except ApiError as error:
+            if error.status == 401:  # the token file may have changed
+                await self.close()
+            raise
+        return batch_of(found, self._stream, after, whole=newest)
+
+    def _open(self) -> AgentClient:
+        if self._client is None:
+            self._client = AgentClient(
+                self._section.agent, self._token(), timeout=TIMEOUT_S, most_bytes=MOST_ANSWER
+            )
+        return self._client
+
+    def _token(self) -> str:
+        path = Path(self._section.token_file).expanduser()
+        try:
+            return path.read_text("ascii", "replace")[:4096].strip()
+        except OSError as error:
+            raise InvalidInput(f"token_file: {error}") from error
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+
+class NostrReader:
+    """Reads the values that a key publishes: from relays, and from the store whoever filled it."""
+
+    def __init__(
+        self,
+        section: SourceSection,
+        relays: Sequence[str],
+        pool: RelayPool,
+        store: SqliteStore,
+        clock: Clock,
+        signer: Signer | None,
+        heard: Callable[[str, str], None],
+    ) -> None:
+        self._pubkey = nip19.decode_pubkey(section.pubkey)
+        self._stream = section.of or section.stream
+        self._asked = nostr.address(self._pubkey, self._stream)
+        self.peer = f"{nip19.PublicKey(self._pubkey).encode()} {self._stream}"
+        self._relays = relays
+        self._pool = pool
+        self._store = store
+        self._clock = clock
+        self._signer = signer
+        self._heard = heard
+        self._failed = ""
+
+    async def read(self, known: Known | None, *, again: bool) -> Batch | None:
+        if not again:
+            await self._fetch()
+        kept = await self._store.query([self._asked])
+        found = nostr.newest(kept, self._asked, self._clock.wall())
+        if found is not None:
+            return nostr.parse(self._readable(found), self._stream, found)
+        if kept:
+            raise InvalidInput("its event is dated in the future")
+        if self._failed:
+            raise InvalidInput(f"no event is here, and relays did not answer: {self._failed}")
+        return None
+
+    async def _fetch(self) -> None:
+        """Bring what relays have into the store, which keeps the version that counts."""
+        told = await self._pool.gather(
+            self._relays,
+            lambda relay: relay.fetch(self._asked.replace(limit=VERSIONS), budget=BUDGET),
+        )
+        self._failed = "; ".join(map(str, told.errors.values())) if not told.answers else ""
+        now = self._clock.wall()
+        for url, page in told.answers.items():
+            good = [one for one in page.events if nostr.newest([one.event], self._asked, now)]
+            for one in good:
+                self._heard(one.event.id, url)
+            if good:
+                await self._store.save(good)
+
+    def _readable(self, event: Event) -> str:
+        if not is_sealed(event.content):
+            return event.content
+        if not isinstance(self._signer, KeySigner):
+            raise InvalidInput("it is encrypted: set identity.key_file to read it")
+        return Sealer(self._signer).open(event.content, event.pubkey)
+
+    async def close(self) -> None:
+        """Relays belong to the pool."""

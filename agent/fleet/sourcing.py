@@ -1,0 +1,205 @@
+"""Sources at work: each is one task, which reads what is new and hands it to the counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from agent import scheduler
+from agent.api import schema
+from agent.config.counters import source_config
+from agent.links import KIND
+from agent.specs import seconds
+from nostr_client.counters.engine.remote import Remote
+from nostr_client.errors import NostrTallyError, clip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.clock import Clock
+    from agent.config.model import SourceSection
+    from agent.fleet.reader import Reader
+    from agent.journal import Journal
+    from agent.links import Links
+    from nostr_client.counters.engine.take import Taken
+    from nostr_client.counters.sqlite.remotes import Remotes
+
+MOST_ROUNDS: Final = 200
+"""Batches of one turn: a source that is far behind goes on at its next."""
+
+LONGEST_VALUE: Final = 200
+"""Digits of a value in a status: further ones tell nobody anything."""
+
+
+class Source:
+    """One configured source, and what reads it."""
+
+    def __init__(self, section: SourceSection, reader: Reader) -> None:
+        self.section = section
+        self.reader = reader
+        self.remote = Remote(section.stream, source_config(section), section.most_subjects)
+
+
+class Sourcing:
+    """All sources. `make` gives the reader of one."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Journal,
+        remotes: Remotes,
+        links: Links,
+        make: Callable[[SourceSection], Reader],
+    ) -> None:
+        self.sources: dict[str, Source] = {}
+        self.moved = 0
+        self._clock = clock
+        self._journal = journal
+        self._remotes = remotes
+        self._links = links
+        self._make = make
+
+    async def configure(self, sections: Sequence[SourceSection]) -> None:
+        """Take these sources in the place of all; what others brought stays, with its place."""
+        before, self.sources = self.sources, {}
+        for section in sections:
+            old = before.get(section.name)
+            if old is not None and old.section == section:
+                self.sources[section.name] = before.pop(section.name)
+            else:
+                self.sources[section.name] = Source(section, self._make(section))
+        for one in before.values():
+            await one.reader.close()
+        await self._remotes.configure(self.sources)
+        self._links.keep({("agent", "in"), ("nostr", "in")}, self.sources)
+        for one in self.sources.values():
+            if self._links.get(one.section.name) is None or one.section.name in before:
+                self._links.put(_link(one))
+            await self._show_known(one)
+
+    def tasks(self) -> list[scheduler.Task]:
+        """One task for each source, each in a lane of its own."""
+        return [
+            scheduler.Task(f"{KIND} {name}", f"{KIND} {name}", seconds(one.section.interval))
+            for name, one in self.sources.items()
+        ]
+
+    async def close(self) -> None:
+        """Close what readers hold open."""
+        for one in self.sources.values():
+            await one.reader.close()
+
+    async def confirm(self, name: str) -> bool:
+        """The lower values of a source are right; False where it does not wait for that."""
+        return await self._remotes.confirm(name)
+
+    async def run(self, name: str) -> bool:
+        """Bring what a source has; whether it could be read."""
+        one = self.sources.get(name)
+        if one is None:
+            return True
+        self._links.change(name, asked_at=self._clock.wall())
+        try:
+            taken = await self._bring(one)
+        except NostrTallyError as error:
+            why = clip(str(error))
+            if self._changed(name, "failing", why):
+                self._journal.warning("source_failed", source=name, why=why)
+            self._links.change(name, state="failing", why=why, path=(), confirmable=False)
+            return False
+        await self._show(one, taken)
+        return taken is None or taken.outcome in ("taken", "stale", "met")
+
+    async def _bring(self, one: Source) -> Taken | None:
+        """Read and take until there is nothing more; what became of the last batch."""
+        again, taken, moved = False, None, 0
+        for _ in range(MOST_ROUNDS):
+            state = await self._remotes.known(one.section.name)
+            batch = await one.reader.read(state[0] if state else None, again=again)
+            if batch is None:
+                return None
+            taken = await self._remotes.take(one.remote, batch)
+            moved += taken.moved
+            self._tell(one, taken)
+            if again and taken.outcome == "again":
+                break
+            again = taken.outcome == "again"
+            more = taken.outcome == "taken" and batch.upto < batch.head.last_seq
+            self._links.change(one.section.name, last_seq=batch.head.last_seq)
+            if not (again or more or taken.outcome == "met"):
+                break
+        self.moved += moved
+        return taken
+
+    def _tell(self, one: Source, taken: Taken) -> None:
+        name = one.section.name
+        for gap in taken.gaps[:10]:
+            self._journal.warning("source_gap", source=name, after=gap.after, before=gap.before)
+        if taken.outcome in ("refused", "backwards") and self._changed(name, "stopped", taken.why):
+            path = " <- ".join(taken.path) or None
+            self._journal.error("source_stopped", source=name, why=taken.why, path=path)
+
+    def _changed(self, name: str, state: str, why: str) -> bool:
+        """Whether a link has not said that before: a log says it once."""
+        link = self._links.get(name)
+        return link is None or (link.state, link.why) != (state, why)
+
+    async def _show(self, one: Source, taken: Taken | None) -> None:
+        name = one.section.name
+        outcome = taken.outcome if taken is not None else "none"
+        if taken is not None and outcome in ("refused", "backwards"):
+            self._links.change(
+                name,
+                state="stopped",
+                why=taken.why,
+                path=taken.path,
+                confirmable=outcome == "backwards",
+            )
+        elif outcome in ("none", "met", "again"):
+            why = "nothing is there yet" if outcome == "none" else ""
+            self._links.change(name, state="waiting", why=why, path=(), confirmable=False)
+        else:
+            now = self._clock.wall()
+            self._links.change(name, state="ok", why="", path=(), confirmable=False, done_at=now)
+        await self._show_known(one)
+
+    async def _show_known(self, one: Source) -> None:
+        """Bring what is kept of a source into its link."""
+        name = one.section.name
+        found, link = await self._remotes.known(name), self._links.get(name)
+        if found is None or link is None:
+            return
+        known, parked, count = found
+        last_seq = max(link.last_seq, known.seq)
+        lag: float | None = last_seq - known.seq
+        if one.section.pubkey:
+            at = known.version_at
+            lag = max(0.0, self._clock.wall() - at) if at >= 0 else None
+        value = known.last_value
+        self._links.change(
+            name,
+            state="behind" if link.state == "ok" and last_seq > known.seq else link.state,
+            seq=known.seq,
+            last_seq=last_seq,
+            lag=lag if known.store else None,
+            subjects=known.subjects,
+            last_subject=known.last_subject,
+            last_value=value if value is None or len(value) <= LONGEST_VALUE else None,
+            moved=known.moved,
+            gaps=known.gaps,
+            lost=known.lost,
+            left_out=known.left_out,
+            parked=count,
+            changed_at=None if known.changed is None else known.changed / 1e9,
+            problems=tuple(clip(f"{p.subject}: {p.why}", 300) for p in parked),
+        )
+
+
+def _link(one: Source) -> schema.CounterLink:
+    section = one.section
+    return schema.CounterLink(
+        name=section.name,
+        direction="in",
+        via="agent" if section.agent else "nostr",
+        stream=section.stream,
+        peer=clip(one.reader.peer),
+    )

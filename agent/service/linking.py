@@ -1,0 +1,90 @@
+"""All ways that counters take, as one part of the agent: sources, and what is published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.fleet.publishing import Publishing
+from agent.fleet.reader import AgentReader, NostrReader
+from agent.fleet.sourcing import Sourcing
+from agent.watches import chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.clock import Clock
+    from agent.config import Config
+    from agent.config.model import SourceSection
+    from agent.fleet.reader import Reader
+    from agent.journal import Journal
+    from agent.links import Links
+    from agent.scheduler import Task
+    from agent.service.parts import Parts
+
+
+class Linking:
+    """Runs links by their names, whatever they are made of."""
+
+    def __init__(
+        self, config: Config, parts: Parts, clock: Clock, journal: Journal, links: Links
+    ) -> None:
+        self._config = config
+        self._parts = parts
+        self._clock = clock
+        self._links = links
+        remotes = parts.counters.remotes
+        self.sourcing = Sourcing(clock, journal, remotes, links, self._reader)
+        self.publishing = Publishing(
+            clock, journal, remotes, links, parts.store, parts.pool, parts.signer
+        )
+
+    def _reader(self, section: SourceSection) -> Reader:
+        if section.agent:
+            return AgentReader(section)
+        relays = self._config.relays
+        return NostrReader(
+            section,
+            chosen(section.relays, relays.default, relays.denied),
+            self._parts.pool,
+            self._parts.store,
+            self._clock,
+            self._parts.signer,
+            self._parts.provenance.note,
+        )
+
+    async def configure(self, config: Config) -> None:
+        """Take a configuration, the first or another."""
+        self._config = config
+        await self.sourcing.configure(config.counters.sources)
+        self.publishing.configure(config.counters.publish, config.relays)
+
+    def tasks(self) -> list[Task]:
+        """One task for each link."""
+        return [*self.sourcing.tasks(), *self.publishing.tasks()]
+
+    async def last(self) -> dict[str, float]:
+        """When those ran last that must not run sooner after a restart."""
+        return await self.publishing.last()
+
+    async def run(self, name: str) -> bool:
+        """Let a link take or send what there is."""
+        if name in self.publishing.streams:
+            return await self.publishing.run(name)
+        return await self.sourcing.run(name)
+
+    async def confirm(self, name: str) -> bool:
+        """Let a link go on that waits for a word; False where it does not."""
+        if name in self.publishing.streams:
+            return self.publishing.confirm(name)
+        return await self.sourcing.confirm(name)
+
+    async def close(self) -> None:
+        """Close what links hold open."""
+        await self.sourcing.close()
+
+    def numbers(self) -> Mapping[str, tuple[str, float]]:
+        """For the metrics, over all links."""
+        return {
+            "counter_sourced_total": ("Messages taken from sources.", self.sourcing.moved),
+            "counter_events_published_total": ("Events made of values.", self.publishing.published),
+        }
