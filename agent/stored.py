@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from sqlite_utils.migrations import Migrations
 
 from agent import watchbook
 from agent.specs import WatchSpec
+from nostr_client.store.migrate import Migrations
 
 if TYPE_CHECKING:
     import sqlite3

@@ -174,3 +174,8 @@ async def make_streams(counters: SqliteCounterStore, config: Config) -> None:
             await counters.stream_info(stream.name)
         except NoStream:
             await counters.create_stream(stream)
+
+
+async def open_for_reindex(path: Path) -> SqliteStore:
+    """A store that nobody runs, to put a new index in its place. Raises StoreLocked, StoreError."""
+    return await SqliteStore.open(path, migrations=[CLAIMS, COUNTERS, AGENT])

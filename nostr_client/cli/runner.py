@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -14,3 +16,18 @@ T = TypeVar("T")
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine to its end; Ctrl-C cancels it and is raised again."""
     return asyncio.run(coroutine)
+
+
+def run_async_until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:
+    """As `run_async`; SIGTERM too cancels it, and is raised as Ctrl-C is: exit code 130."""
+    return asyncio.run(_until_sigterm(coroutine))
+
+
+async def _until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.ensure_future(coroutine)
+    with suppress(NotImplementedError):  # no signals of that kind on Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error

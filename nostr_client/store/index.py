@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nostr_client.event import Event
     from nostr_client.store.base import Outcome
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.store.taghash import TagHasher
 
 REMEMBERED = 100_000
 """Removals that are kept for a bulk rebuild, some 100 MB at most."""
@@ -150,8 +151,8 @@ class Index:
         """Take a file that was built in bulk as the next generation, and bring it up to date.
 
         `built` has the tables of `index_schema`, with `next_seq` and `removals` in `about` as the
-        store had them in the snapshot that was read. It is copied; the old generation's file goes.
-        What came and went since is applied, if `snapshot` was called when it was read; else, after
+        store had them when it was read. It is copied; the old generation's file goes. What came
+        and went since is applied, if `snapshot` was called before it was read; else, after
         removals, the tables are built here instead. Returns the generation. Raises StoreError for
         a store in memory.
         """
@@ -184,7 +185,7 @@ class Index:
             self._rebuild(conn)
         elif self._since is not None and self._since.explains(about, now):
             self._updater.load(conn)
-            self._updater.remove(conn, self._since.gone)
+            self._updater.remove(conn, self._since.gone(about))
             self._replay(conn, about["next_seq"])
             self._written(conn)
         elif about["removals"] != now.removals or about["next_seq"] > now.next_seq:
@@ -231,28 +232,52 @@ class Index:
 
 
 class _Since:
-    """What went since a snapshot, of that which was in it."""
+    """What went since a snapshot."""
 
     def __init__(self, mark: Mark) -> None:
         self._mark = mark
         self._removals = 0
-        self.gone: list[Event] = []
+        self._gone: list[tuple[int, int, Event]] = []
+        """The number of removals after this one's batch, the event's seq, the event."""
 
     def note(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
         """Events about to be removed."""
         self._removals += len(events)
         if self._removals <= REMEMBERED:
+            number = self._mark.removals + self._removals
             by_id = {bytes.fromhex(event.id): event for event in events}
             rows = rows_in(conn, "SELECT id, seq FROM event WHERE id IN", list(by_id))
-            self.gone += [by_id[id_] for id_, seq in rows if seq < self._mark.next_seq]
+            self._gone += [(number, seq, by_id[id_]) for id_, seq in rows]
+
+    def gone(self, about: dict[str, int]) -> list[Event]:
+        """What a file that was read at `about` holds and the store does not."""
+        return [
+            event
+            for number, seq, event in self._gone
+            if number > about["removals"] and seq < about["next_seq"]
+        ]
 
     def explains(self, about: dict[str, int], now: Mark) -> bool:
-        """True when nothing else happened between the snapshot of a file and now."""
-        if Mark(about["next_seq"], about["removals"]) != self._mark:
+        """True when all that happened between the reading of a file and now is known here.
+
+        The file may have been read at any time after the snapshot.
+        """
+        before, read = self._mark, Mark(about["next_seq"], about["removals"])
+        if not before.next_seq <= read.next_seq <= now.next_seq:
             return False
-        return (
-            self._mark.removals + self._removals == now.removals <= self._mark.removals + REMEMBERED
-        )
+        if not before.removals <= read.removals <= now.removals:
+            return False
+        return before.removals + self._removals == now.removals <= before.removals + REMEMBERED
+
+
+def catch_up_missed(conn: sqlite3.Connection, hasher: TagHasher, mark: Mark) -> None:
+    """Add to the attached index what a store got since it was read, where nothing was removed."""
+    about = schema.about(conn, schema=ALIAS)
+    if about["next_seq"] < mark.next_seq:
+        updater = Updater(hasher)
+        updater.load(conn)
+        updater.replay(conn, _chunks(conn, about["next_seq"]))
+        schema.set_mark(conn, mark, schema=ALIAS)
 
 
 def _chunks(conn: sqlite3.Connection, first: int) -> Iterator[list[Event]]:

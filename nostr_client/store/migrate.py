@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import sqlite_utils
+from sqlite_utils.migrations import Migrations
 
 from nostr_client.errors import SchemaTooNew, StoreCorrupt, StoreError
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
-
-    from sqlite_utils.migrations import Migrations
 
 APPLICATION_ID = 0x6E74_616C
 """Marks a file as ours (`PRAGMA application_id`), so that no other program's file is changed."""
@@ -85,3 +84,6 @@ def _applied(conn: sqlite3.Connection) -> dict[str, list[str]]:
         for migration_set, name in rows:
             found.setdefault(migration_set, []).append(name)
     return found
+
+
+__all__ = ["APPLICATION_ID", "Migrations", "check_current", "check_not_newer", "migrate"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlite_utils.migrations import Migrations
+from nostr_client.store.migrate import Migrations
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

@@ -1,0 +1,151 @@
+"""`nostr-agent reindex`: rebuild all that is derived from events, or compare it with the live."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.commands.options import config_options, load_config
+from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.runner import run_async_until_sigterm
+
+if TYPE_CHECKING:
+    from agent.reindex.inputs import Input
+    from agent.reindex.protocol import Job
+    from agent.reindex.run import Result, Tell
+
+
+@click.command()
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The store's file. Else that of the configuration.",
+)
+@click.option("--jsonl", multiple=True, metavar="PATH", help="JSONL archives, .gz and .zst too.")
+@click.option("--parquet", multiple=True, metavar="PATH", help="Parquet archives.")
+@click.option("--out", metavar="PATH", help="Where the tables of archives go: a folder or a URL.")
+@click.option("--verify", is_flag=True, help="Check every signature, in parallel.")
+@click.option("--check", is_flag=True, help="Compare with what is live, and change nothing.")
+@click.option("--repair", is_flag=True, help="Compare, then mend what differs.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "spark", "reference"]),
+    default="auto",
+    show_default=True,
+)
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--memory", default="4g", show_default=True, help="Java's heap on this machine.")
+@click.option("--hot", type=click.IntRange(1), help="Events from which a target is kept.")
+@config_options
+@json_option
+def reindex(
+    store: Path | None,
+    config: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Rebuild the index of the store from its events, or the same tables from archives.
+
+    Exit code 1 when --check found a difference, 130 when cancelled.
+    """
+    from agent.commands.reindexbars import bars
+
+    source = _source(store, given, config, settings)
+    with bars(quiet=as_json) as tell:
+        result = run_async_until_sigterm(_run(source, given, tell))
+    if as_json:
+        print_json(result)
+    else:
+        _tell(result)
+    found = 0 if result.checked is None else result.checked.found
+    click.get_current_context().exit(1 if found and not given["repair"] else 0)
+
+
+def _source(
+    store: Path | None, given: dict[str, Any], config: Path | None, settings: tuple[str, ...]
+) -> Input:
+    from agent.reindex.inputs import Input, archive
+    from agent.service.parts import store_file
+    from nostr_client.errors import InvalidInput
+
+    named = [kind for kind in ("jsonl", "parquet") if given[kind]]
+    if len(named) + (store is not None) > 1:
+        raise InvalidInput("one of --store, --jsonl and --parquet")
+    if given["check"] and given["repair"]:
+        raise InvalidInput("--repair checks first: give it alone")
+    if given["verify"] and not named:
+        raise InvalidInput("--verify is for archives; nostr-client store verify checks a store")
+    if named:
+        return archive("jsonl" if named == ["jsonl"] else "parquet", given[named[0]])
+    path = store or store_file(load_config(config, settings))
+    return Input(kind="store", paths=(str(path),))
+
+
+async def _run(source: Input, given: dict[str, Any], tell: Tell) -> Result:
+    from agent.reindex import run
+
+    job, why = await asyncio.to_thread(
+        run.make_job,
+        source,
+        engine=given["engine"],
+        out=given["out"] or "",
+        hot=given["hot"],
+        verify=given["verify"],
+        check=given["check"] or given["repair"],
+        master=given["master"],
+        memory=given["memory"],
+    )
+    result = await run.build(job, why, tell)
+    if source.kind != "store":
+        return result
+    return await _finish(job, result, given)
+
+
+async def _finish(job: Job, result: Result, given: dict[str, Any]) -> Result:
+    """Put a store's new index in its place, or throw it away after a mere check."""
+    from agent.reindex import run
+    from agent.service.parts import open_for_reindex
+
+    try:
+        if given["check"]:
+            return result
+        async with await open_for_reindex(job.source.store) as store:
+            return await run.put_in_place(store, None, result, repairs=given["repair"])
+    finally:
+        run.discard(Path(result.built.path))
+
+
+def _tell(result: Result) -> None:
+    from rich.table import Table
+
+    from nostr_client.cli.output import console
+
+    built = result.built
+    table = Table("table", "rows")
+    for name, rows in built.rows.items():
+        table.add_row(name, f"{rows:,}")
+    console().print(table)
+    for status, number in built.statuses.items():
+        say(f"{number:,} {status}")
+    for reason, number in built.rejects.items():
+        say(f"{number:,} rejected: {reason}")
+    _tell_check(result)
+    if result.generation is not None:
+        say(f"index generation {result.generation} is in its place")
+    say(f"{result.engine}, {built.seconds:.1f} s")
+
+
+def _tell_check(result: Result) -> None:
+    checked = result.checked
+    if checked is None:
+        return
+    for one in checked.differences:
+        click.echo(f"{one.table}\t{one.key}\t{one.cause}")
+    rows = sum(checked.compared.values())
+    say(f"{rows:,} rows compared: {checked.found:,} differences")
+    for name, number in result.repaired.items():
+        say(f"{number:,} {name} mended")

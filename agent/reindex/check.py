@@ -1,0 +1,76 @@
+"""`--check`: what was rebuilt beside what is live, and the store beside its own events."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from agent.reindex.compare import LIVE, Found, compare
+from agent.reindex.inputs import hash_key, open_store, read_mark
+from agent.reindex.protocol import Checked
+from agent.reindex.storecheck import StoreCheck
+from nostr_client.errors import StoreError
+from nostr_client.store import index_schema
+from nostr_client.store.connect import file_uri
+from nostr_client.store.faults import store_error
+from nostr_client.store.index import catch_up_missed
+from nostr_client.store.index_update import ALIAS
+from nostr_client.store.schema import INDEX_GENERATION
+from nostr_client.store.taghash import TagHasher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.reindex.inputs import Settings
+    from nostr_client.store.index_schema import Mark
+
+
+def check(store: Path, built: Path, settings: Settings) -> Checked:
+    """Compare in one snapshot; what came since `built` was read is added to it first.
+
+    Raises StoreError where the live index is behind, or events were removed meanwhile: then
+    nothing can be compared, and another run can.
+    """
+    found = Found()
+    hasher = TagHasher(hash_key(store))
+    try:
+        with closing(open_store(store)) as conn:
+            conn.execute("PRAGMA query_only = 0")  # the store is open for reading, `built` is not
+            _attach(conn, store, built)
+            conn.execute("BEGIN")
+            mark = _pinned(conn)
+            catch_up_missed(conn, hasher, mark)
+            compare(conn, found)
+            repairs = StoreCheck(conn, hasher, mark, settings, found).run()
+            conn.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    return Checked(found.number, found.compared, tuple(found.kept), repairs)
+
+
+def live_path(conn: sqlite3.Connection, store: Path) -> Path:
+    """The file of the live index."""
+    sql = "SELECT value FROM meta WHERE key = ?"
+    (generation,) = conn.execute(sql, (INDEX_GENERATION,)).fetchone()
+    return store.with_name(f"{store.stem}.index-{generation}.db")
+
+
+def _attach(conn: sqlite3.Connection, store: Path, built: Path) -> None:
+    live = live_path(conn, store)
+    if not live.exists():
+        raise StoreError(f"there is no live index to compare with ({live.name}): rebuild it")
+    conn.execute(f"ATTACH ? AS {LIVE}", (file_uri(live, "ro"),))
+    conn.execute(f"ATTACH ? AS {ALIAS}", (file_uri(built, "rw"),))
+
+
+def _pinned(conn: sqlite3.Connection) -> Mark:
+    """The mark of the snapshot in which everything is read from here on."""
+    mark = read_mark(conn)
+    live = index_schema.about(conn, schema=LIVE)
+    built = index_schema.about(conn, schema=ALIAS)
+    if (live.get("next_seq"), live.get("removals")) != mark:
+        raise StoreError("the live index is behind its store: rebuild it, or let the agent run")
+    if built["removals"] != mark.removals:
+        raise StoreError("events were removed while the store was read: check again")
+    return mark

@@ -1,0 +1,116 @@
+"""Which events of an archive a store would not hold: the rules of `store.rules` over a whole set.
+
+A set has no order of arrival, so one is chosen: requests to vanish come first, then requests for
+deletion, then the rest. A store that takes the events in this order holds the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.reindex.rows import event_of
+from nostr_client import kinds
+from nostr_client.store import rules
+from nostr_client.store.base import Status
+from nostr_client.store.rules import Address, Known, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from agent.reindex.inputs import Settings
+    from agent.reindex.rows import Row
+
+
+class Requests:
+    """What the requests in a set ask for. Fill it by `note`, `settle` it, then ask `status`."""
+
+    def __init__(self, settings: Settings, *, expires: bool = True) -> None:
+        self._settings = settings
+        self._expires = expires
+        self._vanished: dict[str, int] = {}
+        self._deletions: list[Row] = []
+        self._ids: set[tuple[bytes, bytes]] = set()
+        self._until: dict[Address, int] = {}
+        self._best: dict[Address, Version] = {}
+
+    def note(self, rows: Iterable[Row]) -> None:
+        """First pass: who asks to vanish or to delete; the requests of a set are few."""
+        for row in rows:
+            if row.kind == kinds.VANISH and not self._expired(row):
+                event = event_of(row)
+                if rules.vanishes_here(event, self._settings.urls):
+                    until = max(row.created_at, self._vanished.get(event.pubkey, 0))
+                    self._vanished[event.pubkey] = until
+            elif row.kind == kinds.DELETION and not self._expired(row):
+                self._deletions.append(row)
+
+    def settle(self) -> None:
+        """Follow the deletions of those who have not vanished."""
+        for row in self._deletions:
+            event = event_of(row)
+            if self._vanished_until(row) is not None:
+                continue
+            wanted = rules.deletion(event)
+            self._ids.update((bytes.fromhex(id_), row.pubkey) for id_ in wanted.ids)
+            for address in wanted.addresses:
+                until = max(row.created_at, self._until.get(address, 0))
+                self._until[address] = until
+        self._deletions = []
+
+    def rank(self, rows: Iterable[Row]) -> None:
+        """Second pass: the best living version of each address."""
+        for row in rows:
+            address = address_of(row)
+            if address is None or self._refused(row, address) is not None:
+                continue
+            version = Version(row.created_at, row.id.hex())
+            best = self._best.get(address)
+            if best is None or version.beats(best):
+                self._best[address] = version
+
+    def status(self, row: Row) -> Status:
+        """What a store says to a row, its duplicates aside."""
+        address = address_of(row)
+        refused = self._refused(row, address)
+        if refused is not None:
+            return refused
+        if address is not None and self._best[address].id != row.id.hex():
+            return Status.SUPERSEDED
+        return Status.STORED
+
+    def _refused(self, row: Row, address: Address | None) -> Status | None:
+        known = Known(
+            deleted=(row.id, row.pubkey) in self._ids,
+            deleted_until=None if address is None else self._until.get(address),
+            vanished_until=self._vanished_until(row),
+        )
+        ends = row.exp if self._expires else None
+        status, _ = rules.verdict(event_of(row), known, ends, self._settings.now)
+        return None if status is Status.STORED else status
+
+    def _vanished_until(self, row: Row) -> int | None:
+        if not self._vanished:
+            return None
+        event = event_of(row)
+        keys = (event.pubkey, *rules.wrapped_for(event))
+        until = max((self._vanished[key] for key in keys if key in self._vanished), default=None)
+        return until if until is not None and row.created_at <= until else None
+
+    def _expired(self, row: Row) -> bool:
+        return self._expires and row.exp is not None and row.exp <= self._settings.now
+
+
+def address_of(row: Row) -> Address | None:
+    """What a row is a version of."""
+    return None if row.d is None else Address(row.kind, row.pubkey.hex(), row.d)
+
+
+def judged(rows: Iterable[Row], requests: Requests) -> Iterator[tuple[Row, Status]]:
+    """Each row with its status; later ones of an id are duplicates."""
+    seen: set[bytes] = set()
+    for row in rows:
+        if row.id in seen:
+            yield row, Status.DUPLICATE
+            continue
+        seen.add(row.id)
+        yield row, requests.status(row)

@@ -1,0 +1,75 @@
+"""Which engine takes a rebuild, and why."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from agent.reindex.inputs import files, open_store
+from nostr_client.errors import InvalidInput
+from nostr_client.store.faults import store_error
+
+if TYPE_CHECKING:
+    from agent.reindex.inputs import Input
+    from agent.reindex.protocol import EngineName
+
+Wanted = Literal["auto", "spark", "reference"]
+
+SMALL: Final = 300_000
+"""Events below which Spark's fixed 10 to 15 CPU seconds are more than it saves."""
+
+ENGINE: Final = "agent.reindex.spark.job"
+
+BYTES_OF_EVENT: Final = {".gz": 300, ".zst": 300, ".zstd": 300, ".parquet": 400}
+"""Bytes that one event takes in a file, by its ending; 900 as plain text."""
+
+
+class Choice(NamedTuple):
+    """An engine and the reason for it."""
+
+    engine: EngineName
+    why: str
+
+
+def choose(wanted: Wanted, source: Input) -> Choice:
+    """The engine for an input. Raises InvalidInput where the wanted one cannot do it."""
+    if wanted == "spark":
+        if not has_spark():
+            raise InvalidInput("Spark is not installed: pip install 'nostr-tally[spark]'")
+        return Choice("spark", "as asked")
+    if wanted == "reference":
+        if source.remote:
+            raise InvalidInput("only Spark reads URLs")
+        return Choice("reference", "as asked")
+    return _chosen(source)
+
+
+def has_spark() -> bool:
+    """Whether pyspark is here; it is not loaded."""
+    return all(find_spec(name) for name in ("pyspark", "pyarrow")) and bool(find_spec(ENGINE))
+
+
+def _chosen(source: Input) -> Choice:
+    if source.remote:
+        return choose("spark", source)
+    events = about_events(source)
+    if events < SMALL:
+        why = f"about {events:,} events are fewer than {SMALL:,}: Spark would take longer to start"
+        return Choice("reference", why)
+    if not has_spark():
+        return Choice("reference", f"about {events:,} events, but Spark is not installed")
+    return Choice("spark", f"about {events:,} events")
+
+
+def about_events(source: Input) -> int:
+    """Events of an input, about."""
+    if source.kind != "store":
+        return sum(f.stat().st_size // BYTES_OF_EVENT.get(f.suffix, 900) for f in files(source))
+    try:
+        with closing(open_store(source.store)) as conn:
+            (number,) = conn.execute("SELECT count(*) FROM event").fetchone()
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    return int(number)

@@ -1,0 +1,167 @@
+"""What is rebuilt from: a store, or archives that never were in one; and what names the work.
+
+The fingerprint names the folder of the work: the same input finds what is done already, another
+one starts afresh.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from nostr_client.errors import InvalidInput, StoreError
+from nostr_client.store.connect import file_uri
+from nostr_client.store.index_schema import HOT, Mark
+from nostr_client.store.schema import HASH_KEY, NEXT_SEQ, REMOVALS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PLAN: Final = 1
+"""Raise it when a stage's tables change: what an older program staged is then not used."""
+
+Kind = Literal["store", "jsonl", "parquet"]
+
+ENDINGS: Final = {
+    "jsonl": (".jsonl", ".json", ".ndjson", ".gz", ".zst", ".zstd"),
+    "parquet": (".parquet",),
+}
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """Where events come from: one store's file, or paths of archives.
+
+    Paths of archives are files, folders, or URLs of a file system that Hadoop knows
+    (`s3a://`, `hdfs://`, `file://`), which only Spark reads.
+    """
+
+    kind: Kind
+    paths: tuple[str, ...]
+
+    @property
+    def remote(self) -> bool:
+        """Whether plain Python cannot read it."""
+        return any(is_url(path) for path in self.paths)
+
+    @property
+    def store(self) -> Path:
+        """The store's file. Raises InvalidInput for archives."""
+        if self.kind != "store":
+            raise InvalidInput("archives are no store")
+        return Path(self.paths[0])
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides the result beside the input.
+
+    `now`: Unix seconds at which expired events of an archive are dead; a store keeps them until
+    it sweeps. `urls`: normalised URLs that requests to vanish may name. `hot`: events from which a
+    target is kept. `verify`: check every signature (ids of archives are always checked).
+    """
+
+    now: int
+    urls: tuple[str, ...] = ()
+    hot: int = HOT
+    verify: bool = False
+
+
+def is_url(path: str) -> bool:
+    """True for a path that has a scheme, as `s3a://bucket/key`; C:/ is none."""
+    return len(urlsplit(path).scheme) > 1
+
+
+def archive(kind: Kind, paths: Sequence[str]) -> Input:
+    """An input of archives. Raises InvalidInput for what no reader can read."""
+    if not paths:
+        raise InvalidInput("no archive is named")
+    for path in paths:
+        if path.endswith(".lz4"):
+            raise InvalidInput(f"{path}: lz4 gives no rows without a word; use zstd or gzip")
+        if not is_url(path) and not Path(path).exists():
+            raise InvalidInput(f"{path} is not there")
+    found = Input(kind=kind, paths=tuple(paths))
+    for file in files(found):
+        if file.suffix == ".lz4":
+            raise InvalidInput(f"{file}: lz4 gives no rows without a word; use zstd or gzip")
+    return found
+
+
+def files(source: Input) -> Iterator[Path]:
+    """Every local file of archives, folders walked, in order; names with _ or . in front aside."""
+    for given in source.paths:
+        if is_url(given):
+            continue
+        path = Path(given)
+        if not path.is_dir():
+            yield path
+            continue
+        for file in sorted(path.rglob("*")):
+            inner = file.relative_to(path).parts
+            if file.is_file() and not any(part.startswith(("_", ".")) for part in inner):
+                yield file
+
+
+def fingerprint(source: Input, settings: Settings, mark: Mark | None) -> str:
+    """The name of the work on this input: 16 hex digits. `now` is no part of it."""
+    parts = [str(PLAN), source.kind, *settings.urls, str(settings.hot), str(settings.verify)]
+    if mark is not None:
+        parts += [*(str(Path(path).absolute()) for path in source.paths), repr(tuple(mark))]
+        parts.append(hash_key(source.store).hex())
+    else:
+        parts += [path for path in source.paths if is_url(path)]
+        parts += [
+            f"{f.absolute()} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files(source)
+        ]
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _identity(file: Path) -> str:
+    about = file.stat()
+    return f"{file.absolute()} {about.st_size} {about.st_mtime_ns}"
+
+
+def read_mark(conn: sqlite3.Connection) -> Mark:
+    """How far a store is."""
+    rows = conn.execute("SELECT key, value FROM meta WHERE key IN (?, ?)", (NEXT_SEQ, REMOVALS))
+    found = dict(rows.fetchall())
+    return Mark(found[NEXT_SEQ], found[REMOVALS])
+
+
+def mark_of(store: Path) -> Mark:
+    """How far the store in a file is. Raises StoreError."""
+    try:
+        with closing(open_store(store)) as conn:
+            return read_mark(conn)
+    except sqlite3.Error as error:
+        raise StoreError(f"{store}: {error}") from error
+
+
+def hash_key(store: Path) -> bytes:
+    """The key of a store's tag index, which tells one store from another. Raises StoreError."""
+    try:
+        with closing(open_store(store)) as conn:
+            row = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
+    except sqlite3.Error as error:
+        raise StoreError(f"{store}: {error}") from error
+    if row is None or not isinstance(row[0], bytes):
+        raise StoreError(f"{store} has lost the key of its tag index")
+    return row[0]
+
+
+def open_store(path: Path) -> sqlite3.Connection:
+    """A reading connection beside whoever writes. Raises StoreError."""
+    if not path.exists():
+        raise StoreError(f"no store at {path}")
+    try:
+        conn = sqlite3.connect(file_uri(path, "ro"), uri=True, timeout=30.0, isolation_level=None)
+        conn.execute("PRAGMA query_only = 1")
+        conn.execute("SELECT 1 FROM meta").fetchone()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: {error}") from error
+    return conn

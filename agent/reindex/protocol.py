@@ -1,0 +1,127 @@
+"""What a rebuild's child process is told, and the JSON lines that it answers with."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from agent.reindex.inputs import Input, Settings
+
+EngineName = Literal["spark", "reference"]
+State = Literal["started", "running", "done", "skipped"]
+
+STAGES: Final = ("events", "dead", "tags", "registers", "daily", "counters", "fingerprints")
+"""What is staged, in order; `publish` and `check` follow."""
+
+INTERRUPTED: Final = 130
+"""The exit code after a cancellation."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One rebuild. `work`: folder or URL for what is staged; `out`: where archives' tables go."""
+
+    source: Input
+    settings: Settings
+    engine: EngineName
+    work: str
+    out: str = ""
+    check: bool = False
+    master: str = "local[*]"
+    memory: str = "4g"
+    partitions: int = 8
+    aot: Literal["train", "use", "off"] = "train"
+    submitted: bool = False
+
+
+class Talk(msgspec.Struct, frozen=True, tag="talk"):
+    """Something for people."""
+
+    text: str
+
+
+class Stage(msgspec.Struct, frozen=True, tag="stage"):
+    """How a stage does. `total` is 0 where it is not known; seconds are of the clock, and CPU
+    seconds of all processes where they are known."""
+
+    name: str
+    state: State
+    done: int = 0
+    total: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One thing that is not as it would be rebuilt, and why."""
+
+    table: str
+    key: str
+    cause: str
+
+
+class Repairs(msgspec.Struct, frozen=True):
+    """What `--repair` has to do in the store: ids in hex, scopes by their filter."""
+
+    tags: tuple[int, ...] = ()
+    dead: tuple[str, ...] = ()
+    columns: tuple[int, ...] = ()
+    requests: tuple[int, ...] = ()
+    scopes: tuple[str, ...] = ()
+
+    @property
+    def none(self) -> bool:
+        return self == Repairs()
+
+
+class Checked(msgspec.Struct, frozen=True, tag="checked"):
+    """What a check found; `differences` has the first ones, `found` counts all."""
+
+    found: int
+    compared: dict[str, int]
+    differences: tuple[Difference, ...] = ()
+    repairs: Repairs = Repairs()
+
+
+class Built(msgspec.Struct, frozen=True, tag="built"):
+    """The tables are there. `path`: an index file, or "" where the Parquet is the product."""
+
+    path: str
+    fingerprint: str
+    next_seq: int
+    removals: int
+    rows: dict[str, int]
+    statuses: dict[str, int]
+    rejects: dict[str, int] = {}
+    seconds: float = 0.0
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """It ended without a result."""
+
+    message: str
+    code: int = 1
+
+
+Message = Talk | Stage | Checked | Built | Failed
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Message).decode
+_decode_job: Final = msgspec.json.Decoder(Job).decode
+
+
+def to_line(message: Any) -> bytes:
+    """A message, or a job, as one line."""
+    return _encode(message) + b"\n"
+
+
+def from_line(line: bytes) -> Message:
+    """A line of the child. Raises msgspec.MsgspecError for what is none."""
+    message: Message = _decode(line)
+    return message
+
+
+def read_job(line: bytes) -> Job:
+    """The job of a child. Raises msgspec.MsgspecError."""
+    return _decode_job(line)

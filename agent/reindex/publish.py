@@ -1,0 +1,156 @@
+"""From tables to an index file: written aside, checked, renamed. Whole or not there."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from agent.reindex.inputs import open_store
+from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.store import index_schema as schema
+from nostr_client.store.connect import file_uri
+from nostr_client.store.faults import store_error
+from nostr_client.store.migrate import APPLICATION_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from agent.reindex.tables import Tables
+    from nostr_client.store.index_schema import Mark
+
+    Numbers = Mapping[bytes, int]
+
+CHUNK: Final = 50_000
+
+_INSERTS: Final = {
+    "hot": "INSERT INTO hot VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+    "hot_author": "INSERT INTO hot_author VALUES (?, ?, ?)",
+    "daily": "INSERT INTO daily VALUES (?, ?, ?, ?)",
+    "daily_author": "INSERT INTO daily_author VALUES (?, ?, ?, ?)",
+    "zap": "INSERT INTO zap VALUES (?, ?, ?, ?)",
+}
+
+_WITH_PEOPLE: Final = {"hot_author": 1, "daily_author": 2}
+"""Tables whose column of this place is a pubkey, which becomes its number in the store."""
+
+
+class Published(NamedTuple):
+    """An index file, and the rows of each of its tables."""
+
+    path: Path
+    rows: dict[str, int]
+
+
+def publish(
+    tables: Tables,
+    target: Path,
+    mark: Mark,
+    numbers: Numbers,
+    progress: Callable[[str, int], None],
+) -> Published:
+    """Write the tables as an index of the store at `mark`; `progress` gets table and rows.
+
+    `<target>.tmp` is written, synced and checked, then renamed; whatever ends this leaves no
+    half of it. `numbers`: the store's number of each pubkey. Raises StoreError and its kinds.
+    """
+    part = target.with_name(f"{target.name}.tmp")
+    try:
+        rows = _write(tables, part, mark, numbers, progress)
+        _check(part)
+        _sync(part)
+        part.replace(target)
+        _sync(target.parent)
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    finally:
+        for leftover in (part, part.with_name(f"{part.name}-journal")):
+            leftover.unlink(missing_ok=True)
+    return Published(target, rows)
+
+
+def store_numbers(store: Path) -> dict[bytes, int]:
+    """The number of every pubkey of a store, about 150 bytes each. Raises StoreError."""
+    try:
+        with closing(open_store(store)) as conn:
+            return dict(conn.execute("SELECT pubkey, a FROM author"))
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+
+
+class NewNumbers(dict[bytes, int]):
+    """Numbers for people of archives, who have none: given as they come."""
+
+    def __missing__(self, pubkey: bytes) -> int:
+        self[pubkey] = len(self) + 1
+        return len(self)
+
+
+def _write(
+    tables: Tables, part: Path, mark: Mark, numbers: Numbers, progress: Callable[[str, int], None]
+) -> dict[str, int]:
+    part.unlink(missing_ok=True)
+    done: dict[str, int] = {}
+    with closing(sqlite3.connect(file_uri(part, "rwc"), uri=True, isolation_level=None)) as conn:
+        conn.execute("PRAGMA synchronous = OFF")  # it is synced as a whole before its name is
+        conn.execute("PRAGMA journal_mode = OFF")
+        conn.execute("PRAGMA cache_size = -65536")
+        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        conn.execute("BEGIN")
+        schema.create(conn, 0)
+        for table, sql in _INSERTS.items():
+            done[table] = 0
+            for rows in _chunks(_numbered(tables.rows(table), _WITH_PEOPLE.get(table), numbers)):
+                conn.executemany(sql, rows)
+                done[table] += len(rows)
+                progress(table, done[table])
+        if isinstance(numbers, NewNumbers):
+            conn.execute("CREATE TABLE author (a INTEGER PRIMARY KEY, pubkey BLOB UNIQUE) STRICT")
+            conn.executemany(
+                "INSERT INTO author VALUES (?, ?)", ((a, k) for k, a in numbers.items())
+            )
+        schema.set_mark(conn, mark)
+        conn.execute("COMMIT")
+    return done
+
+
+def _numbered(
+    rows: Iterator[tuple[Any, ...]], place: int | None, numbers: Numbers
+) -> Iterator[tuple[Any, ...]]:
+    if place is None:
+        yield from rows
+        return
+    try:
+        for row in rows:
+            yield (*row[:place], numbers[row[place]], *row[place + 1 :])
+    except KeyError as error:
+        raise StoreCorrupt("an author of the rebuilt tables is not in the store") from error
+
+
+def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows in sorted lists: a tree that grows at its end is written once."""
+    chunk: list[tuple[Any, ...]] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == CHUNK:
+            yield sorted(chunk, key=lambda one: one[:3])
+            chunk = []
+    if chunk:
+        yield sorted(chunk, key=lambda one: one[:3])
+
+
+def _check(part: Path) -> None:
+    with closing(sqlite3.connect(file_uri(part, "ro"), uri=True)) as conn:
+        found = [text for (text,) in conn.execute("PRAGMA quick_check(5)")]
+    if found != ["ok"]:
+        raise StoreError(f"the rebuilt index is damaged: {'; '.join(found)}")
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,122 @@
+"""`--repair`: mend the derived parts of a store in place, in the writer's own transactions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from nostr_client import kinds
+from nostr_client.filters import Filter
+from nostr_client.store import rules
+from nostr_client.store.lookup import chunks, rows_in
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, INSERT_TAG, read_event
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator, Sequence
+
+    from agent.reindex.protocol import Repairs
+    from nostr_client.event import Event
+    from nostr_client.store.sqlite import SqliteStore
+
+    Mend = Callable[[sqlite3.Connection, Sequence[int]], None]
+
+T = TypeVar("T")
+
+BATCH: Final = 2_000
+"""Events mended in one transaction, so that other writers wait for a moment only."""
+
+_VANISHED: Final = """
+INSERT INTO vanished VALUES (?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)
+"""
+_TOMB_ADDR: Final = """
+INSERT INTO tomb_addr VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+SET until = max(until, excluded.until)
+"""
+
+
+async def repair_rows(store: SqliteStore, wanted: Repairs) -> dict[str, int]:
+    """Mend rows that are missing or wrong; how many of each kind. Raises StoreError.
+
+    Safe to cancel and to repeat: each batch is mended whole or not at all.
+    """
+    steps: tuple[tuple[str, tuple[int, ...], Mend], ...] = (
+        ("tags", wanted.tags, lambda conn, seqs: _tags(conn, store, seqs)),
+        ("columns", wanted.columns, _columns),
+        ("requests", wanted.requests, _requests),
+    )
+    done: dict[str, int] = {}
+    for name, seqs, mend in steps:
+        for part in _batches(seqs):
+            await store.database.write(partial(_apply, mend, part))
+        done[name] = len(seqs)
+    return done
+
+
+async def remove_dead(store: SqliteStore, wanted: Repairs) -> dict[str, int]:
+    """Remove what should not be stored by the store's own door, so that its index follows; then
+    make the fingerprints anew that did not fit. Raises StoreError. Safe to cancel and to repeat."""
+    done = {"dead": 0, "scopes": 0}
+    for ids in _batches(wanted.dead):
+        done["dead"] += await store.delete([Filter(ids=ids)])
+    for text in wanted.scopes:
+        await store.database.write(partial(_forget, text=text))
+        done["scopes"] += await store.fingerprints.register(Filter.from_json(text))
+    return done
+
+
+def _apply(mend: Mend, seqs: Sequence[int], conn: sqlite3.Connection) -> None:
+    mend(conn, seqs)
+
+
+def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    for at in range(0, len(values), BATCH):
+        yield values[at : at + BATCH]
+
+
+def _events(conn: sqlite3.Connection, seqs: Sequence[int]) -> list[tuple[int, int, Event]]:
+    """Seq, author's number and event."""
+    sql = f"SELECT e.seq, e.a, {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq IN"
+    found = {row[0]: row for row in rows_in(conn, sql, seqs)}
+    return [(seq, row[1], read_event(row[2:])) for seq, row in found.items()]
+
+
+def _tags(conn: sqlite3.Connection, store: SqliteStore, seqs: Sequence[int]) -> None:
+    """The rows of the tag index of these events, made anew."""
+    for part in chunks(seqs):
+        marks = ",".join("?" * len(part))
+        conn.execute(f"DELETE FROM tag WHERE seq IN ({marks})", part)
+    rows: list[tuple[Any, ...]] = [
+        (h, event.created_at, seq, event.kind, a)
+        for seq, a, event in _events(conn, seqs)
+        for h in store.hasher.of_tags(event.tags)
+    ]
+    conn.executemany(INSERT_TAG, sorted(rows))
+
+
+def _columns(conn: sqlite3.Connection, seqs: Sequence[int]) -> None:
+    rows = [
+        (rules.d_of(event), rules.expiration(event), seq) for seq, _, event in _events(conn, seqs)
+    ]
+    conn.executemany("UPDATE OR IGNORE event SET d = ?, exp = ? WHERE seq = ?", rows)
+
+
+def _requests(conn: sqlite3.Connection, seqs: Sequence[int]) -> None:
+    """Block again what requests ask for."""
+    for _, a, event in _events(conn, seqs):
+        if event.kind == kinds.VANISH:
+            conn.execute(_VANISHED, (a, event.created_at))
+            continue
+        wanted = rules.deletion(event)
+        ids = [(bytes.fromhex(id_), a) for id_ in wanted.ids]
+        conn.executemany("INSERT OR IGNORE INTO tomb_id VALUES (?, ?)", ids)
+        addresses = [(a, one.kind, one.d, event.created_at) for one in wanted.addresses]
+        conn.executemany(_TOMB_ADDR, addresses)
+
+
+def _forget(conn: sqlite3.Connection, text: str) -> None:
+    """A scope without its chunks."""
+    sql = "SELECT scope FROM neg_scope WHERE filter = ?"
+    for (scope,) in conn.execute(sql, (text,)).fetchall():
+        conn.execute("DELETE FROM neg_chunk WHERE scope = ?", (scope,))
+        conn.execute("DELETE FROM neg_scope WHERE scope = ?", (scope,))

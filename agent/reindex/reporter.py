@@ -1,0 +1,65 @@
+"""How an engine tells what it does: JSON lines on stdout, stages at most twice a second."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from agent.reindex.protocol import Message, Stage, Talk, to_line
+from agent.reindex.usage import tree_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+INTERVAL_S: Final = 0.5
+"""Seconds between two lines of a running stage."""
+
+
+class Reporter:
+    """Writes messages; `write` takes one line."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._told = 0.0
+
+    def send(self, message: Message) -> None:
+        """Tell something now."""
+        self._write(to_line(message))
+
+    def talk(self, text: str) -> None:
+        """Tell people something."""
+        self.send(Talk(text))
+
+    def running(self, name: str, done: int, total: int = 0, rows: int = 0) -> None:
+        """Tell how far a stage is, unless the last line is too fresh."""
+        now = time.monotonic()
+        if now - self._told >= INTERVAL_S:
+            self._told = now
+            self.send(Stage(name, "running", done, total, rows))
+
+    def skipped(self, name: str, rows: int = 0) -> None:
+        """A stage was done by an earlier run."""
+        self.send(Stage(name, "skipped", rows=rows))
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[int], None]]:
+        """A stage from its start to its end; the callable takes the rows that it made."""
+        self.send(Stage(name, "started"))
+        made = 0
+
+        def count(rows: int) -> None:
+            nonlocal made
+            made = rows
+
+        start, cpu = time.monotonic(), tree_cpu()
+        yield count
+        self.send(
+            Stage(
+                name,
+                "done",
+                rows=made,
+                seconds=round(time.monotonic() - start, 3),
+                cpu=round(tree_cpu() - cpu, 3),
+            )
+        )

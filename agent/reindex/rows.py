@@ -1,0 +1,279 @@
+"""Events as rows, read by plain Python: what the reference engine and Spark's workers share.
+
+A row has the columns of Spark's one input schema. What comes from an archive is parsed as strictly
+as an import does it, and its id is always checked: a dump may hold numbers as floats, halves of
+characters, or lines that were cut.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections import Counter
+from contextlib import closing, contextmanager
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import msgspec
+
+from agent.reindex import inputs
+from nostr_client.errors import InvalidEvent, InvalidInput, StoreCorrupt
+from nostr_client.event import Event, has_valid_id, parse_event
+from nostr_client.store.rows import decode_tags, encode_tags
+from nostr_client.store.rules import d_of, expiration
+from nostr_client.store.transfer import LINE_LIMIT, REASONS_KEPT
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from agent.reindex.inputs import Input
+    from nostr_client.store.index_schema import Mark
+
+CHUNK: Final = 5_000
+
+KEPT_BYTES: Final = 65_536
+"""Bytes of a rejected line that are kept."""
+
+LIGHT: Final = "e.seq, e.id, u.pubkey, e.created_at, e.kind, e.d, e.exp, e.tags"
+_FROM: Final = "FROM event e JOIN author u ON u.a = e.a"
+
+BOM: Final = b"\xef\xbb\xbf"
+
+
+class Row(NamedTuple):
+    """What the tables are made of; `seq` is None for an archive's event."""
+
+    seq: int | None
+    id: bytes
+    pubkey: bytes
+    created_at: int
+    kind: int
+    d: str | None
+    exp: int | None
+    tags: tuple[tuple[str, ...], ...]
+
+
+class Rejected(NamedTuple):
+    """A line of an archive that is no event, and why."""
+
+    reason: str
+    line: bytes
+
+
+class Rejects:
+    """Counts what was rejected by reason, and keeps it where a folder is given."""
+
+    def __init__(self) -> None:
+        self.reasons: Counter[str] = Counter()
+        self._file: IO[bytes] | None = None
+
+    def note(self, one: Rejected) -> None:
+        """Count a line; a hostile file could make a reason for each."""
+        known = one.reason in self.reasons or len(self.reasons) < REASONS_KEPT
+        self.reasons[one.reason if known else "other"] += 1
+        if self._file is not None:
+            text = one.line[:KEPT_BYTES].decode("utf-8", "replace")
+            self._file.write(msgspec.json.encode({"reason": one.reason, "line": text}) + b"\n")
+
+    @contextmanager
+    def kept_in(self, work: Path) -> Iterator[None]:
+        """Write what is rejected meanwhile into `rejects/` of a folder, one JSON a line."""
+        folder = work / "rejects"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "rejects.jsonl").open("wb") as self._file:
+            yield
+        self._file = None
+
+
+def reason_of(error: InvalidEvent) -> str:
+    """The reason without what differs from line to line, so that reasons can be counted."""
+    text = str(error)
+    for mark in (" - at `", " (byte ", ": byte ", " at position"):
+        text = text.partition(mark)[0]
+    return text[:120]
+
+
+def parse(line: bytes, verify: bool = False) -> Event | Rejected:
+    """One line of an archive: an event whose id holds, and its signature if asked."""
+    if len(line) > LINE_LIMIT:
+        return Rejected("a line of more than 16 MiB", line[:256])
+    try:
+        event = parse_event(line.removeprefix(BOM).strip(b" \t\r\n"))
+    except InvalidEvent as error:
+        return Rejected(reason_of(error), line)
+    return checked(event, line, verify)
+
+
+def checked(event: Event, line: bytes, verify: bool) -> Event | Rejected:
+    """The event if its id holds, and its signature if asked."""
+    if not has_valid_id(event):
+        return Rejected("the id is not the hash of the event", line)
+    if verify:
+        from nostr_client.keys import verify as verify_event
+
+        try:
+            verify_event(event)
+        except InvalidEvent as error:
+            return Rejected(reason_of(error), line)
+    return event
+
+
+def row_of(event: Event) -> Row:
+    """The columns of an event."""
+    return Row(
+        None,
+        bytes.fromhex(event.id),
+        bytes.fromhex(event.pubkey),
+        event.created_at,
+        event.kind,
+        d_of(event),
+        expiration(event),
+        event.tags,
+    )
+
+
+def event_of(row: Row) -> Event:
+    """The event of a row, without content and signature, which no rule looks at."""
+    return Event(row.id.hex(), row.pubkey.hex(), row.created_at, row.kind, row.tags, "", "")
+
+
+def from_store(conn: sqlite3.Connection, mark: Mark) -> Iterator[Row]:
+    """Every event before a mark, in the order of arrival. Raises StoreCorrupt."""
+    after = 0
+    sql = f"SELECT {LIGHT} {_FROM} WHERE e.seq > ? AND e.seq < ? ORDER BY e.seq LIMIT {CHUNK}"
+    while rows := conn.execute(sql, (after, mark.next_seq)).fetchall():
+        for row in rows:
+            yield stored_row(row)
+        after = rows[-1][0]
+
+
+def stored_row(row: Sequence[Any]) -> Row:
+    """A row of LIGHT. Raises StoreCorrupt."""
+    seq, id_, pubkey, created_at, kind, d, exp, tags = row
+    if not isinstance(tags, bytes):
+        raise StoreCorrupt("an event's tags are damaged")
+    return Row(seq, id_, pubkey, created_at, kind, d, exp, decode_tags(tags))
+
+
+class Spool:
+    """Rows that are read again and again: parsed and checked once, then kept in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def fill(self, rows: Iterable[Row]) -> None:
+        """Keep these rows."""
+        encode = msgspec.msgpack.encode
+        with self._file.open("wb") as out:
+            for row in rows:
+                packed = encode(row)
+                out.write(len(packed).to_bytes(4, "big") + packed)
+
+    def rows(self) -> Iterator[Row]:
+        """The rows, in their order."""
+        decode = msgspec.msgpack.Decoder(Row).decode
+        with self._file.open("rb") as stream:
+            while size := stream.read(4):
+                yield decode(stream.read(int.from_bytes(size, "big")))
+
+
+def events_of(source: Input, verify: bool, rejects: Rejects) -> Iterator[Event]:
+    """Every good event of local archives. Raises InvalidInput for URLs, and damaged files."""
+    if source.remote:
+        raise InvalidInput("only Spark reads URLs: --engine spark")
+    for file in inputs.files(source):
+        lines = _parquet_lines(file) if source.kind == "parquet" else _lines(file)
+        for line in lines:
+            found = parse(line, verify) if isinstance(line, bytes) else line
+            if isinstance(found, Rejected):
+                rejects.note(found)
+            else:
+                yield found
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    """Lines without blank ones; one over the limit is cut, so that it is seen to be too long."""
+    with closing(opened(file)) as stream:
+        try:
+            while raw := stream.readline(LINE_LIMIT + 1):
+                if len(raw) > LINE_LIMIT and not raw.endswith(b"\n"):
+                    _skip(stream)
+                line = raw.strip(b" \t\r\n")
+                if line:
+                    yield line
+        except (EOFError, OSError) as error:
+            raise InvalidInput(f"{file} is damaged: {error}") from error
+
+
+def opened(file: Path) -> IO[bytes]:
+    """A file for reading, unpacked as its name says. Raises InvalidInput."""
+    if file.suffix == ".gz":
+        return cast("IO[bytes]", gzip.open(file, "rb"))
+    if file.suffix in (".zst", ".zstd"):
+        return io.BufferedReader(_unzstd(file))
+    return file.open("rb")
+
+
+def _unzstd(file: Path) -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise InvalidInput(f"{file}: zstd needs pip install 'nostr-tally[parquet]'") from error
+    return pa.CompressedInputStream(pa.OSFile(str(file), "rb"), "zstd")
+
+
+def _skip(stream: IO[bytes]) -> None:
+    while (part := stream.readline(LINE_LIMIT)) and not part.endswith(b"\n"):
+        pass
+
+
+ARCHIVE_COLUMNS: Final = ("id", "pubkey", "created_at", "kind", "tags", "content", "sig")
+
+
+def _parquet_lines(file: Path) -> Iterator[Event | Rejected]:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise InvalidInput(f"{file}: Parquet needs pip install 'nostr-tally[parquet]'") from error
+    with pq.ParquetFile(file) as opened_file:
+        for batch in opened_file.iter_batches(CHUNK, columns=list(ARCHIVE_COLUMNS)):
+            yield from parquet_events(batch.columns)
+
+
+def parquet_events(columns: Sequence[Any]) -> Iterator[Event | Rejected]:
+    """Rows of ARCHIVE_COLUMNS as events, as strict as lines are."""
+    for values in zip(*(column.to_pylist() for column in columns), strict=True):
+        id_, pubkey, created_at, kind, tags, content, sig = values
+        try:
+            event = parse_event(
+                {
+                    "id": id_.hex(),
+                    "pubkey": pubkey.hex(),
+                    "created_at": created_at,
+                    "kind": kind,
+                    "tags": msgspec.json.decode(tags),
+                    "content": content,
+                    "sig": sig.hex(),
+                }
+            )
+        except (InvalidEvent, AttributeError, TypeError, ValueError) as error:
+            yield Rejected(f"not an event: {type(error).__name__}", repr(values)[:256].encode())
+            continue
+        yield checked(event, id_, False)
+
+
+def archive_values(events: Iterable[Event]) -> list[tuple[Any, ...]]:
+    """Events as rows of ARCHIVE_COLUMNS."""
+    return [
+        (
+            bytes.fromhex(event.id),
+            bytes.fromhex(event.pubkey),
+            event.created_at,
+            event.kind,
+            encode_tags(event.tags).decode(),
+            event.content,
+            bytes.fromhex(event.sig),
+        )
+        for event in events
+    ]

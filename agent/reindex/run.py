@@ -1,0 +1,129 @@
+"""One rebuild from its question to the new index in its place, for those who own the store."""
+
+from __future__ import annotations
+
+import time
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agent.reindex import inputs, repair
+from agent.reindex.engines import choose
+from agent.reindex.launcher import ReindexFailed, messages
+from agent.reindex.protocol import Built, Checked, Failed, Job, Repairs, Talk
+from nostr_client.errors import InvalidInput
+from nostr_client.store.index import Index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.reindex.engines import Wanted
+    from agent.reindex.protocol import Message
+    from nostr_client.store.sqlite import SqliteStore
+
+    Tell = Callable[[Message], None]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a rebuild. `generation`: of the index that is in its place now, if one is."""
+
+    engine: str
+    why: str
+    built: Built
+    checked: Checked | None = None
+    generation: int | None = None
+    repaired: dict[str, int] = {}
+
+
+def make_job(
+    source: inputs.Input,
+    *,
+    engine: Wanted = "auto",
+    out: Path | str = "",
+    urls: tuple[str, ...] = (),
+    hot: int | None = None,
+    verify: bool = False,
+    check: bool = False,
+    now: float | None = None,
+    **spark: Any,
+) -> tuple[Job, str]:
+    """A job, and why its engine takes it. Raises InvalidInput, StoreError."""
+    if source.kind != "store" and not out:
+        raise InvalidInput("archives are in no store: say where their tables go, with --out")
+    if source.kind != "store" and check:
+        raise InvalidInput("only a store has live tables to check")
+    chosen = choose(engine, source)
+    settings = inputs.Settings(
+        now=int(time.time() if now is None else now), urls=urls, verify=verify
+    )
+    if hot is not None:
+        settings = msgspec.structs.replace(settings, hot=hot)
+    job = Job(
+        source=source,
+        settings=settings,
+        engine=chosen.engine,
+        work=work_folder(source, out),
+        out=str(out),
+        check=check,
+        **spark,
+    )
+    return job, chosen.why
+
+
+def work_folder(source: inputs.Input, out: Path | str) -> str:
+    """Where stages are kept: beside the store, or inside of where the tables go."""
+    if source.kind == "store" and not out:
+        return str(source.store.with_name(f"{source.store.stem}.reindex"))
+    return f"{str(out).rstrip('/')}/work"
+
+
+async def build(job: Job, why: str, tell: Tell) -> Result:
+    """Run the child until the tables are there. Raises ReindexFailed, InvalidInput.
+
+    Cancelled, it ends the child and leaves no half index; finished stages stay for another run.
+    """
+    built: Built | None = None
+    checked: Checked | None = None
+    tell(Talk(f"engine: {job.engine} ({why})"))
+    async with aclosing(messages(job)) as said:
+        async for message in said:
+            if isinstance(message, Failed):
+                kind = InvalidInput if message.code == 2 else ReindexFailed
+                raise kind(message.message)
+            if isinstance(message, Built):
+                built = message
+            elif isinstance(message, Checked):
+                checked = message
+            tell(message)
+    if built is None:
+        raise ReindexFailed("the rebuild's process ended without a result")
+    return Result(engine=job.engine, why=why, built=built, checked=checked)
+
+
+async def put_in_place(
+    store: SqliteStore, index: Index | None, result: Result, *, repairs: bool
+) -> Result:
+    """Adopt the built file as the store's index, and mend the store if asked. Raises StoreError.
+
+    `index` is the store's open one, or None where the store was opened for this alone.
+    """
+    wanted = result.checked.repairs if repairs and result.checked is not None else Repairs()
+    path = Path(result.built.path)
+    try:
+        done = await repair.repair_rows(store, wanted)
+        generation = await (index or Index(store)).adopt(path)
+        if wanted.dead and index is None:
+            await Index.open(store)  # what is removed now must leave the new index too
+        done |= await repair.remove_dead(store, wanted)
+    finally:
+        discard(path)
+    repaired = {name: number for name, number in done.items() if number}
+    return msgspec.structs.replace(result, generation=generation, repaired=repaired)
+
+
+def discard(built: Path) -> None:
+    """Remove a built file and what SQLite put beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        built.with_name(built.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,111 @@
+"""A rebuild by the reference engine, from its job to its last message."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.reindex import inputs, rows
+from agent.reindex.check import check
+from agent.reindex.protocol import Built
+from agent.reindex.publish import NewNumbers, publish, store_numbers
+from agent.reindex.reference import from_archive, from_store_rows
+from nostr_client.store.faults import store_error
+from nostr_client.store.index_schema import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from agent.reindex.protocol import Job
+    from agent.reindex.reference import Accumulator
+    from agent.reindex.reporter import Reporter
+    from agent.reindex.rows import Row
+
+ARCHIVED = Mark(1, 0)
+"""The mark of tables whose events are in no store."""
+
+
+def run_job(job: Job, reporter: Reporter) -> None:
+    """Read, count, publish; then compare if asked."""
+    start = time.monotonic()
+    rejects = rows.Rejects()
+    if job.source.kind == "store":
+        tables, mark = _from_store(job, reporter)
+    else:
+        tables, mark = _from_archive(job, reporter, rejects), ARCHIVED
+    name = inputs.fingerprint(job.source, job.settings, mark if mark != ARCHIVED else None)
+    target = index_target(job, name)
+    with reporter.stage("publish") as count:
+        store = job.source.kind == "store"
+        numbers = store_numbers(job.source.store) if store else NewNumbers()
+        made = publish(tables, target, mark, numbers, lambda t, n: reporter.running("publish", n))
+        count(sum(made.rows.values()))
+    if job.check:
+        check_built(job, target, reporter)
+    sizes = {**made.rows, "kinds": sum(1 for _ in tables.rows("kinds"))}
+    reporter.send(
+        Built(
+            path=str(target),
+            fingerprint=name,
+            next_seq=mark.next_seq,
+            removals=mark.removals,
+            rows=sizes,
+            statuses=dict(tables.statuses),
+            rejects=dict(rejects.reasons),
+            seconds=round(time.monotonic() - start, 3),
+        )
+    )
+
+
+def index_target(job: Job, name: str) -> Path:
+    """Where the index file goes: beside its store, or where the archives' tables go."""
+    if job.source.kind == "store":
+        return job.source.store.with_name(f"index.db.{name}")
+    folder = Path(job.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "index.db"
+
+
+def check_built(job: Job, built: Path, reporter: Reporter) -> None:
+    """Compare with what is live, and tell."""
+    with reporter.stage("check"):
+        found = check(job.source.store, built, job.settings)
+    reporter.send(found)
+
+
+def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
+    try:
+        with closing(inputs.open_store(job.source.store)) as conn:
+            conn.execute("BEGIN")
+            mark = inputs.read_mark(conn)
+            with reporter.stage("events") as count:
+                read = _told(rows.from_store(conn, mark), reporter, mark.next_seq - 1)
+                tables = from_store_rows(read, job.settings)
+                count(sum(tables.statuses.values()))
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    return tables, mark
+
+
+def _from_archive(job: Job, reporter: Reporter, rejects: rows.Rejects) -> Accumulator:
+    work = Path(job.work)
+    work.mkdir(parents=True, exist_ok=True)
+    with reporter.stage("events") as count, rejects.kept_in(work):
+        with tempfile.TemporaryDirectory(dir=work) as folder:
+            spool = rows.Spool(Path(folder) / "rows")
+            read = rows.events_of(job.source, job.settings.verify, rejects)
+            spool.fill(_told((rows.row_of(event) for event in read), reporter, 0))
+            tables = from_archive(spool.rows, job.settings)
+        count(sum(tables.statuses.values()))
+    return tables
+
+
+def _told(found: Iterable[Row], reporter: Reporter, total: int) -> Iterator[Row]:
+    for n, row in enumerate(found):
+        if not n % 5_000:
+            reporter.running("events", n, total)
+        yield row

@@ -1,0 +1,283 @@
+"""A rebuild from its question to the index in its place; what a check finds and a repair mends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import aclosing, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.reindex import inputs, run
+from agent.reindex.launcher import ReindexFailed, messages
+from agent.reindex.protocol import Built, Checked, Stage, from_line, to_line
+from agent.reindex.reporter import Reporter
+from agent.reindex.run import Result
+from agent.reindex.single import run_job
+from agent.reindex.usage import tree
+from nostr_client.errors import InvalidInput
+from nostr_client.filters import Filter
+from nostr_client.keys import stored_event
+from nostr_client.store import index_update
+from nostr_client.store.index import Index
+from tests.agent.reindex import looking
+from tests.agent.reindex.nasty import HOT, NOTE, NOW, URLS, fill, make, nasty, opened, write_archive
+
+if TYPE_CHECKING:
+    from agent.reindex.protocol import Job
+
+
+@pytest.fixture(autouse=True)
+def _few_are_hot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_update, "HOT", HOT)
+
+
+def silent(message: object) -> None:
+    """Nobody listens."""
+
+
+def job_of(path: Path, **options: Any) -> Job:
+    source = inputs.Input(kind="store", paths=(str(path),))
+    job, _ = run.make_job(source, engine="reference", urls=URLS, hot=HOT, now=NOW, **options)
+    return job
+
+
+async def built(path: Path, **options: Any) -> Result:
+    """A rebuild in this process: most tests are not about the child."""
+    job = job_of(path, **options)
+    said: list[Any] = []
+    await asyncio.to_thread(run_job, job, Reporter(lambda line: said.append(from_line(line))))
+    (made,) = [one for one in said if isinstance(one, Built)]
+    checked = next((one for one in said if isinstance(one, Checked)), None)
+    return Result(engine="reference", why="a test", built=made, checked=checked)
+
+
+async def new_store(folder: Path) -> Path:
+    path = folder / "store.db"
+    async with await opened(path) as store:
+        await Index.open(store)
+        await fill(store, nasty())
+        await store.fingerprints.register()
+    return path
+
+
+def left(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if "index" in path.name}
+
+
+async def test_the_new_index_equals_the_old_one_and_takes_its_place(tmp_path: Path) -> None:
+    path = await new_store(tmp_path)
+    people = looking.people_of(path)
+    before = looking.of_file(tmp_path / "store.index-0.db", people)
+    result = await built(path)
+    async with await opened(path) as store:
+        result = await run.put_in_place(store, None, result, repairs=False)
+        assert result.generation == 1
+        index = await Index.open(store)
+        await index.refresh(1_000)
+    after = looking.of_file(tmp_path / "store.index-1.db", people)
+    assert {k: v for k, v in after.items() if k != "hot"} == {
+        k: v for k, v in before.items() if k != "hot"
+    }
+    assert left(tmp_path) == {"store.index-1.db"}
+
+
+async def test_what_comes_and_goes_meanwhile_is_in_the_new_index(tmp_path: Path) -> None:
+    path = await new_store(tmp_path)
+    later = [make(n, 7, at=NOW - 40, tags=(("e", NOTE),), content="late") for n in range(6)]
+    gone = next(e for e in nasty() if e.kind == 7 and list(e.tags[0][:2]) == ["e", NOTE])
+    async with await opened(path) as store:
+        index = await Index.open(store)
+        await index.snapshot()
+        await store.save([stored_event(later[0])])
+        result = await built(path)
+        await store.save([stored_event(event) for event in later[1:]])
+        assert await store.delete([Filter(ids=[later[0].id, later[3].id, gone.id])]) >= 2
+        await run.put_in_place(store, index, result, repairs=False)
+        await index.refresh(1_000)
+        fresh = await built(path, check=True)
+    run.discard(Path(fresh.built.path))
+    assert fresh.checked is not None
+    assert fresh.checked.found == 0, fresh.checked.differences
+
+
+async def test_a_store_in_order_has_no_differences(tmp_path: Path) -> None:
+    path = await new_store(tmp_path)
+    result = await built(path, check=True)
+    assert result.checked is not None
+    assert result.checked.found == 0, result.checked.differences
+    assert set(result.checked.compared) >= {"hot", "tag", "event", "fingerprint", "registers"}
+
+
+DAMAGES = {
+    "hot": ("live", "UPDATE hot SET events = events + 1 WHERE t = 1", "rebuilt"),
+    "registers": ("live", "UPDATE hot SET registers = zeroblob(256), dirty = 0", "clean target"),
+    "hot_author": ("live", "DELETE FROM hot_author WHERE t = 1", "misses"),
+    "daily": ("live", "INSERT INTO daily VALUES (1, 9, 1, 1)", "do not give"),
+    "zap": ("live", "UPDATE zap SET msats = msats + 1", "rebuilt"),
+    "tag": ("store", "DELETE FROM tag WHERE seq % 5 = 0", "missing"),
+    "event": ("store", "UPDATE event SET exp = 5 WHERE seq = 20", "does not fit"),
+    "tomb": ("store", "DELETE FROM tomb_id", "not blocked"),
+    "vanished": ("store", "DELETE FROM vanished", "not blocked"),
+    "fingerprint": ("store", "UPDATE neg_chunk SET n = n + 1", "not those of the events"),
+}
+
+
+@pytest.mark.parametrize("table", DAMAGES)
+async def test_a_damage_is_found_with_its_cause_and_mended(tmp_path: Path, table: str) -> None:
+    path = await new_store(tmp_path)
+    where, sql, cause = DAMAGES[table]
+    file = path if where == "store" else tmp_path / "store.index-0.db"
+    with closing(sqlite3.connect(file)) as conn, conn:
+        assert conn.execute(sql).rowcount
+    result = await built(path, check=True)
+    assert result.checked is not None
+    assert table in {one.table for one in result.checked.differences}
+    assert any(cause in one.cause for one in result.checked.differences if one.table == table)
+    async with await opened(path) as store:
+        await run.put_in_place(store, None, result, repairs=True)
+    again = await built(path, check=True)
+    assert again.checked is not None
+    assert again.checked.found == 0, again.checked.differences
+
+
+async def test_an_event_that_should_be_dead_is_found_and_removed(tmp_path: Path) -> None:
+    path = await new_store(tmp_path)
+    old, new = make(4, 10_050, at=NOW - 20), make(4, 10_050, at=NOW - 10)
+    async with await opened(path) as store:
+        await Index.open(store)
+        await fill(store, [old])
+    with closing(sqlite3.connect(path)) as conn, conn:
+        conn.execute("UPDATE event SET d = NULL WHERE id = ?", (bytes.fromhex(old.id),))
+    async with await opened(path) as store:
+        await Index.open(store)
+        await fill(store, [new])
+    result = await built(path, check=True)
+    assert result.checked is not None
+    assert result.checked.repairs.dead == (old.id,)
+    async with await opened(path) as store:
+        await run.put_in_place(store, None, result, repairs=True)
+        assert await store.held([old.id, new.id]) == {new.id}
+    again = await built(path, check=True)
+    assert again.checked is not None
+    assert again.checked.found == 0, again.checked.differences
+
+
+async def test_archives_become_an_index_of_their_own(tmp_path: Path) -> None:
+    archive = write_archive(tmp_path / "a.jsonl", nasty())
+    source = inputs.archive("jsonl", [str(archive)])
+    job, _ = run.make_job(
+        source, engine="reference", out=tmp_path / "out", urls=URLS, hot=HOT, now=NOW
+    )
+    result = await run.build(job, "a test", silent)
+    path = await new_store(tmp_path)
+    async with await opened(path) as store:
+        await (await Index.open(store)).refresh(1_000)
+    live = looking.of_file(tmp_path / "store.index-0.db", looking.people_of(path))
+    assert looking.of_file(Path(result.built.path)) == live
+
+
+def test_what_cannot_be_read_is_said_at_once(tmp_path: Path) -> None:
+    packed = tmp_path / "a.jsonl.lz4"
+    packed.touch()
+    for paths, told in (
+        ([str(packed)], "lz4"),
+        ([str(tmp_path / "no")], "not there"),
+        ([], "no a"),
+    ):
+        with pytest.raises(InvalidInput, match=told):
+            inputs.archive("jsonl", paths)
+    with pytest.raises(InvalidInput, match="--out"):
+        run.make_job(inputs.archive("jsonl", [str(write_archive(tmp_path / "b.jsonl", []))]))
+
+
+@pytest.fixture
+def waiting_input(tmp_path: Path) -> inputs.Input:
+    """An archive whose reader waits for ever."""
+    os.mkfifo(tmp_path / "endless.jsonl")
+    return inputs.Input(kind="jsonl", paths=(str(tmp_path / "endless.jsonl"),))
+
+
+async def test_a_cancelled_rebuild_leaves_nothing(
+    tmp_path: Path, waiting_input: inputs.Input
+) -> None:
+    job, _ = run.make_job(waiting_input, engine="reference", out=tmp_path / "out", now=NOW)
+    started = asyncio.Event()
+
+    def tell(message: object) -> None:
+        if isinstance(message, Stage):
+            started.set()
+
+    task = asyncio.create_task(run.build(job, "a test", tell))
+    await asyncio.wait_for(started.wait(), 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not list((tmp_path / "out").rglob("*.tmp"))
+    assert not list((tmp_path / "out").rglob("rows"))
+
+
+async def test_a_killed_child_is_explained(tmp_path: Path, waiting_input: inputs.Input) -> None:
+    job, _ = run.make_job(waiting_input, engine="reference", out=tmp_path / "out", now=NOW)
+    with pytest.raises(ReindexFailed, match="SIGKILL"):
+        await kill_at_the_first_word(job)
+
+
+async def kill_at_the_first_word(job: Job) -> None:
+    before = set(tree())
+    async with aclosing(messages(job)) as said:
+        async for _ in said:
+            for child in set(tree()) - before:
+                os.kill(child, signal.SIGKILL)
+
+
+def test_the_command_ends_with_130_on_sigterm(tmp_path: Path, waiting_input: inputs.Input) -> None:
+    command = [sys.executable, "-m", "agent", "reindex", "--engine", "reference"]
+    command += ["--jsonl", waiting_input.paths[0], "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        assert "engine: reference" in child.stderr.readline()
+        below = tree(child.pid)[1:]
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(40) == 130
+    assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+
+
+async def test_the_command_rebuilds_and_checks(tmp_path: Path) -> None:
+    path = await new_store(tmp_path)
+    done = command("--store", str(path), "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["engine"] == "reference"
+    assert "fewer than 300,000" in told["why"]
+    assert told["generation"] == 1
+    assert left(tmp_path) == {"store.index-1.db"}
+    with closing(sqlite3.connect(tmp_path / "store.index-1.db")) as conn, conn:
+        conn.execute("UPDATE daily SET events = events + 1")
+    found = command("--store", str(path), "--check")
+    assert found.returncode == 1
+    assert "daily\t" in found.stdout
+    assert command("--store", str(path), "--repair").returncode == 0
+    assert left(tmp_path) == {"store.index-2.db"}
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agent", "reindex", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_messages_pass_as_lines() -> None:
+    message = Built(path="x", fingerprint="f", next_seq=1, removals=0, rows={}, statuses={})
+    assert from_line(to_line(message)) == message
