@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
-from sqlite_utils.migrations import Migrations
 
 from nostr_client.relay_stats import Capabilities
+from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
     import sqlite3
-
-    from sqlite_utils import Database as SqliteUtils
 
     from nostr_client.pool import RelayPool
     from nostr_client.store.database import Database
@@ -31,8 +29,8 @@ MOST: Final = 5_000
 
 
 @RELAY_BOOK()
-def first_tables(db: SqliteUtils) -> None:
-    db.conn.execute(
+def first_tables(conn: sqlite3.Connection) -> None:
+    conn.execute(
         "CREATE TABLE agent_relay (url TEXT PRIMARY KEY, able TEXT NOT NULL, at REAL NOT NULL)"
         " WITHOUT ROWID"
     )

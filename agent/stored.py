@@ -11,13 +11,11 @@ import msgspec
 
 from agent import watchbook
 from agent.specs import WatchSpec
-from nostr_client.store.migrate import Migrations
+from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
-
-    from sqlite_utils import Database as SqliteUtils
 
     from agent.specs import SyncSpec
 
@@ -27,28 +25,28 @@ WATCH: Final = "watch"
 
 
 @AGENT()
-def first_tables(db: SqliteUtils) -> None:
-    db.conn.execute(
+def first_tables(conn: sqlite3.Connection) -> None:
+    conn.execute(
         "CREATE TABLE agent_spec (kind TEXT, name TEXT, spec TEXT NOT NULL, at INTEGER NOT NULL,"
         " PRIMARY KEY (kind, name)) WITHOUT ROWID"
     )
-    db.conn.execute(
+    conn.execute(
         "CREATE TABLE agent_history (watch TEXT, step TEXT, slot INTEGER, at REAL NOT NULL,"
         " value INTEGER NOT NULL, low INTEGER NOT NULL, high INTEGER, exact INTEGER NOT NULL,"
         " PRIMARY KEY (watch, step, slot)) WITHOUT ROWID"
     )
-    db.conn.execute(
+    conn.execute(
         "CREATE TABLE agent_alert (watch TEXT, line TEXT, crossed_at REAL NOT NULL,"
         " PRIMARY KEY (watch, line)) WITHOUT ROWID"
     )
-    db.conn.execute(
+    conn.execute(
         "CREATE TABLE agent_note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
     )
 
 
 @AGENT()
-def watches_in_the_tables_of_the_sdk(db: SqliteUtils) -> None:
-    watchbook.carry_over_specs(db.conn)
+def watches_in_the_tables_of_the_sdk(conn: sqlite3.Connection) -> None:
+    watchbook.carry_over_specs(conn)
 
 
 def specs(conn: sqlite3.Connection, kind: str) -> list[str]:

@@ -9,21 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from sqlite_utils.migrations import Migrations
 
 from agent.specs import AlertSpec
+from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from sqlite_utils import Database as SqliteUtils
 
 TELLINGS: Final = Migrations("nostr_tally_agent_alerts")
 
 
 @TELLINGS()
-def first_tables(db: SqliteUtils) -> None:
-    db.conn.execute(
+def first_tables(conn: sqlite3.Connection) -> None:
+    conn.execute(
         "CREATE TABLE agent_telling (id TEXT PRIMARY KEY, watch TEXT NOT NULL, alert TEXT NOT NULL,"
         " body BLOB NOT NULL, at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0)"
     )

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.store.migrate import Migrations
+from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    import sqlite3
 
 CLAIMS: Final = Migrations("nostr_tally.claims")
 
@@ -68,12 +68,12 @@ CREATE TABLE claim_event (
 
 
 @CLAIMS()
-def queries_relays_claims_and_what_is_held(db: Database) -> None:
+def queries_relays_claims_and_what_is_held(conn: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";"):
-        db.execute(statement)
+        conn.execute(statement)
 
 
 @CLAIMS()
-def how_many_events_are_held(db: Database) -> None:
+def how_many_events_are_held(conn: sqlite3.Connection) -> None:
     """A number beside the mark; null where an older version wrote it, until it is needed."""
-    db.execute("ALTER TABLE claim_mark ADD COLUMN held INTEGER")
+    conn.execute("ALTER TABLE claim_mark ADD COLUMN held INTEGER")

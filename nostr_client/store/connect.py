@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from sqlite_utils.migrations import Migrations
-
+    from nostr_client.store.migrations import Migrations
     from nostr_client.store.options import StoreOptions
 
 _WAL_LIMIT = 64 * 1024 * 1024

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from sqlite_utils.migrations import Migrations
+    from nostr_client.store.migrations import Migrations
 
 T = TypeVar("T")
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlite_utils.migrations import Migrations
-
 from nostr_client.errors import StoreCorrupt
 from nostr_client.filters import Filter
 from nostr_client.negentropy.chunks import (
@@ -23,13 +21,12 @@ from nostr_client.negentropy.chunks import (
     record,
 )
 from nostr_client.store.lookup import rows_in
+from nostr_client.store.migrations import Migrations
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
-
-    from sqlite_utils import Database as Tables
 
     from nostr_client.negentropy.chunks import Edit
 
@@ -80,15 +77,15 @@ _LAST = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'neg_log'"
 
 
 @FINGERPRINTS()
-def scopes_chunks_and_log(db: Tables) -> None:
+def scopes_chunks_and_log(conn: sqlite3.Connection) -> None:
     for statement in _STATEMENTS:
-        db.execute(statement)
+        conn.execute(statement)
 
 
 @FINGERPRINTS()
-def log_without_triggers(db: Tables) -> None:
+def log_without_triggers(conn: sqlite3.Connection) -> None:
     for name in ("neg_came", "neg_gone"):
-        db.execute(f"DROP TRIGGER IF EXISTS {name}")
+        conn.execute(f"DROP TRIGGER IF EXISTS {name}")
 
 
 def log_came(conn: sqlite3.Connection, first: int) -> None:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sqlite_utils.migrations import Migrations
+from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    import sqlite3
 
 STORE = Migrations("nostr_tally.store")
 
@@ -75,15 +75,15 @@ CREATE TABLE settled (id BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 _COUNTERS = (NEXT_SEQ, REMOVALS, INDEX_GENERATION)
 
 
-def run_script(db: Database, script: str) -> None:
+def run_script(conn: sqlite3.Connection, script: str) -> None:
     """Run statements inside the migration's transaction; `executescript` would commit it."""
     for statement in script.split(";"):
         if statement.strip():
-            db.execute(statement)
+            conn.execute(statement)
 
 
 @STORE()
-def events_tags_and_tombstones(db: Database) -> None:
-    run_script(db, _EVENTS)
-    db.execute("INSERT INTO meta VALUES (?, ?)", (HASH_KEY, os.urandom(16)))
-    db.execute("INSERT INTO meta VALUES (?, 1), (?, 0), (?, 0)", _COUNTERS)
+def events_tags_and_tombstones(conn: sqlite3.Connection) -> None:
+    run_script(conn, _EVENTS)
+    conn.execute("INSERT INTO meta VALUES (?, ?)", (HASH_KEY, os.urandom(16)))
+    conn.execute("INSERT INTO meta VALUES (?, 1), (?, 0), (?, 0)", _COUNTERS)

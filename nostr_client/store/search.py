@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlite_utils.migrations import Migrations
-
 from nostr_client.kinds import GIFT_WRAP, SEAL
+from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
-
-    from sqlite_utils import Database
 
     from nostr_client.event import Event
 
@@ -35,10 +32,10 @@ _TRIGRAM = 3
 
 
 @SEARCH()
-def trigrams_of_contents(db: Database) -> None:
-    db.execute("CREATE VIRTUAL TABLE search USING fts5(content, content='', tokenize='trigram')")
-    rows = db.execute(_CONTENTS)
-    db.conn.executemany(_INSERT, ((seq, _text(content.decode())) for seq, content in rows))
+def trigrams_of_contents(conn: sqlite3.Connection) -> None:
+    conn.execute("CREATE VIRTUAL TABLE search USING fts5(content, content='', tokenize='trigram')")
+    rows = conn.execute(_CONTENTS)
+    conn.executemany(_INSERT, ((seq, _text(content.decode())) for seq, content in rows))
 
 
 class Wanted(NamedTuple):

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-    from sqlite_utils.migrations import Migrations
 
     from nostr_client.event import Event
     from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
     from nostr_client.store.base import Outcome, StoreStats, VerifyReport
+    from nostr_client.store.migrations import Migrations
     from nostr_client.store.remove import OnRemove
     from nostr_client.store.save import OnBatch
     from nostr_client.store.select import Context

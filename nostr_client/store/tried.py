@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlite_utils.migrations import Migrations
-
 from nostr_client.store.lookup import chunks
+from nostr_client.store.migrations import Migrations
 from nostr_client.store.schema import run_script
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
-
-    from sqlite_utils import Database as Tables
 
     from nostr_client.store.database import Database
 
@@ -41,8 +38,8 @@ _REFUSAL = "SELECT reason FROM sync_refusal WHERE relay = ? AND until > ?"
 
 
 @SYNC()
-def tried_ids_and_refusals(db: Tables) -> None:
-    run_script(db, _TABLES)
+def tried_ids_and_refusals(conn: sqlite3.Connection) -> None:
+    run_script(conn, _TABLES)
 
 
 class TriedTable:

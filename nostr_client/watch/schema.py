@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.store.migrate import Migrations
+from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    import sqlite3
 
 WATCHES: Final = Migrations("nostr_tally.watches")
 
@@ -37,6 +37,6 @@ CREATE TABLE watch_point (
 
 
 @WATCHES()
-def watches_and_their_points(db: Database) -> None:
+def watches_and_their_points(conn: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";"):
-        db.execute(statement)
+        conn.execute(statement)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from sqlite_utils.migrations import Migrations
 
 from agent import stored, watchbook
 from agent.api.schema import Point
@@ -17,6 +16,7 @@ from agent.watches import query_of
 from nostr_client import count, nip19
 from nostr_client.filters import Filter
 from nostr_client.store.database import Database
+from nostr_client.store.migrations import Migrations
 from nostr_client.watch import WATCHES, Watch, rows
 from nostr_client.watch.history import DAY, HOUR
 

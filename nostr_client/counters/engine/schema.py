@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.store.migrate import Migrations
+from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    import sqlite3
 
 MIGRATIONS = Migrations("counters")
 
@@ -116,10 +116,10 @@ _TABLES = (
 
 
 @MIGRATIONS()
-def create_counters(db: Database) -> None:
+def create_counters(conn: sqlite3.Connection) -> None:
     """Make the tables, and give the store its identity."""
     for statement in _TABLES:
-        db.execute(statement)
+        conn.execute(statement)
 
 
 _REMOTE_TABLES = (
@@ -174,10 +174,10 @@ _REMOTE_TABLES = (
 
 
 @MIGRATIONS()
-def source_other_stores(db: Database) -> None:
+def source_other_stores(conn: sqlite3.Connection) -> None:
     """Know what is sourced from other stores, and let others know this one."""
     for statement in _REMOTE_TABLES:
-        db.execute(statement)
+        conn.execute(statement)
 
 
 _PUSH_TABLES = (
@@ -197,7 +197,7 @@ _PUSH_TABLES = (
 
 
 @MIGRATIONS()
-def create_counter_push(db: Database) -> None:
+def create_counter_push(conn: sqlite3.Connection) -> None:
     """Make the table of what was pushed elsewhere."""
     for statement in _PUSH_TABLES:
-        db.execute(statement)
+        conn.execute(statement)

@@ -13,7 +13,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import sqlite_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,7 +132,7 @@ def test_no_kill_loses_an_event_or_counts_one_twice(
         folder = Path(name) / "0"
         folder.mkdir()
         conn = sqlite3.connect(folder / "store.db")
-        CLAIMS.apply(sqlite_utils.Database(conn))
+        CLAIMS.apply(conn)
         conn.close()
         relay, clock, people = SimRelay(cap=cap), NOW, 0
         for number, (steps, arrivals) in enumerate(lives, 1):

@@ -6,7 +6,6 @@ import itertools
 import sqlite3
 from hashlib import sha256
 
-import sqlite_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +64,7 @@ def test_the_memory_in_sqlite_does_what_the_one_in_memory_does(
 ) -> None:
     """`older`: the first half was written by a version that kept no number of what is held."""
     conn = sqlite3.connect(":memory:")
-    CLAIMS.apply(sqlite_utils.Database(conn))
+    CLAIMS.apply(conn)
     plain = ListMemory(replaces=replaces)
     for n, step in enumerate(steps):
         if older and 2 * n == len(steps):

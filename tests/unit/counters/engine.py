@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import sqlite_utils
-
 from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 from nostr_client.counters.engine import pull, read, sourcemap, streams, trim
 from nostr_client.counters.engine.catalog import CatalogCache
@@ -29,7 +27,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.conn = sqlite3.connect(":memory:", isolation_level=None)
-        MIGRATIONS.apply(sqlite_utils.Database(self.conn))
+        MIGRATIONS.apply(self.conn)
         self.cache = CatalogCache()
         self.now = 1_700_000_000_000_000_000
 

@@ -10,8 +10,6 @@ import sqlite3
 import sys
 from pathlib import Path
 
-import sqlite_utils
-
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.ingest import IngestCounters, ingest_stream
 from nostr_client.counters.sqlite import SqliteCounterStore
@@ -32,7 +30,7 @@ class FileEngine(Engine):
         self.conn = sqlite3.connect(path, isolation_level=None)
         self.conn.execute("PRAGMA journal_mode = WAL")
         self.conn.execute("PRAGMA synchronous = NORMAL")
-        MIGRATIONS.apply(sqlite_utils.Database(self.conn))
+        MIGRATIONS.apply(self.conn)
 
 
 def prepare(path: Path) -> None:

@@ -9,7 +9,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlite_utils.migrations import Migrations
 
 from nostr_client.errors import (
     SchemaTooNew,
@@ -19,6 +18,7 @@ from nostr_client.errors import (
     StoreLocked,
 )
 from nostr_client.store.database import MEMORY, Database
+from nostr_client.store.migrations import Migrations
 from nostr_client.store.options import StoreOptions
 
 if TYPE_CHECKING:

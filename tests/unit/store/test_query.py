@@ -6,7 +6,6 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
-import sqlite_utils
 
 from nostr_client.filters import Filter
 from nostr_client.store.aggregate import held_kinds
@@ -22,7 +21,7 @@ ID = "ab" * 32
 @pytest.fixture
 def conn() -> Iterator[sqlite3.Connection]:
     opened = sqlite3.connect(":memory:")
-    STORE.apply(sqlite_utils.Database(opened))
+    STORE.apply(opened)
     yield opened
     opened.close()
 

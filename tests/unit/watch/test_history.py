@@ -7,7 +7,6 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
-import sqlite_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +31,7 @@ def point(at: int, value: int) -> Point:
 @pytest.fixture
 def conn() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:")
-    WATCHES.apply(sqlite_utils.Database(connection))
+    WATCHES.apply(connection)
     yield connection
     connection.close()
 
@@ -66,7 +65,7 @@ POINTS = st.lists(
 def test_the_store_keeps_what_the_rule_says(points: list[Point], later: int) -> None:
     """Points that come one by one, at any age, end as the pure rule would have them."""
     connection = sqlite3.connect(":memory:")
-    WATCHES.apply(sqlite_utils.Database(connection))
+    WATCHES.apply(connection)
     rows.add(connection, watch())
     expected: dict[str, list[Point]] = {}
     once = {p.at: p for p in points}
