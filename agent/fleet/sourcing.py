@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.take import Taken
     from nostr_client.counters.sqlite.remotes import Remotes
 
-MOST_ROUNDS: Final = 200
+MOST_ROUNDS: Final = 50
 """Batches of one turn: a source that is far behind goes on at its next."""
 
 LONGEST_VALUE: Final = 200
