@@ -36,11 +36,10 @@ def follow(i: int, at: int = START) -> Event:
 
 
 @functools.cache
-def reaction(i: int, n: int = 0) -> Event:
+def reaction(i: int, n: int = 0, *, at: int | None = None) -> Event:
     """The `n`-th reaction of person `i` to NOTE."""
-    template = EventTemplate(
-        kind=7, content="+", tags=(("e", NOTE),), created_at=START + 10 * i + n
-    )
+    time = START + 10 * i + n if at is None else at
+    template = EventTemplate(kind=7, content="+", tags=(("e", NOTE),), created_at=time)
     return signer(i).sign_now(template).event
 
 

@@ -1,0 +1,18 @@
+"""Copy what one relay lacks from the other, both ways: python mirror_relays.py RELAY RELAY"""
+
+import asyncio
+import sys
+
+from nostr_client import Filter, NostrClient
+
+
+async def main(first: str, second: str) -> None:
+    async with NostrClient() as client:
+        report = await client.mirror(Filter(kinds=[0, 3]), first, second)
+    for relay in report.relays:
+        print(f"{relay.relay}: {relay.status}, {relay.uploaded} events given", relay.reason)
+    if any(relay.status != "complete" for relay in report.relays):
+        sys.exit(1)
+
+
+asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,162 @@
+"""Every example runs as its first line says, against relays on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, count, verify
+from nostr_client.nip19 import Note, PublicKey
+from nostr_client.watch import Point, Watch, WatchBook, rows
+from tests.faulty_relay import FaultyRelay
+from tests.peers.servers import local_relay
+from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, signer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from nostr_client import Event
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NPUB = PublicKey(TARGET).encode()
+DEADLINE_S = 40
+
+
+@asynccontextmanager
+async def running(
+    name: str, *args: str, cwd: Path
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader]]:
+    """An example as a process of its own, and what it prints; killed at the end."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-u",
+        "-W",
+        "error",
+        str(EXAMPLES / name),
+        *args,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(EXAMPLES.parent)},
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            yield process, process.stdout
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def said(name: str, *args: str, cwd: Path) -> str:
+    """Everything that an example prints; it must succeed."""
+    async with running(name, *args, cwd=cwd) as (process, out):
+        text = (await out.read()).decode()
+        assert await process.wait() == 0, text
+    return text
+
+
+async def publish(client: NostrClient, events: list[Event], *relays: str) -> None:
+    for event in events:
+        for answer in (await client.publish(verify(event), relays=relays or None)).values():
+            assert answer.status == PublishStatus.OK
+
+
+def test_every_example_is_tested_and_short() -> None:
+    mine = Path(__file__).read_text("utf-8")
+    for path in EXAMPLES.glob("*.py"):
+        assert f'"{path.name}"' in mine
+        assert len(path.read_text("utf-8").splitlines()) < 40, path.name
+        assert f"python {path.name}" in path.read_text("utf-8").split('"""')[1]
+
+
+async def test_count_followers(tmp_path: Path) -> None:
+    people = [follow(i) for i in range(30)]
+    async with (
+        FaultyRelay(Sketches(), events=people[:20]) as one,
+        FaultyRelay(events=people[10:]) as two,
+    ):
+        text = await said("count_followers.py", NPUB, one.url, two.url, cwd=tmp_path)
+    assert f"{two.url}: 20 by" in text
+    assert "30 followers" in text or "about" in text
+
+
+async def test_watch_reactions(tmp_path: Path) -> None:
+    async with local_relay() as url, NostrClient(url) as client:
+        await publish(client, [reaction(i) for i in range(3)])
+        async with running("watch_reactions.py", Note(NOTE).encode(), url, cwd=tmp_path) as (
+            process,
+            out,
+        ):
+            assert await out.readline() == b"3 reactions\n"
+            await publish(client, [reaction(3, at=int(time.time()))])
+            assert await out.readline() == b"4 reactions\n"
+            process.send_signal(signal.SIGINT)
+            assert await out.read() == b""
+            assert await process.wait() == 0
+
+
+async def test_sync_notes(tmp_path: Path) -> None:
+    notes = [
+        signer(1).sign_now(EventTemplate(kind=1, content=f"note {n}", created_at=START + n))
+        for n in range(7)
+    ]
+    npub = PublicKey(signer(1).pubkey).encode()
+    async with FaultyRelay(events=[note.event for note in notes]) as relay:
+        text = await said("sync_notes.py", "events.db", npub, relay.url, cwd=tmp_path)
+    assert "7 downloaded" in text
+    assert [line.split()[-1] for line in text.splitlines()[1:]] == ["6", "5", "4", "3", "2"]
+
+
+async def test_mirror_relays(tmp_path: Path) -> None:
+    people = [follow(i) for i in range(9)]
+    async with local_relay() as one, local_relay() as two, NostrClient() as client:
+        await publish(client, people[:6], one)
+        await publish(client, people[4:], two)
+        text = await said("mirror_relays.py", one, two, cwd=tmp_path)
+        for url in (one, two):
+            report = await client.sync(Filter(kinds=[3]), url, ids_only=True)
+            assert report.events == 9
+    assert "3 events given" in text
+    assert "4 events given" in text
+
+
+async def test_web_counts(tmp_path: Path) -> None:
+    async with (
+        FaultyRelay(events=[follow(i) for i in range(5)]) as relay,
+        running("web_counts.py", relay.url, cwd=tmp_path) as (_, out),
+    ):
+        url = (await out.readline()).split()[3].decode()
+        async with aiohttp.ClientSession(url) as session:
+            async with session.get(f"/followers/{NPUB}") as answer:
+                assert await answer.json() == {"value": 5, "low": 5, "high": 5, "relays": 1}
+            async with session.get("/followers/nobody") as answer:
+                assert answer.status == 400
+
+
+async def test_plot_history(tmp_path: Path) -> None:
+    """The notebook's code, cell after cell, as a script."""
+    async with await WatchBook.open(tmp_path / "events.db") as book:
+        await book.add(Watch(name="me", query=count.followers(NPUB)))
+        for n in range(20):
+            point = Point.sample(
+                START + 60 * n, 100 + n, 95, 130, exact=False, unit="distinct_authors"
+            )
+            await book.database.write(lambda conn, p=point: rows.asked(conn, "me", p.at, p))
+    cells = json.loads((EXAMPLES / "plot_history.ipynb").read_text("utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    script = tmp_path / "notebook.py"
+    script.write_text(code, "utf-8")
+    text = await said(str(script), cwd=tmp_path)
+    assert text.startswith("20 points, the last 119 ")
+    assert (tmp_path / "me.png").read_bytes().startswith(b"\x89PNG")
