@@ -6,6 +6,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 PYTEST_ARGS ?=
+# Processes of `make test`, each with whole files; 0 runs all in one, as a debugger needs.
+PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
@@ -21,7 +23,7 @@ demo: setup
 	@$(PY) -m agent.demo
 
 test: setup
-	$(PY) -m pytest -m "not long" $(PYTEST_ARGS)
+	$(PY) -m pytest -m "not long" -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-long: setup
 	$(PY) -m pytest -m "long" $(PYTEST_ARGS)

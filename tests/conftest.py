@@ -14,6 +14,16 @@ SHARED = Path(os.environ.get("NOSTR_TALLY_SHARED", Path(__file__).parents[2] / "
 IN_CI = os.environ.get("CI", "") not in ("", "false", "0")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs a whole file, as its fixtures are made once; a file may name a larger group.
+
+    For that it sets `pytestmark = pytest.mark.xdist_group("name")`.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.location[0]))
+
+
 def missing(what: str) -> None:
     """Skip with the reason on a person's machine, fail where CI promises to have everything."""
     if IN_CI:
