@@ -1,0 +1,276 @@
+"""An agent's backend over values in memory, behind the real API server in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from agent.api import schema
+from agent.api.backend import Refusal, not_found
+from agent.api.feed import Feed
+from agent.api.guard import Access
+from agent.api.server import ApiServer, serve
+from nostr_client.relayurl import normalize
+from tests.tui import world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from agent.api.about import RelayInfo
+    from agent.specs import SyncSpec, WatchSpec
+
+TOKEN = "token-of-the-tests"
+
+
+class Recorded:
+    """Knows what `world` says until it is told otherwise; `asked` lists what changes things."""
+
+    def __init__(self, **state: Any) -> None:
+        self.feed = Feed("run1", 10_000)
+        self.asked: list[tuple[str, str]] = []
+        self.watch_map = {one.spec.name: one for one in state.get("watches", world.WATCHES)}
+        self.sync_map = {one.spec.name: one for one in state.get("syncs", world.SYNCS)}
+        self.relay_list = tuple(state.get("relays", world.RELAYS))
+        self.counter_map = {one.subject: one for one in state.get("counters", world.COUNTERS)}
+        self.stream_list = tuple(state.get("streams", world.STREAMS))
+        self.lines = tuple(state.get("log", world.LOG))
+        self.problems: tuple[str, ...] = ()
+
+    def ready(self) -> schema.Ready:
+        return schema.Ready(ready=True)
+
+    def status(self) -> schema.Status:
+        return world.status()
+
+    def metrics(self) -> bytes:
+        return b""
+
+    def snapshot(self) -> schema.Snapshot:
+        return schema.Snapshot(
+            n=self.feed.n,
+            run=self.feed.run,
+            status=self.status(),
+            watches=tuple(self.watch_map.values()),
+            syncs=tuple(self.sync_map.values()),
+            relays=self.relay_list,
+        )
+
+    def put_watch(self, one: schema.Watch) -> None:
+        """A watch is new, or has changed, and listeners are told."""
+        self.watch_map[one.spec.name] = one
+        self.feed.publish(watch=one)
+
+    # Watches.
+
+    async def watches(self) -> schema.Watches:
+        return schema.Watches(watches=tuple(self.watch_map.values()))
+
+    async def watch(self, name: str) -> schema.Watch:
+        if name not in self.watch_map:
+            raise not_found(f"watch {name}")
+        return self.watch_map[name]
+
+    async def add_watch(self, spec: WatchSpec) -> schema.Watch:
+        self.asked.append(("add_watch", spec.name))
+        if spec.name in self.watch_map:
+            raise Refusal(409, "exists", f"there is a watch {spec.name} already")
+        one = schema.Watch(spec=spec, origin="api", asked=len(self.relay_list))
+        self.put_watch(one)
+        return one
+
+    async def change_watch(self, name: str, spec: WatchSpec) -> schema.Watch:
+        self.asked.append(("change_watch", name))
+        one = msgspec.structs.replace(await self.watch(name), spec=spec)
+        self.put_watch(one)
+        return one
+
+    async def remove_watch(self, name: str) -> schema.Done:
+        self.asked.append(("remove_watch", name))
+        await self.watch(name)
+        del self.watch_map[name]
+        self.feed.publish(removed_watch=name)
+        return schema.Done()
+
+    async def recount(self, name: str) -> schema.Done:
+        self.asked.append(("recount", name))
+        await self.watch(name)
+        return schema.Done()
+
+    async def explain(self, name: str) -> schema.Counted:
+        one = await self.watch(name)
+        out = set(one.spec.excluded)
+        told = world.counted(one.spec.query or "filter", one.figure)
+        claims = [
+            msgspec.structs.replace(c, excluded=True, used=(), reasons=("left out by the watch",))
+            if normalize(c.relay) in out
+            else c
+            for c in told.relays
+        ]
+        return msgspec.structs.replace(told, relays=tuple(claims))
+
+    async def history(self, name: str, since: float, limit: int) -> schema.History:
+        return world.history(name, (await self.watch(name)).figure, since)
+
+    async def count(self, body: schema.CountBody) -> schema.Counted:
+        self.asked.append(("count", body.query or "filter"))
+        return world.counted(body.query or "filter", world.estimate(184_312, 0.031))
+
+    # Syncs.
+
+    async def syncs(self) -> schema.Syncs:
+        return schema.Syncs(syncs=tuple(self.sync_map.values()))
+
+    async def sync(self, name: str) -> schema.Sync:
+        if name not in self.sync_map:
+            raise not_found(f"sync {name}")
+        return self.sync_map[name]
+
+    async def add_sync(self, spec: SyncSpec) -> schema.Sync:
+        self.asked.append(("add_sync", spec.name))
+        one = schema.Sync(spec=spec, origin="api")
+        self.sync_map[spec.name] = one
+        self.feed.publish(sync=one)
+        return one
+
+    async def remove_sync(self, name: str) -> schema.Done:
+        self.asked.append(("remove_sync", name))
+        await self.sync(name)
+        del self.sync_map[name]
+        self.feed.publish(removed_sync=name)
+        return schema.Done()
+
+    async def run_sync(self, name: str) -> schema.Done:
+        self.asked.append(("run_sync", name))
+        await self.sync(name)
+        return schema.Done()
+
+    async def cancel_sync(self, name: str) -> schema.Done:
+        self.asked.append(("cancel_sync", name))
+        if not (await self.sync(name)).running:
+            raise Refusal(409, "not_running", f"the sync {name} does not run")
+        return schema.Done()
+
+    # Relays, counters, store, log.
+
+    async def relays(self) -> schema.Relays:
+        return schema.Relays(relays=self.relay_list)
+
+    async def relay_info(self, url: str) -> RelayInfo:
+        if url == world.GONE:
+            raise Refusal(503, "failed", "connection refused")
+        return msgspec.structs.replace(world.ABOUT, url=url)
+
+    async def streams(self) -> schema.Streams:
+        return schema.Streams(streams=self.stream_list)
+
+    async def counters(self, stream: str, pattern: str, limit: int) -> schema.Counters:
+        found = [one for one in self.counter_map.values() if fits(one.subject, pattern)]
+        if stream != "INGEST":
+            found = [world.counter("votes.yes", 3, 1, 3)]
+        return schema.Counters(stream=stream, counters=tuple(found[:limit]))
+
+    async def counter_history(
+        self, stream: str, subject: str, after: int, limit: int
+    ) -> schema.Counters:
+        last = self.counter_map.get(subject) or world.counter(subject, 3, 1, 3)
+        value, incr = int(last.value), int(last.incr or 0)
+        found = [
+            world.counter(subject, value - n * incr, incr, last.seq - n, 4.0 + 60 * n)
+            for n in reversed(range(min(12, last.seq)))
+        ]
+        return schema.Counters(stream=stream, counters=tuple(found))
+
+    async def add(self, stream: str, body: schema.AddBody) -> schema.Added:
+        self.asked.append(("add", f"{body.subject} {body.add}"))
+        old = self.counter_map.get(body.subject)
+        value = int(body.add) + (int(old.value) if old else 0)
+        self.counter_map[body.subject] = world.counter(body.subject, value, int(body.add), 60_011)
+        return schema.Added(seq=60_011, value=str(value))
+
+    async def audit(self, stream: str, subject: str) -> schema.Audit:
+        self.asked.append(("audit", subject))
+        value = self.counter_map[subject].value
+        return schema.Audit(
+            subject=subject, value=value, ok=not self.problems, problems=self.problems
+        )
+
+    async def reset(self, stream: str, subject: str) -> schema.Added:
+        self.asked.append(("reset", subject))
+        self.counter_map[subject] = world.counter(subject, 0, 0, 60_012)
+        return schema.Added(seq=60_012, value="0")
+
+    async def store_stats(self) -> schema.Store:
+        raise not_found("store")
+
+    async def retention(self) -> schema.Retention:
+        return schema.Retention(rules=())
+
+    async def log(self, after: int, limit: int) -> schema.Log:
+        return schema.Log(lines=self.lines[-limit:])
+
+
+def fits(subject: str, pattern: str) -> bool:
+    """Whether a subject is one of a pattern's."""
+    parts, wanted = subject.split("."), pattern.split(".")
+    if wanted[-1] == ">":
+        return len(parts) >= len(wanted) and parts[: len(wanted) - 1] == wanted[:-1]
+    return len(parts) == len(wanted) and all(
+        w in ("*", p) for p, w in zip(parts, wanted, strict=False)
+    )
+
+
+class Served:
+    """A backend behind a server; what touches them runs on their own loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, api: ApiServer) -> None:
+        self._loop = loop
+        self.api = api
+
+    def use(self, backend: Recorded | None) -> None:
+        """Answer from this one from now on; the streams of the one before end."""
+
+        async def swap() -> None:
+            if self.api.backend is not None:
+                self.api.backend.feed.close()
+            self.api.backend = backend  # type checked by the protocol
+
+        self.run(swap())
+
+    def do(self, deed: Callable[[], None]) -> None:
+        """Call something on the server's loop and wait for it."""
+
+        async def call() -> None:
+            deed()
+
+        self.run(call())
+
+    def run(self, what: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine on the server's loop and wait for it."""
+        asyncio.run_coroutine_threadsafe(what, self._loop).result(10)
+
+
+@contextmanager
+def served(port: int = 0) -> Iterator[Served]:
+    """A server in a thread, until the block is left."""
+    started: Future[Served] = Future()
+    stop: list[asyncio.Event] = []
+
+    async def main() -> None:
+        async with serve(Access(token=TOKEN), port=port) as api:
+            stop.append(asyncio.Event())
+            started.set_result(Served(asyncio.get_running_loop(), api))
+            await stop[0].wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
+    thread.start()
+    found = started.result(10)
+    try:
+        yield found
+    finally:
+        found.do(stop[0].set)
+        thread.join(10)

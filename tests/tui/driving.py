@@ -1,0 +1,103 @@
+"""Driving the application in tests: start it, press keys, wait until nothing moves, look."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from textual.widgets import Input, Static
+
+from tests.tui import world
+from tests.tui.backend import TOKEN
+from tui.app import TallyApp
+from tui.widgets.grid import Grid
+from tui.work import LONG
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from textual.pilot import Pilot
+
+PATIENCE_S = 15.0
+SIZES = ((80, 24), (140, 40))
+_NAMES = {" ": "space", ":": "colon", "/": "slash", "{": "left_curly_bracket"}
+
+
+class Driver:
+    """A running application, and the means to use it as a person does."""
+
+    def __init__(self, app: TallyApp, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def until(self, check: Callable[[], bool]) -> None:
+        """Wait until `check` says yes; fails after a while, with what is on the screen."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not check():
+                    await self.pilot.pause(0.01)
+        except TimeoutError:
+            raise AssertionError(self.text()) from None
+
+    async def settled(self) -> None:
+        """Wait until nothing is asked for and nothing waits to be drawn."""
+        still = 0
+        while still < 2:
+            await self.until(self._idle)
+            await self.pilot.pause()
+            still = still + 1 if self._idle() else 0
+
+    def _idle(self) -> bool:
+        busy = any(not w.is_finished for w in self.app.workers if w.group != LONG)
+        return not busy and not self.app.waiting
+
+    async def press(self, *keys: str) -> None:
+        """Press keys one after the other, and wait for what they bring about."""
+        await self.pilot.press(*keys)
+        await self.settled()
+
+    async def type(self, text: str) -> None:
+        """Put a text where the cursor is."""
+        focused = self.app.focused
+        assert isinstance(focused, Input)
+        focused.insert_text_at_cursor(text)
+        await self.settled()
+
+    def text(self) -> str:
+        """What is on the screen, without colours."""
+        lines = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in lines)
+
+    def grid(self, selector: str = "Grid") -> Grid:
+        return self.app.screen.query(selector).first(Grid)
+
+    def static(self, selector: str) -> str:
+        return str(self.app.screen.query_one(selector, Static).content)
+
+    async def picture(self) -> str:
+        """The screen as SVG, with still cursors."""
+        for one in self.app.screen.query(Input):
+            one.cursor_blink = False
+        await self.settled()
+        return self.app.export_screenshot(title="nostr-tui")
+
+
+@asynccontextmanager
+async def driving(
+    url: str | Callable[[], tuple[str, str]],
+    size: tuple[int, int] = (140, 40),
+    *,
+    live: bool = True,
+    **options: Any,
+) -> AsyncIterator[Driver]:
+    """The application over an API, at the time of `world`; waits until it is live."""
+    locate = (lambda: (url, TOKEN)) if isinstance(url, str) else url
+    app = TallyApp(locate, **{"now": lambda: world.NOW, **options})
+    app.animation_level = "none"
+    async with app.run_test(size=size) as pilot:
+        driver = Driver(app, pilot)
+        if live:
+            await driver.until(lambda: app.model.link == "live" and app.model.heard > 0)
+        await driver.settled()
+        yield driver

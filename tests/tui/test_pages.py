@@ -1,0 +1,84 @@
+"""Every page as it looks, small and large, and what has to stand there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pytest_textual_snapshot import SVGImageExtension
+
+from tests.tui import world
+from tests.tui.driving import SIZES, driving
+
+if TYPE_CHECKING:
+    from syrupy import SnapshotAssertion
+
+    from tests.tui.backend import Recorded, Served
+
+BOTH = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+
+
+@pytest.fixture
+def svg(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(SVGImageExtension)
+
+
+PAGES = {
+    "overview": ((), ("launch-reactions", "1,287", "≈ 184,312", "≥ 58", "5/6", "disconnected")),
+    "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "left out", "✓ events")),
+    "relays": (("2", "down", "down"), ("nos.lol (trusted)", "2310 ms", "COUNT", "strfry")),
+    "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),
+    "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other streams")),
+    "log": (("5",), ("no_answer", "alert_given_up", "following", "\\x1b[31mred\\x07")),
+    "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search")),
+    "palette": (("colon",), (":watch add [TARGET]  (a)", "as: count followers npub1…")),
+    "add": (("a",), ("Watch something", "npub, nprofile, note, nevent")),
+    "sure": (("x",), ("Remove the watch fiatjaf-followers and its history?", "Keep (n)")),
+    "ask": (("c",), ("Count once", "query and target")),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("page", PAGES)
+async def test_pages(
+    page: str, size: tuple[int, int], api: Served, agent: Recorded, svg: SnapshotAssertion
+) -> None:
+    keys, told = PAGES[page]
+    async with driving(api.api.url, size) as tui:
+        await tui.press(*keys)
+        picture, text = await tui.picture(), tui.text()
+    for words in told:
+        assert words in text, text
+    assert picture == svg
+
+
+@BOTH
+async def test_a_result(
+    size: tuple[int, int], api: Served, agent: Recorded, svg: SnapshotAssertion
+) -> None:
+    async with driving(api.api.url, size) as tui:
+        await tui.press("colon")
+        await tui.type(f"count followers {world.NPUB}")
+        await tui.until(lambda: ":count followers" in tui.text())
+        await tui.press("enter")
+        await tui.until(lambda: "distinct authors" in tui.text())
+        picture, text = await tui.picture(), tui.text()
+    assert agent.asked == [("count", "followers")]
+    assert "≈ 184,312 distinct authors (178,598–190,025)" in text
+    assert "liar.example.net" in text
+    assert picture == svg
+
+
+@BOTH
+async def test_no_agent_no_watches_and_no_match(
+    size: tuple[int, int], api: Served, agent: Recorded, svg: SnapshotAssertion
+) -> None:
+    api.do(agent.watch_map.clear)
+    async with driving(api.api.url, size) as tui:
+        assert "No watches yet." in tui.text()
+        assert "Press a to add one" in tui.text()
+        assert await tui.picture() == svg(name="no watches")
+        await tui.press("2", "slash")
+        await tui.type("nothing like it")
+        assert "Nothing matches “nothing like it”" in tui.text()
+        assert await tui.picture() == svg(name="no match")

@@ -1,0 +1,297 @@
+"""The parts that know neither a terminal nor a clock."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.api.schema import Cut, Delta, Figure, Point, RelaySync, Sync
+from agent.specs import SyncSpec
+from nostr_client.errors import InvalidInput
+from nostr_client.nip19 import EventPointer
+from tests.tui import world
+from tests.tui.backend import Recorded
+from tui import format, plotting
+from tui.columns import GAP, Column, fit
+from tui.commands import parse
+from tui.glyphs import ASCII, UNICODE, Glyphs, speaks_unicode
+from tui.model import Model
+from tui.paste import free_name, read
+from tui.widgets.grid import aligned
+
+NUMBERS = st.integers(0, 2**63 - 1)
+
+
+@st.composite
+def figures(draw: st.DrawFn) -> Figure:
+    low, value, high = sorted(draw(st.tuples(NUMBERS, NUMBERS, NUMBERS)))
+    kind = draw(st.sampled_from(["exact", "estimate", "least"]))
+    if kind == "exact":
+        return world.exact(value)
+    if kind == "least":
+        return world.at_least(value)
+    return Figure(value=value, low=low, high=high, exact=False, lower_bound=False)
+
+
+@given(figures(), st.integers(0, 40), st.sampled_from([UNICODE, ASCII]))
+def test_an_interval_fills_its_width_and_has_one_point(
+    figure: Figure, width: int, glyphs: Glyphs
+) -> None:
+    drawn = format.interval_bar(figure, width, glyphs)
+    assert len(drawn) == width
+    assert width < 3 or drawn.count(glyphs.point) == 1
+
+
+def test_an_interval_is_drawn_to_one_scale() -> None:
+    assert format.interval_bar(world.exact(9), 9) == "    ●    "
+    assert format.interval_bar(world.estimate(1000, 0.25), 9) == "├───●───┤"
+    assert format.interval_bar(world.estimate(1000, 0.01), 9) == "   ├●┤   "
+    assert format.interval_bar(world.at_least(9), 9) == "    ●───▶"
+    assert format.interval_bar(world.at_least(9), 9, ASCII) == "    o--->"
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "sure", "bounds"),
+    [
+        (None, "?", "", ""),
+        (world.exact(1287), "1,287", "exact", "exact"),
+        (world.estimate(1000), "≈ 1,000", "±5%", "950–1,050"),
+        (world.at_least(58), "≥ 58", "at least", "58–"),
+    ],
+)
+def test_a_figure_says_what_it_is(
+    figure: Figure | None, value: str, sure: str, bounds: str
+) -> None:
+    assert format.value(figure) == value
+    assert format.certainty(figure) == sure
+    assert format.bounds(figure) == bounds
+
+
+@pytest.mark.parametrize(
+    ("n", "told"), [(None, ""), (0, "·"), (41, "+41"), (-2, "−2"), (123_456, "+123k")]
+)
+def test_a_change_has_its_sign(n: int | None, told: str) -> None:
+    assert format.change(n) == told
+
+
+@given(st.lists(NUMBERS, max_size=50), st.integers(0, 60))
+def test_a_spark_is_as_long_as_its_values(values: list[int], width: int) -> None:
+    assert len(format.spark(values, width)) == min(len(values), width)
+
+
+@given(st.integers(-(10**200), 10**200))
+def test_integers_of_any_length_are_short(n: int) -> None:
+    told = format.integer(str(n))
+    assert len(told) <= 30
+    assert "e" in told or int(told.replace(",", "")) == n
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(None, "never"), (-3, "0s"), (95, "95s"), (7300, "2h"), (86_400 * 9, "9d")],
+)
+def test_ages(seconds: float | None, told: str) -> None:
+    assert format.age(seconds) == told
+
+
+@given(st.text(max_size=40), st.integers(0, 30), st.booleans())
+def test_cells_are_exactly_as_wide_as_they_must(text: str, width: int, right: bool) -> None:
+    from rich.cells import cell_len
+
+    assert cell_len(aligned(format.plain(text), width, right=right)) == width
+
+
+COLUMNS = (
+    Column("a", "A", 10, flex=2, most=20),
+    Column("b", "B", 8, drop=2),
+    Column("c", "C", 6, drop=1, flex=1),
+    Column("d", "D", 4),
+)
+
+
+@given(st.integers(16, 200))
+def test_columns_fit_and_never_overlap(width: int) -> None:
+    placed = fit(COLUMNS, width)
+    assert {"a", "d"} <= {one.column.key for one in placed}
+    ends = [one.at + one.width for one in placed]
+    assert ends[-1] <= width
+    assert all(b.at == end + GAP for end, b in zip(ends, placed[1:], strict=False))
+    assert all(one.column.width <= one.width <= one.column.most for one in placed)
+
+
+def test_columns_go_in_the_order_of_their_drop() -> None:
+    assert [one.column.key for one in fit(COLUMNS, 31)] == ["a", "b", "c", "d"]
+    assert [one.column.key for one in fit(COLUMNS, 30)] == ["a", "c", "d"]
+    assert [one.column.key for one in fit(COLUMNS, 21)] == ["a", "d"]
+
+
+# Pasted text.
+
+NEVENT = EventPointer(world.EVENT, (world.NOS,), world.PUBKEY, 1).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "queries"),
+    [
+        (world.NPUB, "person", ("followers", "zaps")),
+        (f"  nostr:{world.NPUB}\n", "person", ("followers", "zaps")),
+        (f"https://njump.me/{world.NPUB}?x=1", "person", ("followers", "zaps")),
+        (world.EVENT.upper(), "event id", "reactions"),
+        (NEVENT, "event", "reactions"),
+        ('{"kinds":[1],"#t":["nostr"]}', "filter", ()),
+        ('["REQ","x",{"kinds":[1]},{"kinds":[6]}]', "2 filters", ()),
+    ],
+)
+def test_what_people_paste(text: str, what: str, queries: tuple[str, ...] | str) -> None:
+    found = read(text)
+    assert found.what == what
+    assert found.queries == queries or queries in found.queries
+    assert bool(found.filters) is not bool(found.target)
+
+
+def test_a_secret_key_is_refused_and_not_repeated() -> None:
+    nsec = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
+    with pytest.raises(InvalidInput, match="secret key") as told:
+        read(nsec)
+    assert nsec not in str(told.value)
+
+
+@pytest.mark.parametrize("text", ["", "hello", "npub1xyz", "{", "[]", '{"kind":1}', "a" * 70_000])
+def test_what_cannot_be_watched_is_told(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        read(text)
+
+
+@given(st.text(max_size=80))
+def test_whatever_is_pasted_nothing_breaks(text: str) -> None:
+    with contextlib.suppress(InvalidInput):
+        assert read(text).what
+
+
+def test_names_are_free_and_fit() -> None:
+    assert free_name("followers npub/x", set()) == "followers-npub-x"
+    assert free_name("a", {"a", "a-2"}) == "a-3"
+    assert free_name("é", set()) == "watch"
+
+
+# Commands.
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "words"),
+    [
+        (":count followers npub1x", "count", ["followers", "npub1x"]),
+        ("watch count a-b", "watch count", ["a-b"]),
+        (': sync add n {"kinds": [1]}', "sync add", ["n", '{"kinds": [1]}']),
+        ('filter "two words"', "filter", ["two words"]),
+        ('filter "two', "filter", ['"two']),
+    ],
+)
+def test_command_lines(line: str, name: str, words: list[str]) -> None:
+    found = parse(line)
+    assert found is not None
+    assert (found.action.name, found.words) == (name, words)
+
+
+def test_what_is_no_command() -> None:
+    assert parse("counting") is None
+
+
+# The model.
+
+
+def test_a_snapshot_replaces_and_deltas_change() -> None:
+    model, agent = Model(), Recorded()
+    assert "watches" in model.apply("r:0", agent.snapshot(), 1.0)
+    assert len(model.watches) == len(world.WATCHES)
+    moved = world.watch("launch-reactions", "reactions", world.exact(1300))
+    assert model.apply("r:1", Delta(n=1, watch=moved), 2.0) == {"watches"}
+    assert model.moved == {"launch-reactions": 2.0}
+    assert model.apply("r:2", Delta(n=2, removed_watch="launch-reactions"), 3.0) == {"watches"}
+    assert "launch-reactions" not in model.watches
+    assert model.apply("r:2", Cut(reason="too slow"), 4.0) == set()
+    assert model.why == "too slow"
+
+
+def test_the_time_away_counts_from_the_first_failure() -> None:
+    model = Model()
+    model.reached("http://x", 1.0)
+    model.lost("gone", 5.0)
+    model.lost("still gone", 9.0)
+    assert (model.stale, model.since, model.why) == (True, 5.0, "still gone")
+    model.reached("http://x", 10.0)
+    assert (model.stale, model.since) == (False, None)
+
+
+def test_the_pace_of_a_sync_tells_when_it_ends() -> None:
+    model = Model()
+    for at, done in ((0.0, 0), (10.0, 500)):
+        relay = RelaySync(relay="r", status="partial", need=1000, downloaded=done)
+        spec = SyncSpec(name="s", filters=({"kinds": [1]},))
+        sync = Sync(spec=spec, origin="api", running=True, relays=(relay,))
+        model.apply("r:1", Delta(n=1, sync=sync), at)
+    assert model.paces["s", "r"].left(500) == 10.0
+    assert model.paces["s", "r"].left(0) == 0.0
+
+
+# Plots.
+
+
+def points(n: int) -> list[Point]:
+    return [
+        Point(at=100.0 * i, value=50 + i, low=45 + i, high=55 + i, exact=False) for i in range(n)
+    ]
+
+
+def test_a_band_lies_between_low_and_high() -> None:
+    held = points(5)
+    value = plotting.values(held)
+    found = plotting.band(held, plotting.Range(0, 500), value, 50, 20)
+    assert len(set(found.x)) == 50
+    step = (value.high - value.low) / 19
+    assert min(found.y) >= 45 - step
+    assert max(found.y) <= 59 + step
+
+
+def test_exact_numbers_have_no_band() -> None:
+    held = [Point(at=1.0, value=5, low=5, high=5, exact=True)]
+    assert plotting.band(held, plotting.Range(0, 10), plotting.values(held), 10, 5).x == []
+
+
+@given(st.integers(0, 10**12), st.integers(1, 10**12), st.integers(2, 12))
+def test_ticks_of_values_are_few_and_inside(low: int, span: int, most: int) -> None:
+    ticks = plotting.value_ticks(plotting.Range(low, low + span), most)
+    assert 0 < len(ticks.at) <= most + 1
+    assert all(low <= one <= low + span for one in ticks.at)
+
+
+@pytest.mark.parametrize(("span", "pattern"), [(3600, "%H:%M"), (604_800, "%a %d")])
+def test_ticks_of_time_are_round(span: int, pattern: str) -> None:
+    ticks = plotting.time_ticks(plotting.Range(world.NOW - span, world.NOW), 8)
+    assert 3 <= len(ticks.at) <= 9
+    assert all(one % 300 == 0 for one in ticks.at)
+    assert ticks.text == [datetime.fromtimestamp(one).strftime(pattern) for one in ticks.at]
+
+
+# Signs.
+
+
+@pytest.mark.parametrize(
+    ("env", "speaks"),
+    [
+        ({"LANG": "en_US.UTF-8"}, True),
+        ({"LC_ALL": "C", "LANG": "en_US.UTF-8"}, False),
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "linux"}, False),
+    ],
+)
+def test_whether_a_terminal_speaks_unicode(env: dict[str, str], speaks: bool) -> None:
+    assert speaks_unicode(env) is speaks
+
+
+def test_ascii_is_ascii() -> None:
+    assert all(one.isascii() for one in ASCII)

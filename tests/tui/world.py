@@ -1,0 +1,331 @@
+"""What the tests' agent knows: made once, the same everywhere, with every state that pages show."""
+
+from __future__ import annotations
+
+import math
+
+from agent.api import schema
+from agent.api.about import RelayInfo
+from agent.specs import SyncSpec, WatchSpec
+
+NOW = 1_764_300_000.0  # 2025-11-28 03:20 UTC
+PUBKEY = "82341f882b6eabcd2ba7f1ef90aad961cf074af15b9ef44a09f9d2a8fbfbe6a2"
+NPUB = "npub1sg6plzptd64u62a878hep2kev88swjh3tw00gjsfl8f237lmu63q0uf63m"
+EVENT = "b1" * 32
+DAMUS, NOS, PRIMAL = "wss://relay.damus.io", "wss://nos.lol", "wss://relay.primal.net"
+SLOW, LIAR, GONE = "wss://slow.example.com", "wss://liar.example.net", "wss://gone.example.org"
+URLS = (DAMUS, NOS, PRIMAL, SLOW, LIAR, GONE)
+
+
+def estimate(value: int, part: float = 0.05) -> schema.Figure:
+    low, high = int(value * (1 - part)), int(value * (1 + part))
+    return schema.Figure(value=value, low=low, high=high, exact=False, lower_bound=False)
+
+
+def exact(value: int) -> schema.Figure:
+    return schema.Figure(value=value, low=value, high=value, exact=True, lower_bound=False)
+
+
+def at_least(value: int) -> schema.Figure:
+    return schema.Figure(value=value, low=value, high=None, exact=False, lower_bound=True)
+
+
+def watch(
+    name: str, query: str, figure: schema.Figure | None, age: float = 12, **more: object
+) -> schema.Watch:
+    target = NPUB if query == "followers" else EVENT
+    spec = WatchSpec(name=name, query=query, target=target)  # type-checked by the API
+    told = {
+        "unit": "distinct_authors",
+        "updated_at": None if figure is None else NOW - age,
+        "asked": 6,
+        "answered": 0 if figure is None else 5,
+        "changes": {},
+        "spark": (),
+        **more,
+    }
+    return schema.Watch(spec=spec, origin="api", figure=figure, **told)
+
+
+WATCHES = (
+    watch(
+        "fiatjaf-followers",
+        "followers",
+        estimate(184_312, 0.031),
+        changes={"1h": 41, "1d": 612, "1w": 4_130},
+        spark=(180, 181, 181, 182, 183, 183, 184, 184),
+        warnings=(f"{LIAR}: left out of the number",),
+        failing=(GONE,),
+    ),
+    watch(
+        "launch-reactions",
+        "reactions",
+        exact(1_287),
+        age=3,
+        changes={"1h": 96, "1d": 1_287},
+        spark=(0, 12, 90, 410, 800, 1100, 1200, 1287),
+    ),
+    watch(
+        "launch-reposts", "reposts", exact(203), age=3, changes={"1h": -2}, spark=(200, 205, 203)
+    ),
+    watch("thread-replies", "replies", at_least(58), age=95, changes={"1h": 0}, answered=2),
+    watch("zaps-of-talk", "zaps", exact(77), age=8_000, unit="events", spark=(1, 30, 77)),
+    watch("new-one", "comments", None),
+)
+
+RELAYS = tuple(
+    schema.Relay(
+        url=url,
+        status="connected" if url != GONE else "disconnected",
+        latency_ms=None if url == GONE else latency,
+        success_rate=0.0 if url == GONE else rate,
+        attempts=40,
+        bytes_sent=48_211 + latency * 10,
+        bytes_received=3_481_227 // (n + 1),
+        last_error="connection refused" if url == GONE else "",
+        notices=("too many concurrent REQs",) if url == SLOW else (),
+        capabilities=schema.Capabilities(count=count, hll=sketch, negentropy=neg, auth=None),
+        tasks=6,
+        failing=6 if url == GONE else 0,
+        trusted=url == NOS,
+    )
+    for n, (url, latency, rate, count, sketch, neg) in enumerate(
+        (
+            (DAMUS, 87, 0.998, True, True, True),
+            (NOS, 41, 1.0, True, True, True),
+            (PRIMAL, 132, 0.981, False, False, False),
+            (SLOW, 2310, 0.744, True, False, None),
+            (LIAR, 55, 1.0, True, True, False),
+            (GONE, 0, 0.0, None, None, None),
+        )
+    )
+)
+
+SYNCS = (
+    schema.Sync(
+        spec=SyncSpec(name="mine", filters=({"authors": [PUBKEY]},), direction="both"),
+        origin="file",
+        running=True,
+        started_at=NOW - 30,
+        relays=(
+            schema.RelaySync(
+                relay=NOS,
+                status="partial",
+                need=4_000,
+                have=1_000,
+                downloaded=2_400,
+                uploaded=600,
+                bytes_sent=120_000,
+                bytes_received=1_900_000,
+                rounds=14,
+                windows=3,
+                compared=52_000,
+            ),
+            schema.RelaySync(
+                relay=PRIMAL,
+                status="unsupported",
+                reason="read by paging",
+                need=80,
+                downloaded=80,
+                bytes_sent=900,
+                bytes_received=50_000,
+                windows=1,
+                compared=80,
+            ),
+        ),
+    ),
+    schema.Sync(
+        spec=SyncSpec(name="notes", filters=({"kinds": [1]},), interval="6h"),
+        origin="api",
+        started_at=NOW - 4_000,
+        ended_at=NOW - 3_700,
+        outcome="complete",
+        relays=(
+            schema.RelaySync(
+                relay=DAMUS,
+                status="complete",
+                need=310,
+                downloaded=310,
+                bytes_sent=20_000,
+                bytes_received=400_000,
+                rounds=9,
+                windows=4,
+                compared=90_000,
+            ),
+        ),
+    ),
+    schema.Sync(spec=SyncSpec(name="old", filters=({"kinds": [3]},)), origin="api", outcome=""),
+)
+
+CLAIMS = (
+    schema.Claim(
+        relay=NOS,
+        status="ok",
+        method="hll",
+        count=176_920,
+        estimate=178_010.4,
+        latency_ms=41.2,
+        asked_at=NOW - 12,
+        answered_at=NOW - 12,
+        used=("registers", "count"),
+        share=0.966,
+    ),
+    schema.Claim(
+        relay=DAMUS,
+        status="ok",
+        method="hll",
+        count=161_202,
+        estimate=160_771.0,
+        latency_ms=87.0,
+        asked_at=NOW - 12,
+        answered_at=NOW - 12,
+        used=("registers", "count"),
+        share=0.873,
+    ),
+    schema.Claim(
+        relay=PRIMAL,
+        status="ok",
+        method="events",
+        count=12_400,
+        estimate=12_533.0,
+        events_read=12_400,
+        bytes_read=9_200_000,
+        last_read=int(NOW) - 600,
+        latency_ms=910.0,
+        asked_at=NOW - 12,
+        answered_at=NOW - 11,
+        used=("events",),
+        share=0.067,
+    ),
+    schema.Claim(
+        relay=SLOW,
+        status="ok",
+        method="count",
+        count=90_000,
+        approximate=True,
+        latency_ms=2310.0,
+        asked_at=NOW - 14,
+        answered_at=NOW - 12,
+        warnings=("no registers: a lower bound alone",),
+    ),
+    schema.Claim(
+        relay=LIAR,
+        status="ok",
+        method="hll",
+        count=9_000_000,
+        estimate=8_912_000.0,
+        latency_ms=55.0,
+        asked_at=NOW - 12,
+        answered_at=NOW - 12,
+        warnings=("left out of the number",),
+        reasons=("the registers are of a shape that no people make",),
+        excluded=True,
+    ),
+    schema.Claim(relay=GONE, status="unreachable", reasons=("no answer: unreachable",)),
+)
+
+
+def counted(name: str, figure: schema.Figure | None) -> schema.Counted:
+    return schema.Counted(
+        query=name,
+        target=PUBKEY,
+        filters=({"kinds": [3], "#p": [PUBKEY]},),
+        unit="distinct_authors",
+        figure=figure,
+        authors=figure,
+        events=figure,
+        corroborated=None,
+        amount=None,
+        relays=CLAIMS,
+    )
+
+
+def history(name: str, figure: schema.Figure | None, since: float) -> schema.History:
+    """Five points an hour for two days, up to the figure."""
+    if figure is None:
+        return schema.History(watch=name, points=())
+    points = []
+    for n in range(240):
+        at = NOW - (239 - n) * 720
+        value = round(figure.value * (0.9 + 0.1 * n / 239 + 0.004 * math.sin(n / 9)))
+        part = 0.0 if figure.exact else 0.02 + 0.01 * math.cos(n / 25)
+        low, high = round(value * (1 - part)), round(value * (1 + part))
+        if at >= since:
+            points.append(schema.Point(at=at, value=value, low=low, high=high, exact=figure.exact))
+    return schema.History(watch=name, points=tuple(points))
+
+
+def counter(subject: str, value: int, incr: int, seq: int, age: float = 4.0) -> schema.Counter:
+    sources = {}
+    if subject == "zaps.total":
+        sources = {"ES": {"zaps.es": "1200"}, "EU": {"zaps.eu": "3121", "zaps.old": "-20"}}
+    return schema.Counter(
+        subject=subject,
+        value=str(value),
+        seq=seq,
+        ts=NOW - age,
+        incr=str(incr),
+        local=str(value - 4301 if sources else value),
+        sources=sources,
+    )
+
+
+COUNTERS = (
+    counter("events.1", 52_113, 1, 60_001),
+    counter("events.3", 8_120, 1, 60_004, 9),
+    counter("events.7", 130_554, 3, 60_009, 2),
+    counter("relay.nos.received", 98_411, 12, 60_010, 1),
+    counter("zaps.total", 12_411, -20, 60_002, 90),
+    counter("zzz.huge", 10**40 + 7, 1, 12, 9_000),
+)
+
+STREAMS = (
+    schema.Stream(
+        name="INGEST", subjects=("events.*",), messages=60_010, counters=6, last_seq=60_010
+    ),
+    schema.Stream(name="VOTES", subjects=("votes.>",), messages=3, counters=1, last_seq=3),
+)
+
+LOG = tuple(
+    schema.LogLine(n=n + 1, at=NOW - 60 + 6 * n, level=level, event=event, fields=fields)
+    for n, (level, event, fields) in enumerate(
+        (
+            ("info", "started", {"store": "/var/lib/store.db", "watches": 6}),
+            ("debug", "not_listening", {"relay": GONE, "why": "connection refused"}),
+            ("warning", "no_answer", {"relay": GONE, "watch": "fiatjaf-followers"}),
+            ("info", "synced", {"sync": "notes", "downloaded": 310, "complete": True}),
+            ("error", "alert_given_up", {"watch": "launch-reactions", "why": "HTTP 500"}),
+            ("info", "hostile", {"text": "a\x1b[31mred\x07\u202e\n2"}),
+        )
+    )
+)
+
+ABOUT = RelayInfo(
+    url=NOS,
+    name="nos.lol",
+    software="git+https://github.com/hoytech/strfry.git",
+    version="1.0.4",
+    nips=(1, 2, 4, 9, 11, 22, 28, 40, 45, 70, 77),
+    limits={"max_message_length": 131_072, "max_subscriptions": 20, "max_limit": 500},
+)
+
+
+def status() -> schema.Status:
+    return schema.Status(
+        version="0.1.0",
+        pid=4242,
+        started_at=NOW - 7_260,
+        uptime=7_260.0,
+        ready=True,
+        reasons=(),
+        config="/etc/agent.toml",
+        store="/var/lib/store.db",
+        relay_url="ws://127.0.0.1:4869",
+        watches=len(WATCHES),
+        syncs=len(SYNCS),
+        relays=len(RELAYS),
+        relays_connected=5,
+        tasks=36,
+        running=2,
+        overdue=0,
+    )

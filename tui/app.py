@@ -1,0 +1,258 @@
+"""The application: pages, keys, and the news that go to whatever page is in front."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+
+from textual.app import App
+
+from nostr_client.errors import NostrTallyError
+from tui.action import bindings
+from tui.actions import ACTIONS, BY_NAME
+from tui.commands import Commands
+from tui.glyphs import ASCII, UNICODE
+from tui.link import Link
+from tui.model import Model
+from tui.pages.counters import CountersPage
+from tui.pages.log import LogPage
+from tui.pages.overview import Overview
+from tui.pages.page import Page
+from tui.pages.relays import RelaysPage
+from tui.pages.syncs import SyncsPage
+from tui.pages.watch import WatchPage
+from tui.themes import OWN
+from tui.work import start
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from textual import events
+    from textual.binding import BindingType
+
+    from agent.api import schema
+    from agent.api.client import AgentClient
+
+T = TypeVar("T")
+
+REDRAWS_A_SECOND = 10
+"""News that come faster wait for each other: more than this nobody can read."""
+
+TICK_S = 1.0
+TOAST_S = 4.0
+
+
+class TallyApp(App[None]):
+    """Draws at once, finds the agent after that, and goes on finding it."""
+
+    TITLE = "nostr-tally"
+    CSS_PATH = "app.tcss"
+    COMMANDS: ClassVar[set[Any]] = {Commands}
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, None)
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-tiny"),
+        (60, "-narrow"),
+        (80, "-normal"),
+        (120, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-flat"),
+        (16, "-low"),
+        (24, "-middle"),
+        (34, "-high"),
+    ]
+    MODES: ClassVar[dict[str, Any]] = {
+        "overview": Overview,
+        "watch": WatchPage,
+        "relays": RelaysPage,
+        "syncs": SyncsPage,
+        "counters": CountersPage,
+        "log": LogPage,
+    }
+    DEFAULT_MODE = "overview"
+
+    def __init__(
+        self,
+        locate: Callable[[], tuple[str, str]],
+        *,
+        now: Callable[[], float] = time.time,
+        read_only: bool = False,
+        ascii_only: bool = False,
+        no_color: bool = False,
+        theme: str = "tally-dark",
+    ) -> None:
+        """`locate` gives the agent's URL and token, or raises NetworkError while there is none."""
+        super().__init__(ansi_color=True if no_color else None)
+        self.model = Model()
+        self.glyphs = ASCII if ascii_only else UNICODE
+        self.now = now
+        self.read_only = read_only
+        self.watched = ""
+        """The name of the watch that its page shows."""
+        self.counters: list[tuple[str, str]] = []
+        """The first counters, for the overview."""
+        self.redraws = 0
+        self._wanted_theme = theme
+        self._changed: set[str] = set()
+        self._drawn_at = 0.0
+        self.waiting = False
+        self.link = Link(self.model, locate, now=now, changed=self._hear, refused=self._refused)
+
+    def on_mount(self) -> None:
+        """Draw; the agent is looked for beside it."""
+        for theme in OWN:
+            self.register_theme(theme)
+        self.theme = self._wanted_theme
+        self.set_interval(TICK_S, self._tick)
+        start(self, self.link.run)
+
+    # News.
+
+    def _hear(self, changed: set[str]) -> None:
+        """Something has changed: drawn at once when all was quiet, else with what comes next."""
+        self._changed |= changed
+        if not self.waiting:
+            self.waiting = True
+            passed = time.monotonic() - self._drawn_at
+            self.set_timer(max(0.001, 1 / REDRAWS_A_SECOND - passed), self._draw)
+
+    def _draw(self) -> None:
+        changed, self._changed, self.waiting = self._changed, set(), False
+        self._drawn_at = time.monotonic()
+        self.redraws += 1
+        page = self._front()
+        if page is not None and page.is_mounted:
+            page.draw(changed)
+
+    def _tick(self) -> None:
+        page = self._front()
+        if page is not None and page.is_current:
+            page.head()
+            page.tick()
+
+    def _refused(self, why: str) -> None:
+        text = f"{why}\n\nThe agent is asked again by itself."
+        start(self, partial(self.inform, "The agent lets nobody in", text))
+
+    # Pages.
+
+    def _front(self) -> Page | None:
+        """The page in front, be there a dialog before it or not."""
+        return next((one for one in reversed(self.screen_stack) if isinstance(one, Page)), None)
+
+    @property
+    def page(self) -> Page:
+        """The page in front."""
+        page = self._front()
+        assert page is not None
+        return page
+
+    @property
+    def page_name(self) -> str:
+        return self.current_mode
+
+    def _of(self, mode: str) -> Any:
+        return next(one for one in self._screen_stacks[mode] if isinstance(one, Page))
+
+    @property
+    def watch_page(self) -> WatchPage:
+        return cast("WatchPage", self._of("watch"))
+
+    @property
+    def counters_page(self) -> CountersPage:
+        return cast("CountersPage", self._of("counters"))
+
+    @property
+    def log_page(self) -> LogPage:
+        return cast("LogPage", self._of("log"))
+
+    @property
+    def watch_name(self) -> str:
+        """The watch that an action without a name is about."""
+        return self.watched if self.page_name == "watch" else self.pointed_on("overview")
+
+    def pointed_on(self, page: str) -> str:
+        """What the cursor of a page is on, or ""."""
+        return self.page.pointed if self.page_name == page else ""
+
+    async def go(self, page: str) -> None:
+        """Bring a page to the front."""
+        if page == "watch" and not self.watched:
+            self.watched = self.pointed_on("overview")
+        if page != self.page_name:
+            await self.switch_mode(page)
+
+    # Actions.
+
+    def action_do(self, name: str, words: list[str] | None = None) -> None:
+        """Start an action; its end is not waited for."""
+        start(self, partial(self.perform, name, words))
+
+    async def perform(self, name: str, words: list[str] | None = None) -> None:
+        """Do an action, on the page that it belongs to; what goes wrong passes as a toast."""
+        action = BY_NAME[name]
+        if action.writes and self.read_only:
+            self.trouble("this is a look only: --read-only")
+            return
+        try:
+            if not action.on(self.page_name):
+                await self.go(action.pages[0])
+            await action.run(self, words or [])
+        except NostrTallyError as error:
+            self.trouble(str(error))
+
+    async def ask(self, question: Callable[[AgentClient], Awaitable[T]]) -> T:
+        """What the agent answers. Raises NetworkError while it is away, ApiError."""
+        return await self.link.ask(question)
+
+    async def look_at_counters(self) -> None:
+        """Bring the first counters, for the overview; nothing where there are none."""
+        if self.model.stale:
+            return
+        try:
+            streams = (await self.ask(lambda client: client.streams())).streams
+            found: list[tuple[str, str]] = []
+            for stream in streams[:3]:
+                told = await self.ask(_first_of(stream.name))
+                found += [(one.subject, one.value) for one in told.counters]
+        except NostrTallyError:
+            return
+        self.counters = found
+
+    # Talk.
+
+    def tell(self, text: str) -> None:
+        """A passing word."""
+        self.notify(text, timeout=TOAST_S, markup=False)
+
+    def trouble(self, text: str) -> None:
+        """A passing error."""
+        self.notify(text, severity="error", timeout=2 * TOAST_S, markup=False)
+
+    async def inform(self, title: str, text: str) -> None:
+        """Something that has to be read."""
+        from tui.dialogs.simple import Inform
+
+        await self.push_screen_wait(Inform(title, text))
+
+    async def sure(self, question: str, yes: str) -> bool:
+        """Whether something that loses things is really meant."""
+        from tui.dialogs.simple import Sure
+
+        return await self.push_screen_wait(Sure(question, yes))
+
+    async def answer(self, title: str, hint: str, held: str = "") -> str:
+        """One line that is typed, or ""."""
+        from tui.dialogs.simple import Ask
+
+        return await self.push_screen_wait(Ask(title, hint, held))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Text pasted onto the overview is something to watch."""
+        if self.page_name == "overview" and self.screen is self.page and event.text.strip():
+            self.action_do("watch add", [event.text.strip()])
+
+
+def _first_of(stream: str) -> Callable[[AgentClient], Awaitable[schema.Counters]]:
+    return lambda client: client.counters(stream, limit=20)

@@ -1,0 +1,72 @@
+"""How a relay's claim looks in a table. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tui import format
+from tui.columns import Column
+from tui.widgets.grid import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.api.schema import Claim
+    from agent.specs import WatchSpec
+    from tui.glyphs import Glyphs
+
+COLUMNS: Final = (
+    Column("relay", "Relay", 16, flex=3, most=44),
+    Column("status", "Status", 11, drop=2),
+    Column("method", "Method", 11, drop=4),
+    Column("count", "Count", 9, flex=1, right=True, most=12),
+    Column("estimate", "Estimate", 9, flex=1, right=True, most=12),
+    Column("latency", "Latency", 7, right=True, drop=5),
+    Column("read", "Read to", 7, right=True, drop=7),
+    Column("share", "Share", 5, right=True, drop=6),
+    Column("used", "Used", 10, flex=1, most=18),
+    Column("why", "Why", 12, drop=1, flex=4),
+)
+
+SHORT: Final = {"registers": "hll"}
+_GOOD: Final = frozenset({"ok"})
+_SOFT: Final = frozenset({"unsupported", "auth_required", "refused", "restricted"})
+
+
+def row(
+    one: Claim, now: float, glyphs: Glyphs, spec: WatchSpec | None = None
+) -> Mapping[str, Cell]:
+    """The cells of one claim."""
+    trusted = spec is not None and one.relay in spec.trusted
+    used = "+".join(SHORT.get(part, part) for part in one.used)
+    said = "left out" if one.excluded else used or "not used"
+    return {
+        "relay": Cell(format.host(one.relay), "strong"),
+        "status": Cell(one.status, _status(one.status)),
+        "method": Cell(one.method or ""),
+        "count": Cell("" if one.count is None else format.number(one.count)),
+        "estimate": Cell("" if one.estimate is None else format.number(round(one.estimate))),
+        "latency": Cell(format.milliseconds(one.latency_ms), "dim"),
+        "read": Cell(_since(one.last_read, now), "dim"),
+        "share": Cell("" if one.share is None else format.percent(one.share), "dim"),
+        "used": Cell(
+            f"{glyphs.yes if one.used and not one.excluded else glyphs.no} {said}",
+            "bad" if one.excluded else "good" if one.used else "dim",
+        ),
+        "why": Cell(_why(one, trusted=trusted), "warn" if one.excluded or one.reasons else "dim"),
+    }
+
+
+def _status(status: str) -> str:
+    return "good" if status in _GOOD else "warn" if status in _SOFT else "bad"
+
+
+def _since(at: float | None, now: float) -> str:
+    return "" if at is None else format.age(now - at)
+
+
+def _why(one: Claim, *, trusted: bool) -> str:
+    found = dict.fromkeys([*(["trusted by you"] if trusted else []), *one.reasons, *one.warnings])
+    if not found and one.used and one.method != "events":
+        return "passed the tests"
+    return "; ".join(found)

@@ -1,0 +1,1 @@
+"""What actions do, by what they are about."""

@@ -1,0 +1,54 @@
+"""Going from page to page, and out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tui.action import Deed
+    from tui.app import TallyApp
+
+
+def to(page: str) -> Deed:
+    """Goes to a page."""
+
+    async def go(app: TallyApp, words: list[str]) -> None:
+        await app.go(page)
+
+    return go
+
+
+async def back(app: TallyApp, words: list[str]) -> None:
+    """To the first page."""
+    await app.go("overview")
+
+
+async def help(app: TallyApp, words: list[str]) -> None:
+    """All actions, to be searched and run."""
+    from tui.dialogs.help import Help
+
+    chosen = await app.push_screen_wait(Help(app.page_name, read_only=app.read_only))
+    if chosen:
+        await app.perform(chosen)
+
+
+async def palette(app: TallyApp, words: list[str]) -> None:
+    """The line for commands."""
+    from tui.commands import Palette
+
+    await app.push_screen(Palette(placeholder="a command, as: count followers npub1…"))
+
+
+async def theme(app: TallyApp, words: list[str]) -> None:
+    """Other colours: those named, else a list to choose from."""
+    if not words:
+        app.search_themes()
+    elif words[0] in app.available_themes:
+        app.theme = words[0]
+    else:
+        app.trouble(f"there is no theme {words[0]}")
+
+
+async def quit(app: TallyApp, words: list[str]) -> None:
+    """Leave."""
+    app.exit()

@@ -1,0 +1,128 @@
+"""What to watch: pasted text, what of it, and a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, OptionList, Static
+
+from agent.specs import WatchSpec
+from nostr_client.errors import InvalidInput
+from tui.paste import Pasted, free_name, read
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+HINT = "npub, nprofile, note, nevent, naddr, event id, or a filter as JSON"
+
+
+class AddWatch(ModalScreen[WatchSpec | None]):
+    """Gives the watch to add, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Leave", show=False)]
+
+    def __init__(self, text: str = "", *, taken: Collection[str] = ()) -> None:
+        super().__init__()
+        self._text = text
+        self._taken = taken
+        self._pasted: Pasted | None = None
+        self._named = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="add", classes="dialog"):
+            yield Label("Watch something", classes="dialog-title")
+            yield Input(self._text, placeholder="paste it here", id="target", select_on_focus=False)
+            yield Static(HINT, id="what", markup=False)
+            yield OptionList(id="queries", compact=True)
+            yield Input(placeholder="name", id="name", select_on_focus=False)
+            with Horizontal(classes="buttons"):
+                yield Button("Add", variant="primary", id="go", disabled=True)
+                yield Button("Cancel", id="no")
+
+    def on_mount(self) -> None:
+        self.query_one("#target", Input).focus()
+        self._read(self._text)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input.id == "target":
+            self._read(event.value)
+        elif event.input.id == "name":
+            self._named = event.value != self._suggested()
+
+    def _read(self, text: str) -> None:
+        options, what = self.query_one("#queries", OptionList), self.query_one("#what", Static)
+        try:
+            self._pasted = read(text)
+        except InvalidInput as error:
+            self._pasted = None
+            what.update(str(error) if text.strip() else HINT)
+            what.set_class(bool(text.strip()), "-bad")
+        else:
+            what.update(f"{self._pasted.what}: what to count?")
+            what.set_class(False, "-bad")
+        options.clear_options()
+        if self._pasted is not None:
+            options.add_options(self._pasted.queries or ["what the filter matches"])
+            options.highlighted = 0
+        self.query_one("#go", Button).disabled = self._pasted is None
+        self._suggest()
+
+    def on_option_list_option_highlighted(self) -> None:
+        self._suggest()
+
+    def on_option_list_option_selected(self) -> None:
+        self._add()
+
+    def _query(self) -> str | None:
+        options = self.query_one("#queries", OptionList)
+        if self._pasted is None or not self._pasted.queries:
+            return None
+        return self._pasted.queries[options.highlighted or 0]
+
+    def _suggested(self) -> str:
+        if self._pasted is None:
+            return ""
+        words = [self._query() or "", self._pasted.short]
+        return free_name("-".join(filter(None, words)), self._taken)
+
+    def _suggest(self) -> None:
+        if not self._named:
+            self.query_one("#name", Input).value = self._suggested()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input.id == "target" and self._pasted is not None:
+            self.query_one("#queries", OptionList).focus()
+        elif event.input.id == "name":
+            self._add()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        if event.button.id == "go":
+            self._add()
+        else:
+            self.dismiss(None)
+
+    def action_give_up(self) -> None:
+        self.dismiss(None)
+
+    def _add(self) -> None:
+        if self._pasted is None:
+            return
+        values = {
+            "name": self.query_one("#name", Input).value.strip() or self._suggested(),
+            "query": self._query(),
+            "target": self._pasted.target,
+            "filters": self._pasted.filters,
+        }
+        try:
+            self.dismiss(msgspec.convert(values, WatchSpec))
+        except msgspec.ValidationError as error:
+            what = self.query_one("#what", Static)
+            what.update(str(error))
+            what.set_class(True, "-bad")

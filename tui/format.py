@@ -1,0 +1,164 @@
+"""Numbers, spans and lines as text. Pure: knows neither Textual nor a clock."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from tui.glyphs import UNICODE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.api.schema import Figure
+    from tui.glyphs import Glyphs
+
+BAR_SPAN: Final = 0.25
+"""Part of the value that an interval bar shows on either side."""
+
+_SIZES: Final = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+_AGES: Final = ((86_400, "d"), (3600, "h"), (60, "m"))
+
+
+def number(n: int) -> str:
+    """A whole number with its thousands apart."""
+    return f"{n:,}"
+
+
+def short(n: float) -> str:
+    """A number in at most five signs, as in 1.2M."""
+    for size, unit in _SIZES:
+        if abs(n) >= size * 10:
+            return f"{n / size:.0f}{unit}"
+        if abs(n) >= size:
+            return f"{n / size:.1f}{unit}"
+    return f"{n:.0f}"
+
+
+def value(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
+    """A figure; an estimate and a lower bound say that they are."""
+    if figure is None:
+        return "?"
+    sign = "" if figure.exact else glyphs.least if figure.lower_bound else glyphs.about
+    return f"{sign} {number(figure.value)}".strip()
+
+
+def bounds(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
+    """What lies around a figure, in numbers."""
+    if figure is None:
+        return ""
+    if figure.exact:
+        return "exact"
+    high = number(figure.high) if figure.high is not None else ""
+    return f"{number(figure.low)}{glyphs.dash}{high}"
+
+
+def certainty(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
+    """How far a figure can be trusted, in a word or as a percentage."""
+    if figure is None:
+        return ""
+    if figure.exact:
+        return "exact"
+    if figure.lower_bound or figure.high is None:
+        return "at least"
+    half = max(figure.high - figure.value, figure.value - figure.low)
+    return f"{glyphs.plus_minus}{100 * half / max(1, figure.value):.0f}%"
+
+
+def interval_bar(figure: Figure | None, width: int, glyphs: Glyphs = UNICODE) -> str:
+    """The interval of a figure as a line, on one scale for all: a quarter of the value each way."""
+    if figure is None or width < 3:
+        return " " * width
+    line = [" "] * width
+    span = max(1.0, figure.value * BAR_SPAN)
+    middle = (width - 1) // 2
+    if not figure.exact:
+        low = _place(figure.low - figure.value, span, middle)
+        low = low if figure.lower_bound else min(low, middle - 1)
+        over = span if figure.high is None else figure.high - figure.value
+        high = max(_place(over, span, middle), middle + 1)
+        line[low : high + 1] = glyphs.line * (high + 1 - low)
+        line[low] = glyphs.left
+        line[high] = glyphs.beyond if figure.high is None else glyphs.right
+    line[middle] = glyphs.point
+    return "".join(line)
+
+
+def _place(off: float, span: float, middle: int) -> int:
+    return middle + max(-middle, min(middle, round(off / span * middle)))
+
+
+def change(n: int | None, glyphs: Glyphs = UNICODE) -> str:
+    """How far a number moved; nothing where that is not known."""
+    if n is None:
+        return ""
+    if n == 0:
+        return glyphs.dot
+    return ("+" if n > 0 else glyphs.minus) + (number(abs(n)) if abs(n) < 10_000 else short(abs(n)))
+
+
+def spark(values: Sequence[int], width: int, glyphs: Glyphs = UNICODE) -> str:
+    """The newest values as a line of bars."""
+    shown = values[-width:]
+    if not shown or width < 1:
+        return ""
+    low, span, top = min(shown), max(shown) - min(shown), len(glyphs.bars) - 1
+    return "".join(glyphs.bars[(one - low) * top // span if span else top // 2] for one in shown)
+
+
+def progress(part: float, width: int, glyphs: Glyphs = UNICODE) -> str:
+    """A bar that is full at 1."""
+    done = round(max(0.0, min(1.0, part)) * width)
+    return glyphs.full * done + glyphs.empty * (width - done)
+
+
+def age(seconds: float | None) -> str:
+    """A span of time in its largest unit."""
+    if seconds is None:
+        return "never"
+    for size, unit in _AGES:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
+
+
+def clock(at: float | None, *, date: bool = False) -> str:
+    """A time of day in the machine's own zone."""
+    if at is None:
+        return ""
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+
+
+def integer(text: str) -> str:
+    """An integer of any length, in groups of three; a very long one by its size."""
+    sign, bare = ("-", text[1:]) if text.startswith("-") else ("", text)
+    if len(bare) > 21:
+        return f"{sign}{bare[0]}.{bare[1:4]}e{len(bare) - 1}"
+    return f"{sign}{int(bare or 0):,}"
+
+
+def size(n: int) -> str:
+    """Bytes in at most six signs."""
+    return f"{short(n)}B"
+
+
+def milliseconds(n: float | None) -> str:
+    """A latency."""
+    return "" if n is None else f"{n:.0f} ms" if n < 10_000 else f"{n / 1000:.0f} s"
+
+
+def percent(part: float) -> str:
+    """A part of 1 without decimals; all but all of it is not 100 %."""
+    return "99%" if 0.995 <= part < 1 else f"{part:.0%}"
+
+
+def plain(text: str) -> str:
+    """Foreign text in one line, with what would move the cursor or the writing made visible."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
+
+
+def host(url: str) -> str:
+    """A relay without what all of them have."""
+    return url.removeprefix("wss://").removesuffix("/")

@@ -1,0 +1,87 @@
+"""The way to the agent: found, lost and found again, without anybody's doing."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from nostr_client.errors import NetworkError, NostrTallyError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agent.api.client import AgentClient
+    from tui.model import Model
+
+    Locate = Callable[[], tuple[str, str]]
+
+T = TypeVar("T")
+
+DELAYS_S: Final = (0.2, 0.5, 1.0, 2.0)
+"""Between tries; the last one for as long as it takes: the agent is on this machine."""
+
+
+class Link:
+    """Feeds the model from the event stream; `client` is there while the agent answers."""
+
+    def __init__(
+        self,
+        model: Model,
+        locate: Locate,
+        *,
+        now: Callable[[], float],
+        changed: Callable[[set[str]], None],
+        refused: Callable[[str], None],
+    ) -> None:
+        """`locate` gives URL and token, each time anew; `refused` hears why it will not get in."""
+        self.client: AgentClient | None = None
+        self._model = model
+        self._locate = locate
+        self._now = now
+        self._changed = changed
+        self._refused = refused
+        self._told = ""
+        self._reached = False
+
+    async def run(self) -> None:
+        """Keep the model up to date until cancelled."""
+        await asyncio.to_thread(import_module, "agent.api.client")  # half a second of imports
+        tries = 0
+        while True:
+            try:
+                await self._listen()
+                self._lost(NetworkError(self._model.why or "the stream ended"))
+            except NostrTallyError as error:
+                self._lost(error)
+            tries = 0 if self._reached else tries + 1
+            await asyncio.sleep(DELAYS_S[min(tries, len(DELAYS_S) - 1)])
+
+    async def _listen(self) -> None:
+        """Follow one stream to its end."""
+        from agent.api.client import AgentClient
+
+        self._reached = False
+        url, token = await asyncio.to_thread(self._locate)
+        async with AgentClient(url, token) as client:
+            self._model.status = await client.status()  # a stream may have nothing to say for long
+            self._reached, self.client, self._told = True, client, ""
+            self._model.reached(url, self._now())
+            self._changed({"link", "status"})
+            async for id, message in client.events(self._model.last):
+                self._changed(self._model.apply(id, message, self._now()))
+
+    def _lost(self, error: NostrTallyError) -> None:
+        self.client = None
+        self._model.lost(str(error), self._now())
+        self._changed({"link"})
+        code = getattr(error, "code", "")
+        if code in ("wrong_token", "no_token", "foreign_host") and self._told != code:
+            self._told = code
+            self._refused(str(error))
+
+    async def ask(self, question: Callable[[AgentClient], Awaitable[T]]) -> T:
+        """What the agent answers. Raises NetworkError while it is away, ApiError."""
+        if self.client is None:
+            raise NetworkError("the agent is away")
+        return await question(self.client)

@@ -1,0 +1,158 @@
+"""What the agent has told: the state that pages show. Knows no Textual, does no I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, Literal
+
+from agent.api.schema import Cut, Delta, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.api import schema
+
+LOG_LINES: Final = 2000
+MOVED_S: Final = 2.0
+"""How long a number that has moved stands out."""
+
+Link = Literal["connecting", "live", "away"]
+
+
+class Pace:
+    """How fast a sync gets on with a relay: events and seconds since it was first looked at."""
+
+    def __init__(self, at: float, done: int) -> None:
+        self.began, self.first = at, done
+        self.at, self.done = at, done
+
+    def seen(self, at: float, done: int) -> None:
+        """It has got so far."""
+        if done < self.done:  # another run
+            self.began, self.first = at, done
+        self.at, self.done = at, done
+
+    def left(self, more: int) -> float | None:
+        """Seconds until so many more are done; None where nothing tells."""
+        moved, took = self.done - self.first, self.at - self.began
+        return more * took / moved if moved > 0 and took > 0 else None
+
+
+class Model:
+    """Watches, relays, syncs and log lines by name, and how the agent can be reached."""
+
+    def __init__(self) -> None:
+        self.status: schema.Status | None = None
+        self.watches: dict[str, schema.Watch] = {}
+        self.relays: dict[str, schema.Relay] = {}
+        self.syncs: dict[str, schema.Sync] = {}
+        self.log: deque[schema.LogLine] = deque(maxlen=LOG_LINES)
+        self.counters_told = 0
+        """Counts up when the agent tells of a counter."""
+        self.moved: dict[str, float] = {}
+        """When the number of a watch moved last."""
+        self.paces: dict[tuple[str, str], Pace] = {}
+        self.link: Link = "connecting"
+        self.since: float | None = None
+        """When the agent went away."""
+        self.heard_at: float | None = None
+        self.heard = 0
+        """Messages of the stream so far."""
+        self.why = ""
+        self.api = ""
+        self.last = ""
+        """The id of the newest message, to go on from."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether what is shown may be out of date."""
+        return self.link != "live"
+
+    def reached(self, api: str, now: float) -> None:
+        """The agent answers."""
+        self.link, self.why, self.since, self.heard_at, self.api = "live", "", None, now, api
+
+    def lost(self, why: str, now: float) -> None:
+        """The agent does not answer."""
+        if self.since is None:
+            self.since = now
+        self.link, self.why = "away", why
+
+    def apply(self, id: str, message: schema.Message, now: float) -> set[str]:
+        """Take a message in; the kinds of things that it changed."""
+        self.last, self.heard_at = id, now
+        self.heard += 1
+        if isinstance(message, Snapshot):
+            return self._start(message, now)
+        if isinstance(message, Delta):
+            return self._change(message, now)
+        assert isinstance(message, Cut)
+        self.why = message.reason
+        return set()
+
+    def _start(self, told: Snapshot, now: float) -> set[str]:
+        self.status = told.status
+        watches = {one.spec.name: one for one in told.watches}
+        for name, one in watches.items():
+            self._note_move(name, one, now)
+        self.watches = watches
+        self.relays = {one.url: one for one in told.relays}
+        self.syncs = {one.spec.name: one for one in told.syncs}
+        self.counters_told += 1
+        self.log.clear()  # another run counts its lines anew; the page of the log asks for them
+        return {"status", "watches", "relays", "syncs", "counters", "log"}
+
+    def _change(self, told: Delta, now: float) -> set[str]:
+        changed: set[str] = set()
+        if told.watch is not None:
+            self._note_move(told.watch.spec.name, told.watch, now)
+            self.watches[told.watch.spec.name] = told.watch
+            changed.add("watches")
+        if told.relay is not None:
+            self.relays[told.relay.url] = told.relay
+            changed.add("relays")
+        if told.sync is not None:
+            self._note_pace(told.sync, now)
+            self.syncs[told.sync.spec.name] = told.sync
+            changed.add("syncs")
+        return changed | self._change_rest(told)
+
+    def _change_rest(self, told: Delta) -> set[str]:
+        changed: set[str] = set()
+        if told.log is not None:
+            self.log.append(told.log)
+            changed.add("log")
+        if told.status is not None:
+            self.status = told.status
+            changed.add("status")
+        if told.counter is not None:
+            self.counters_told += 1
+            changed.add("counters")
+        if told.removed_watch is not None and told.removed_watch in self.watches:
+            del self.watches[told.removed_watch]
+            changed.add("watches")
+        if told.removed_sync is not None and told.removed_sync in self.syncs:
+            del self.syncs[told.removed_sync]
+            changed.add("syncs")
+        return changed
+
+    def take_log(self, lines: Sequence[schema.LogLine]) -> None:
+        """The whole log anew; what came over the stream since stays behind it."""
+        last = lines[-1].n if lines else 0
+        later = [line for line in self.log if line.n > last] if lines else list(self.log)
+        self.log.clear()
+        self.log.extend([*lines, *later])
+
+    def _note_move(self, name: str, fresh: schema.Watch, now: float) -> None:
+        old = self.watches.get(name)
+        if old and old.figure and fresh.figure and old.figure.value != fresh.figure.value:
+            self.moved[name] = now
+
+    def _note_pace(self, sync: schema.Sync, now: float) -> None:
+        for one in sync.relays:
+            key, done = (sync.spec.name, one.relay), one.downloaded + one.uploaded
+            pace = self.paces.get(key)
+            if pace is None or not sync.running:
+                self.paces[key] = Pace(now, done)
+            else:
+                pace.seen(now, done)

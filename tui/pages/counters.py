@@ -1,0 +1,198 @@
+"""Counters of a stream: values by wildcard, where each came from, its newest increments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Static, Tree
+
+from nostr_client.errors import NostrTallyError
+from tui import format
+from tui.action import bindings
+from tui.actions import ACTIONS
+from tui.columns import Column
+from tui.pages.page import Page, matches
+from tui.widgets.grid import Cell, Grid
+from tui.work import start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from agent.api.schema import Counter, Stream
+
+SUBJECTS = (
+    Column("subject", "Subject", 16, flex=3, most=60),
+    Column("value", "Value", 12, flex=1, right=True, most=24),
+    Column("incr", "Last", 6, right=True, drop=1),
+    Column("sources", "Src", 3, right=True, drop=2),
+    Column("age", "Age", 4, right=True),
+)
+INCREMENTS = (
+    Column("at", "When", 8),
+    Column("incr", "Incr", 6, right=True, flex=1, most=12),
+    Column("value", "Value", 8, right=True, flex=1, most=20),
+    Column("seq", "Seq", 6, right=True, drop=1),
+)
+EVERY_S = 2.0
+NEWEST = 200
+
+
+class CountersPage(Page):
+    """Subjects on the left; sources and increments of the one under the cursor on the right."""
+
+    title_ = "counters"
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "counters")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream, self.pattern = "", ">"
+        self._streams: list[Stream] = []
+        self._counters: dict[str, Counter] = {}
+        self._increments: dict[str, Counter] = {}
+        self._more = False
+        self._closely = ""
+
+    def body(self) -> Iterable[Widget]:
+        yield Static(id="stream", markup=False)
+        with Horizontal(id="counters-body"):
+            yield Grid(SUBJECTS, self._row, id="subjects")
+            yield Static(id="no-counters", classes="empty")
+            with Vertical(id="counter-side"):
+                tree: Tree[None] = Tree("sources", id="sources")
+                tree.can_focus = False
+                yield tree
+                yield Grid(INCREMENTS, self._increment_row, id="increments")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_interval(EVERY_S, self.look)
+
+    async def entered(self) -> None:
+        self.query_one("#subjects").focus()
+        await self.look()
+
+    def show(self, changed: set[str]) -> None:
+        if "counters" in changed and self.model.counters_told:
+            start(self, self.look, "look")
+        if changed & {"frame", "link"}:
+            self._list()
+
+    async def look(self) -> None:
+        """Ask for the counters that are shown."""
+        if not self.is_current or self.model.stale:
+            return
+        try:
+            self._streams = list((await self.tally.ask(lambda c: c.streams())).streams)
+            names = [one.name for one in self._streams]
+            if self.stream not in names:
+                self.stream = names[0] if names else ""
+            await self._load()
+        except NostrTallyError as error:
+            self.tally.trouble(str(error))
+
+    async def _load(self) -> None:
+        stream, pattern = self.stream, self.pattern
+        if stream:
+            found = await self.tally.ask(lambda c: c.counters(stream, pattern))
+            self._counters = {one.subject: one for one in found.counters}
+            self._more = found.more
+        else:
+            self._counters = {}
+        self._list()
+        await self._look_closer()
+
+    async def _look_closer(self) -> None:
+        """The increments of the counter under the cursor; its newest come first."""
+        stream, subject = self.stream, self.pointed
+        one = self._counters.get(subject)
+        self._increments = {}
+        if one is not None:
+            after = max(0, one.seq - 100_000)
+            found = await self.tally.ask(lambda c: c.counter_history(stream, subject, after=after))
+            newest = found.counters[-NEWEST:][::-1]
+            self._increments = {str(each.seq): each for each in newest}
+        self._tree(one)
+        grid = self.query_one("#increments", Grid)
+        grid.show(list(self._increments), from_top=subject != self._closely)
+        self._closely = subject
+
+    async def choose(self, *, pattern: str | None = None, stream: str | None = None) -> None:
+        """Other subjects, or another stream: the one named, else the next."""
+        names = [one.name for one in self._streams]
+        if pattern is not None:
+            self.pattern = pattern
+        elif stream in names:
+            self.stream = str(stream)
+        elif names:
+            at = names.index(self.stream) if self.stream in names else -1
+            self.stream = names[(at + 1) % len(names)]
+        await self.look()
+
+    def _list(self) -> None:
+        head = f"stream {self.stream or '(none)'}   subjects {self.pattern}"
+        others = len(self._streams) - 1
+        more = "   there are more: narrow the pattern" if self._more else ""
+        if others > 0:
+            more += f"   {others} other streams (n)"
+        self.query_one("#stream", Static).update(head + more)
+        grid = self.query_one("#subjects", Grid)
+        grid.show([subject for subject in self._counters if matches(self.wanted, subject)])
+        self.say(grid, "#no-counters", self._missing())
+
+    async def on_grid_pointed(self, event: Grid.Pointed) -> None:
+        if event.grid.id == "subjects" and not self.model.stale:
+            start(self, self._closer, "closer")
+
+    async def _closer(self) -> None:
+        try:
+            await self._look_closer()
+        except NostrTallyError as error:
+            self.tally.trouble(str(error))
+
+    def _tree(self, one: Counter | None) -> None:
+        tree: Tree[None] = self.query_one("#sources", Tree)
+        tree.clear()
+        tree.root.set_label(f"{one.subject} = {format.integer(one.value)}" if one else "sources")
+        if one is not None:
+            tree.root.add_leaf(f"added here {format.integer(one.local)}")
+            for stream, subjects in one.sources.items():
+                branch = tree.root.add(f"from {stream}", expand=True)
+                for subject, value in subjects.items():
+                    branch.add_leaf(f"{subject} {format.integer(value)}")
+        tree.root.expand()
+
+    def _row(self, subject: str) -> Mapping[str, Cell]:
+        one = self._counters[subject]
+        incr = one.incr or ""
+        return {
+            "subject": Cell(subject, "strong"),
+            "value": Cell(format.integer(one.value), "accent"),
+            "incr": Cell(_signed(incr), "bad" if incr.startswith("-") else "good"),
+            "sources": Cell(str(len(one.sources) or ""), "dim"),
+            "age": Cell(format.age(self.tally.now() - one.ts), "dim"),
+        }
+
+    def _increment_row(self, seq: str) -> Mapping[str, Cell]:
+        one = self._increments[seq]
+        incr = one.incr or ""
+        return {
+            "at": Cell(format.clock(one.ts), "dim"),
+            "incr": Cell(_signed(incr), "bad" if incr.startswith("-") else "good"),
+            "value": Cell(format.integer(one.value)),
+            "seq": Cell(seq, "dim"),
+        }
+
+    def _missing(self) -> str:
+        if not self._streams:
+            return "No streams of counters.\n\nThey are configured: \\[counters] in agent.toml."
+        if self._counters:
+            return f"Nothing matches “{self.wanted}”.\n\nEsc in the filter clears it."
+        return f"No counter fits {self.pattern}.\n\n[b]w[/] chooses others, [b]+[/] adds to one."
+
+
+def _signed(incr: str) -> str:
+    return incr if not incr or incr.startswith("-") else f"+{format.integer(incr)}"

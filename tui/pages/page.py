@@ -1,0 +1,173 @@
+"""What all pages have: heading, tabs, keys, a line for a filter, and how they are told news."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widgets import Input, Static
+
+from tui.actions import ACTIONS, TABS
+from tui.widgets.frame import Heading, Keys, Tabs, TooSmall
+from tui.widgets.grid import Grid
+from tui.work import start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from tui.app import TallyApp
+    from tui.model import Model
+
+
+class Finder(Input):
+    """Where a filter is typed; Escape clears it, Enter goes back to the table."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Clear", show=False)]
+    DEFAULT_CSS = "Finder { display: none; height: 1; border: none; padding: 0 1; }"
+
+    def action_give_up(self) -> None:
+        """Clear, and hide."""
+        self.value = ""
+        self.display = False
+
+    def on_blur(self) -> None:
+        """Nothing typed, nothing shown."""
+        self.display = bool(self.value)
+
+
+class Page(Screen[None]):
+    """One page; subclasses say what it is made of and what it shows."""
+
+    title_: ClassVar[str] = ""
+    """Its name in the table of actions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sort = ""
+        """The column that rows are sorted by."""
+        self.wanted = ""
+        """What rows must contain."""
+
+    @property
+    def tally(self) -> TallyApp:
+        """The application, by its type."""
+        return cast("TallyApp", self.app)
+
+    @property
+    def model(self) -> Model:
+        return self.tally.model
+
+    # To be told by subclasses.
+
+    def body(self) -> Iterable[Widget]:
+        """What stands between the tabs and the keys."""
+        raise NotImplementedError
+
+    def show(self, changed: set[str]) -> None:
+        """Draw what has changed."""
+        raise NotImplementedError
+
+    def tick(self) -> None:
+        """A second has passed: ages have changed."""
+        for grid in self.query(Grid):
+            grid.redraw()
+
+    async def entered(self) -> None:
+        """The page has come to the front."""
+
+    @property
+    def pointed(self) -> str:
+        """The name of what the cursor is on, or ""."""
+        grid = self.query(Grid)
+        return (grid.first().key or "") if grid else ""
+
+    def copied(self) -> str:
+        """What is copied from here."""
+        return self.pointed
+
+    def sort_by(self, column: str | None) -> None:
+        """Sort by a column, or with None by the next one; the same again turns the order."""
+
+    # What all do alike.
+
+    def compose(self) -> ComposeResult:
+        yield Heading()
+        yield Tabs()
+        yield from self.body()
+        yield Finder(placeholder="filter", select_on_focus=False)
+        yield Keys()
+        yield TooSmall()
+
+    def on_mount(self) -> None:
+        self.draw(set(EVERYTHING))
+
+    def on_screen_resume(self) -> None:
+        self.draw(set(EVERYTHING))
+        start(self, self.entered, "entered")
+
+    def on_resize(self) -> None:
+        if self.is_current:
+            self.call_after_refresh(self.draw, set(EVERYTHING))
+
+    def draw(self, changed: set[str]) -> None:
+        """Draw the frame, and what has changed."""
+        self.set_class(self.model.stale, "-stale")
+        for grid in self.query(Grid):
+            grid.faded = self.model.stale and self.model.heard_at is not None
+        self.head()
+        if "frame" in changed:
+            actions = [one for one in ACTIONS if not (one.writes and self.tally.read_only)]
+            self.query_one(Keys).show(actions, self.title_)
+            self.query_one(Tabs).show(TABS, self.title_)
+        self.show(changed)
+
+    def head(self) -> None:
+        """The heading alone."""
+        self.query_one(Heading).show(self.model, self.tally.now(), self.tally.glyphs)
+
+    def find(self, text: str = "") -> None:
+        """Show rows with these words alone, or let them be typed."""
+        finder = self.query_one(Finder)
+        finder.display = True
+        if text:
+            finder.value = text
+        else:
+            finder.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if isinstance(event.input, Finder):
+            self.wanted = event.value.strip().lower()
+            self.show(set(EVERYTHING))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if isinstance(event.input, Finder):
+            event.stop()
+            self.query(Grid).first().focus()
+
+    def on_grid_header_clicked(self, event: Grid.HeaderClicked) -> None:
+        self.sort_by(event.column)
+
+    def on_grid_opened(self, event: Grid.Opened) -> None:
+        self.tally.action_do("watch show")
+
+    def say(self, grid: Grid, where: str, words: str) -> None:
+        """Show a table, or where it is empty the words that say what is missing."""
+        empty = self.query_one(where, Static)
+        empty.display = not grid.keys
+        grid.display = bool(grid.keys)
+        if not grid.keys:
+            empty.update(words)
+
+
+EVERYTHING = ("frame", "link", "status", "watches", "relays", "syncs", "counters", "log")
+
+
+def matches(wanted: str, *texts: Any) -> bool:
+    """Whether every word of a filter stands in one of the texts."""
+    whole = " ".join(map(str, texts)).lower()
+    return all(word in whole for word in wanted.split())

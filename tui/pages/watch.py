@@ -1,0 +1,188 @@
+"""One watch: the number large, its history with the interval, and what each relay said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Digits, Static
+
+from nostr_client.errors import NostrTallyError
+from tui import claims, format
+from tui.action import bindings
+from tui.actions import ACTIONS
+from tui.pages.page import Page, matches
+from tui.plotting import SPANS
+from tui.widgets.grid import Cell, Grid
+from tui.work import start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from agent.api.schema import Claim, Counted, History, Watch
+    from tui.widgets.plot import History as Plot
+
+
+class WatchPage(Page):
+    """The watch that `TallyApp.watched` names."""
+
+    title_ = "watch"
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "watch")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.span = "1d"
+        self._claims: dict[str, Claim] = {}
+        self._counted: Counted | None = None
+        self._history: History | None = None
+        self._seen: tuple[str, float | None, str] | None = None
+        self._looking = False
+
+    def body(self) -> Iterable[Widget]:
+        from tui.widgets.plot import History as Plot
+
+        with Horizontal(id="top"):
+            with Vertical(id="number"):
+                yield Static(id="what", markup=False)
+                yield Digits(id="digits")
+                yield Static(id="facts")
+            yield Plot(self.tally.glyphs, id="plot")
+        yield Grid(claims.COLUMNS, self._row, id="claims")
+        yield Static(id="no-claims", classes="empty")
+
+    @property
+    def shown(self) -> Watch | None:
+        return self.model.watches.get(self.tally.watched)
+
+    async def entered(self) -> None:
+        self.query_one("#claims").focus()
+        await self._look()
+
+    def show(self, changed: set[str]) -> None:
+        if not changed & {"watches", "link", "frame"}:
+            return
+        one = self.shown
+        self.query_one("#what", Static).update(self._title(one))
+        self.query_one("#digits", Digits).update(_digits(one))
+        self.query_one("#facts", Static).update(self._facts(one) if one else "")
+        self._list()
+        if one and (one.spec.name, one.updated_at, repr(one.spec)) != self._seen:
+            start(self, self._look, "looking", alone=False)
+
+    def tick(self) -> None:
+        super().tick()
+        if self.shown is not None:
+            self.query_one("#facts", Static).update(self._facts(self.shown))
+
+    def _title(self, one: Watch | None) -> str:
+        if one is None:
+            return f"There is no watch {self.tally.watched}" if self.tally.watched else "No watch"
+        return one.spec.name
+
+    def _facts(self, one: Watch) -> Content:
+        glyphs, now = self.tally.glyphs, self.tally.now()
+        unit = (one.unit or "").replace("_", " ")
+        lines = [Content.from_markup("[b]$sure[/] $unit", sure=self._sure(one), unit=unit)]
+        if one.figure is not None and not one.figure.exact:
+            lines.append(Content(f"95 %: {format.bounds(one.figure, glyphs)}"))
+        lines.append(self._changes(one))
+        age = "not yet" if one.updated_at is None else f"{format.age(now - one.updated_at)} ago"
+        lines.append(Content(f"counted {age}, {one.answered}/{one.asked} relays"))
+        lines.append(
+            Content.from_markup("[$foreground-muted]$query, every $every$live[/]", **_rhythm(one))
+        )
+        lines += [
+            Content.from_markup("[$text-warning]$sign $text[/]", sign=glyphs.warn, text=text)
+            for text in one.warnings[:4]
+        ]
+        return Content("\n").join(lines)
+
+    def _sure(self, one: Watch) -> str:
+        return format.certainty(one.figure, self.tally.glyphs) or "no answer yet"
+
+    def _changes(self, one: Watch) -> Content:
+        parts = []
+        for span in ("1h", "1d", "1w"):
+            n = one.changes.get(span)
+            text = format.change(n, self.tally.glyphs) or "?"
+            tone = "$foreground-muted" if not n else "$text-success" if n > 0 else "$text-error"
+            parts.append(Content.from_markup(f"$span [{tone}]$text[/]", span=span, text=text))
+        return Content("  ").join(parts)
+
+    def _list(self) -> None:
+        grid = self.query_one("#claims", Grid)
+        found = [
+            one for one in self._claims.values() if matches(self.wanted, one.relay, one.status)
+        ]
+        grid.show([one.relay for one in sorted(found, key=_order)])
+        self.say(grid, "#no-claims", "No relay has answered yet.")
+
+    def _row(self, relay: str) -> Mapping[str, Cell]:
+        spec = self.shown.spec if self.shown else None
+        return claims.row(self._claims[relay], self.tally.now(), self.tally.glyphs, spec)
+
+    async def _look(self) -> None:
+        """Ask for claims and history of what the model shows now; again if that has moved on."""
+        if self._looking:
+            return
+        self._looking = True
+        try:
+            while (one := self.shown) and self.is_current and not self.model.stale:
+                seen = (one.spec.name, one.updated_at, repr(one.spec))
+                if seen == self._seen:
+                    break
+                self._seen = seen
+                await self._fetch(one.spec.name)
+        except NostrTallyError as error:
+            self.tally.trouble(str(error))
+        finally:
+            self._looking = False
+
+    async def _fetch(self, name: str) -> None:
+        now, length = self.tally.now(), SPANS[self.span]
+        since = max(0.0, now - 1.2 * length) if length else 0.0
+        counted = await self.tally.ask(lambda client: client.explain(name))
+        history = await self.tally.ask(lambda client: client.history(name, since=since))
+        self._claims = {one.relay: one for one in counted.relays}
+        self._plot().show(history.points, now, self.span)
+        self._list()
+
+    def _plot(self) -> Plot:
+        from tui.widgets.plot import History as Plot
+
+        plot = self.query_one("#plot", Plot)
+        plot.border_title = f"last {self.span}" if SPANS[self.span] else "all there is"
+        return plot
+
+    def choose_span(self, span: str | None) -> None:
+        """Plot another length of time."""
+        names = list(SPANS)
+        if span is None or span not in SPANS:
+            span = names[(names.index(self.span) + 1) % len(names)]
+        self.span, self._seen = span, None
+        start(self, self._look, "looking", alone=False)
+
+    def copied(self) -> str:
+        one = self.shown
+        if one is None:
+            return ""
+        bounds = format.bounds(one.figure, self.tally.glyphs)
+        return f"{one.spec.name}: {format.value(one.figure, self.tally.glyphs)} ({bounds})"
+
+
+def _digits(one: Watch | None) -> str:
+    return format.number(one.figure.value) if one and one.figure else "?"
+
+
+def _rhythm(one: Watch) -> dict[str, str]:
+    query = one.spec.query or "filter"
+    return {"query": query, "every": one.spec.interval, "live": ", live" if one.spec.live else ""}
+
+
+def _order(one: Claim) -> tuple[bool, bool, str]:
+    """Those that count first, then those that answered."""
+    return not one.used, one.status != "ok", one.relay

@@ -1,0 +1,100 @@
+"""From what people paste to what can be watched. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client import nip19
+from nostr_client.errors import InvalidIdentifier, InvalidInput
+from nostr_client.filters import Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+OF_PEOPLE: Final = ("followers", "zaps")
+OF_EVENTS: Final = (
+    "reactions",
+    "reposts",
+    "quotes",
+    "replies",
+    "comments",
+    "replies+comments",
+    "zaps",
+)
+LONGEST: Final = 64 * 1024
+_HEX: Final = re.compile(r"[0-9a-fA-F]{64}")
+
+
+class Pasted(NamedTuple):
+    """What a text is, which queries can be asked about it, and what its watch may be called."""
+
+    what: str
+    target: str
+    queries: tuple[str, ...]
+    filters: tuple[dict[str, object], ...]
+    short: str
+    relays: tuple[str, ...] = ()
+
+
+def read(text: str) -> Pasted:
+    """What was pasted: npub, nprofile, note, nevent, naddr, hex id, or a filter as JSON.
+
+    Raises InvalidInput with words for people; a secret key is refused without being repeated.
+    """
+    bare = text.strip()
+    if not bare:
+        raise InvalidInput("paste an npub, nevent, naddr, an event id or a filter")
+    if len(bare) > LONGEST:
+        raise InvalidInput("that is too long")
+    if bare.startswith(("{", "[")):
+        return _filters(bare)
+    bare = bare.removeprefix("nostr:").split()[0].split("?")[0].rsplit("/", 1)[-1]
+    if _HEX.fullmatch(bare):
+        return Pasted("event id", bare.lower(), OF_EVENTS, (), bare[:8].lower())
+    return _identifier(bare)
+
+
+def _identifier(text: str) -> Pasted:
+    try:
+        found = nip19.decode(text)
+    except InvalidIdentifier as error:
+        raise InvalidInput(f"not npub, nevent, naddr, event id or filter: {error}") from error
+    short = f"{text.split('1')[0]}-{text[-6:]}"
+    match found:
+        case nip19.SecretKey():
+            raise InvalidInput("that is a secret key: it belongs nowhere but in your signer")
+        case nip19.PublicKey() | nip19.Profile():
+            relays = getattr(found, "relays", ())
+            return Pasted("person", text, OF_PEOPLE, (), short, relays)
+        case nip19.Note():
+            return Pasted("event", text, OF_EVENTS, (), short)
+        case nip19.EventPointer() | nip19.Address():
+            what = "event" if isinstance(found, nip19.EventPointer) else "address"
+            return Pasted(what, text, OF_EVENTS, (), short, found.relays)
+
+
+def _filters(text: str) -> Pasted:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"this looks like a filter and is no JSON: {error}") from error
+    wanted = found if isinstance(found, list) else [found]
+    if wanted and wanted[0] == "REQ":  # as a log shows it
+        wanted = wanted[2:]
+    if not wanted or not all(isinstance(one, dict) for one in wanted):
+        raise InvalidInput('a filter is an object, as {"kinds":[1]}')
+    for one in wanted:
+        Filter.from_json(one)
+    what = "filter" if len(wanted) == 1 else f"{len(wanted)} filters"
+    return Pasted(what, "", (), tuple(wanted), "filter")
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """A name for a watch: as wanted, in the letters that names have, and not taken."""
+    base = re.sub(r"[^A-Za-z0-9._-]+", "-", wanted).strip("-._")[:56] or "watch"
+    name, n = base, 2
+    while name in taken:
+        name, n = f"{base}-{n}", n + 1
+    return name
