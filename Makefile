@@ -11,7 +11,7 @@ PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
-.PHONY: setup demo test test-long check bench docs lock clean
+.PHONY: setup demo test test-long check bench docs reference lock clean
 
 setup: $(STAMP)
 
@@ -45,6 +45,10 @@ bench: .venv-bench/.stamp
 # The site in site/, built strictly: a broken link or a docstring that cannot be read is an error.
 docs: .venv-docs/.stamp
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
+
+# The pages of docs/reference/ that are made from the code.
+reference: setup
+	PYTHONPATH=. $(PY) scripts/reference.py
 
 .venv-docs/.stamp: pyproject.toml requirements.lock
 	@scripts/setup-venv .venv-docs "$(PYTHON)" docs

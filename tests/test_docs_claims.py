@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from pkgutil import resolve_name
+from runpy import run_path
 
 import pytest
 from click.testing import CliRunner
@@ -51,6 +52,12 @@ def test_every_make_target_that_is_named_exists() -> None:
 def test_every_command_shows_its_help(name: str) -> None:
     assert f"Usage: nostr-client {name}" in shown(name)
     assert COMMANDS[name].help in shown()
+
+
+@pytest.mark.parametrize("name", ["cli.md", "http.md"])
+def test_the_reference_is_what_the_code_makes(name: str) -> None:
+    made = run_path(str(ROOT / "scripts/reference.py"))["pages"]()[name]
+    assert (ROOT / "docs/reference" / name).read_text("utf-8") == made, "run `make reference`"
 
 
 def test_exit_codes() -> None:

@@ -1,0 +1,152 @@
+"""Write the pages of docs/reference/ that are made from the code: `python scripts/reference.py`.
+
+A test compares what is written with what is made.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.testing import CliRunner
+
+from agent.api.document import document
+from agent.cli import cli as agent_cli
+from nostr_client.cli.app import cli as client_cli
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+MADE = "<!-- Made by `make reference`; a test compares. -->"
+WIDTH = 100
+
+CLI_HEAD = f"""# The command line
+
+{MADE}
+
+Data goes to stdout, talk to stderr; `--json` where there is data. Exit codes: 0 ok, 1 failure,
+2 wrong usage, 3 no relay answered (or no agent is running), 124 time-out. `nostr-client completion`
+prints what completes commands and options in a shell.
+"""
+
+HTTP_HEAD = f"""# The HTTP API of the agent
+
+{MADE}
+
+On loopback, with `Authorization: Bearer TOKEN` (the token's file is named by `nostr-agent status`);
+refusals are an object `error` with a code and a message. The same as an OpenAPI 3.1 document:
+`GET /v1/openapi.json`. In Python: `agent.api.client.AgentClient`.
+"""
+
+
+def pages() -> dict[str, str]:
+    """The text of every page by its file name."""
+    return {"cli.md": _cli(), "http.md": _http()}
+
+
+def _cli() -> str:
+    parts = [CLI_HEAD]
+    for name, group in (("nostr-client", client_cli), ("nostr-agent", agent_cli)):
+        parts.append(f"## {name}\n\n{_shown(group, name, [])}")
+        parts += [
+            f"### {' '.join([name, *path])}\n\n{_shown(group, name, path)}"
+            for path in _paths(group, [])
+        ]
+    return "\n".join(parts)
+
+
+def _paths(group: click.Group, above: list[str]) -> Iterator[list[str]]:
+    context = click.Context(group)
+    for name in sorted(group.list_commands(context)):
+        command = group.get_command(context, name)
+        yield [*above, name]
+        if isinstance(command, click.Group):
+            yield from _paths(command, [*above, name])
+
+
+def _shown(group: click.Group, program: str, path: list[str]) -> str:
+    done = CliRunner().invoke(group, [*path, "--help"], prog_name=program, terminal_width=WIDTH)
+    return f"```text\n{done.output.rstrip()}\n```\n"
+
+
+def _http() -> str:
+    made = document()
+    lines = [
+        HTTP_HEAD,
+        "## Routes\n",
+        "| Method | Path | | Body | Answer |",
+        "|---|---|---|---|---|",
+    ]
+    for path, operations in made["paths"].items():
+        for method, one in operations.items():
+            lines.append(
+                _row(
+                    method.upper(),
+                    f"`{_with_query(path, one)}`",
+                    one["summary"],
+                    _type(one.get("requestBody", {})),
+                    _type(_answer(one["responses"])),
+                )
+            )
+    lines.append("\n## Types\n")
+    for name, one in sorted(made["components"]["schemas"].items()):
+        if "properties" in one:
+            lines.append(_object(name, one))
+    return "\n".join(lines)
+
+
+def _with_query(path: str, operation: dict[str, Any]) -> str:
+    named = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+    return path + (f"?{'&'.join(named)}" if named else "")
+
+
+def _answer(responses: dict[str, Any]) -> dict[str, Any]:
+    return next((one for code, one in responses.items() if code.startswith("2")), {})
+
+
+def _type(holder: dict[str, Any]) -> str:
+    for content in holder.get("content", {}).values():
+        return _of(content.get("schema", {}))
+    return ""
+
+
+def _object(name: str, schema: dict[str, Any]) -> str:
+    needed = schema.get("required", [])
+    rows = [
+        _row(f"`{field}`", _of(one), "" if field in needed else _default(one))
+        for field, one in schema["properties"].items()
+    ]
+    text = schema.get("description", "").split("\n\n")[0].replace("\n", " ")
+    head = f"### {name}\n\n{text}\n" if text else f"### {name}\n"
+    return "\n".join([head, "| Field | Type | Default |", "|---|---|---|", *rows, ""])
+
+
+def _of(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})" if _has_fields(name) else name
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_of(one) for one in schema["anyOf"]))
+    if schema.get("type") == "array":
+        return f"array of {_of(schema.get('items') or {})}"
+    return str(schema.get("type", "any"))
+
+
+def _has_fields(name: str) -> bool:
+    return "properties" in document()["components"]["schemas"][name]
+
+
+def _default(schema: dict[str, Any]) -> str:
+    return f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    for file, text in pages().items():
+        (FOLDER / file).write_text(text, "utf-8")
