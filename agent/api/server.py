@@ -1,6 +1,6 @@
 """The API's sockets: aiohttp under the table of routes, and nothing else of it.
 
-async with serve(access, host="127.0.0.1", port=0) as server:
+async with serve(access, bind("127.0.0.1", 0)) as server:
     server.backend = backend
     print(server.url)
 """
@@ -21,11 +21,12 @@ from agent.api.guard import bearer_of, check
 from agent.api.params import EventsQuery
 from agent.api.routes import Route, find, validated
 from agent.api.schema import Health, Problem, Ready
-from agent.relay.listen import BACKLOG, bind
+from agent.relay.listen import BACKLOG
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from socket import socket
 
     from agent.api.backend import Backend
     from agent.api.feed import Stream
@@ -102,10 +103,10 @@ class BoundedServer(web.Server):
 class ApiServer:
     """A running API; made by `serve`."""
 
-    def __init__(self, access: Access, bounds: Bounds) -> None:
+    def __init__(self, access: Access, bounds: Bounds, began: float) -> None:
         self.backend: Backend | None = None
         """What answers; None while the agent starts: then only health is told."""
-        self._began = time.monotonic()
+        self._began = began
         self.access = access
         """May be replaced while it runs."""
         self._bounds = bounds
@@ -319,17 +320,17 @@ def _abort(request: web.BaseRequest) -> None:
 @asynccontextmanager
 async def serve(
     access: Access,
+    listener: socket,
     *,
-    host: str = "127.0.0.1",
-    port: int = 4870,
     bounds: Bounds = DEFAULT_BOUNDS,
+    since: float | None = None,
 ) -> AsyncIterator[ApiServer]:
-    """Serve the API while the block runs; port 0 takes a free one. Raises NetworkError.
+    """Serve the API while the block runs, on a socket that listens; it is closed in the end.
 
-    Set `backend` as soon as there is one.
+    `since`: when the process began, by the monotonic clock. Set `backend` as soon as there is one.
     """
-    api = ApiServer(access, bounds)
-    listener = bind(host, port)
+    host = listener.getsockname()[0]
+    api = ApiServer(access, bounds, time.monotonic() if since is None else since)
     api.port = listener.getsockname()[1]
     api.url = f"http://{f'[{host}]' if ':' in host else host}:{api.port}"
     runner = web.ServerRunner(

@@ -10,10 +10,12 @@ import click
 from agent.commands.options import chosen_file, config_options, load_config
 from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, say
-from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from agent.config import Config, Draft
 
 SWITCH_S = 0.0005
 """How long a thread may keep the GIL while another wants it: the loop shares it with the store."""
@@ -55,13 +57,25 @@ def run(
 
 def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:
     from agent.config import read
-    from agent.service import main
 
     path = chosen_file(config)
     draft = read(path, settings=settings)
     if once:
         from agent.service import run as service
+        from nostr_client.cli.runner import run_async
 
         return FAILURE if run_async(service.once(draft.checked(), str(path or ""))) else OK
-    run_async(main.serve(draft, lambda: load_config(config, settings), str(path or "")))
+    _serve(draft, lambda: load_config(config, settings), str(path or ""))
     return OK
+
+
+def _serve(draft: Draft, load: Callable[[], Config], path: str) -> None:
+    """A supervisor hears from `/healthz` before a second of imports, and while they go on."""
+    from agent.service.doorstep import answering
+
+    with answering(draft.config.api) as step:
+        from agent.service import run as service
+        from nostr_client.cli.runner import run_async
+
+        checked = draft.checked()
+    run_async(service.serve(checked, load, path, step))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from agent.relay.listen import parse_address
 from agent.relay.policy import all_of, everything, only_keys
 from nostr_client import nip19
 from nostr_client.cli.output import json_option, print_json, say
@@ -102,16 +103,6 @@ def relay(store: Path | None, listen: str, search: bool, as_json: bool, **given:
     options = _options(given)
     path = store or store_path()
     run_async(_serve(path, host, port, options, search=search, as_json=as_json))
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (loopback). Raises InvalidInput."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise InvalidInput(f"{text!r} is not HOST:PORT")
-    if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise InvalidInput(f"{text!r}: an IPv6 address goes into brackets")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 async def _serve(

@@ -18,6 +18,16 @@ BACKLOG = 4_096
 """Connections that the kernel keeps until we accept them: a thousand tabs may wake at once."""
 
 
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (loopback). Raises InvalidInput."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise InvalidInput(f"{text!r} is not HOST:PORT")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise InvalidInput(f"{text!r}: an IPv6 address goes into brackets")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
 def relay_url(scheme: str, host: str, port: int) -> str:
     """The URL of a relay at `host`, with brackets around an IPv6 address."""
     name = f"[{host}]" if ":" in host else host

@@ -1,20 +1,19 @@
-"""The front door: the API's socket and token, open before everything else is loaded.
-
-A supervisor hears from `/healthz` at once; all the rest says that the agent is starting. So this
-imports as little as it can.
-"""
+"""The front door: the API with its token, open before the store is; until then it says so."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import secrets
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from agent.api.guard import Access
 from agent.api.server import ApiServer, Bounds, serve
+from agent.relay.listen import bind, parse_address
+from agent.service.doorstep import Doorstep
 from nostr_client.errors import InvalidInput
 from nostr_client.places import token_path
 
@@ -32,12 +31,6 @@ class Door(NamedTuple):
 
     api: ApiServer
     token: str
-
-
-def address(listen: str) -> tuple[str, int]:
-    """Host and port of a checked HOST:PORT."""
-    host, _, port = listen.rpartition(":")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def token_file(section: ApiSection) -> Path:
@@ -83,11 +76,15 @@ def make_access(section: ApiSection, token: str) -> Access:
 
 
 @asynccontextmanager
-async def front_door(section: ApiSection) -> AsyncIterator[Door]:
-    """Listen for as long as the block runs. Raises NetworkError, InvalidInput (a token file)."""
+async def front_door(section: ApiSection, step: Doorstep | None = None) -> AsyncIterator[Door]:
+    """Serve for as long as the block runs, on a socket that listens already or on a new one.
+
+    Raises NetworkError, InvalidInput (a token file).
+    """
     token = await asyncio.to_thread(make_token, token_file(section))
     access = make_access(section, token)
-    host, port = address(section.listen)
+    if step is None:
+        step = Doorstep(bind(*parse_address(section.listen)), time.monotonic())
     bounds = Bounds(section.body_limit, section.connections)
-    async with serve(access, host=host, port=port, bounds=bounds) as api:
+    async with serve(access, step.listener, bounds=bounds, since=step.since) as api:
         yield Door(api, token)

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.relay.follow import following
-from agent.relay.listen import normal_urls, own_urls
+from agent.relay.listen import normal_urls, own_urls, parse_address
 from agent.relay.options import Access, RelayOptions
 from agent.relay.policy import all_of, everything, only_keys, only_wanted
 from agent.relay.server import serve
-from agent.service.front import address
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
@@ -84,7 +83,7 @@ def relay_urls(section: LocalRelaySection) -> list[str]:
     if not section.enabled:
         return []
     options = RelayOptions(access=_access(section, None), urls=section.urls)
-    return normal_urls(own_urls(options, *address(section.listen)))
+    return normal_urls(own_urls(options, *parse_address(section.listen)))
 
 
 async def serve_relay(
@@ -101,7 +100,7 @@ async def serve_relay(
     """
     if not section.enabled:
         return ""
-    host, port = address(section.listen)
+    host, port = parse_address(section.listen)
     options = relay_options(section, wanted)
     served = serve(parts.store, host=host, port=port, options=options, on_break=on_break)
     server = await stack.enter_async_context(served)

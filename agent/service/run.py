@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.config import Config
+    from agent.service.doorstep import Doorstep
 
 ONCE_S: Final = 3600.0
 """How long `--once` may take in all."""
@@ -216,15 +217,16 @@ def _library_logs(journal: Journal) -> Iterator[None]:
 
 
 async def serve(
-    config: Config, load: Callable[[], Config], config_path: str, door: Door | None = None
+    config: Config, load: Callable[[], Config], config_path: str, step: Doorstep
 ) -> None:
-    """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
+    """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again. Takes over the socket."""
     notifier = Notifier()
     stopping, hangup = asyncio.Event(), asyncio.Event()
     stops = dict.fromkeys((signal.SIGTERM, signal.SIGINT), stopping.set)
     # Before anybody is told that the agent has started: a signal may follow at once.
     with _signals({**stops, signal.SIGHUP: hangup.set}):
         async with (
+            front_door(config.api, step) as door,
             running(
                 config, notifier=notifier, config_path=config_path, door=door, stopping=stopping
             ) as service,

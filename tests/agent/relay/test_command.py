@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.cli import run
-from agent.relay.command import parse_address
+from agent.relay.listen import parse_address
 from nostr_client.errors import InvalidInput
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import key, signed
