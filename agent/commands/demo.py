@@ -15,6 +15,7 @@ import click
 
 from agent.api import schema
 from agent.commands import tables
+from agent.commands.demo_counters import counters
 from nostr_client import kinds
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.runner import run_async
@@ -63,7 +64,7 @@ interval = "4s"
 """
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--seconds", type=click.IntRange(5, 600), default=45, show_default=True)
 @json_option
 @click.pass_context
@@ -72,12 +73,17 @@ def demo(ctx: click.Context, seconds: int, as_json: bool) -> None:
 
     Everything is local, in a folder that is removed. Exit code 1 when the numbers end up wrong.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     ended = run_async(_demo(seconds, quiet=as_json))
     if as_json:
         print_json(ended)
     else:
         _tell_end(ended)
     ctx.exit(0 if ended["right"] else 1)
+
+
+demo.add_command(counters)
 
 
 async def _demo(seconds: int, *, quiet: bool) -> dict[str, Any]:

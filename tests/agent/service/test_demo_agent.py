@@ -24,3 +24,19 @@ async def test_the_demo_counts_syncs_and_adds_up() -> None:
     assert told["right"] is True
     assert told["stored"] == told["truth"]["followers"] + told["truth"]["reactions"] + 1
     assert told["counters"]["events.3"] == str(told["truth"]["followers"])
+
+
+async def test_the_demo_of_counters_ends_at_one_total() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent", "demo", "counters", "--seconds", "5", "--json"),
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said, talk = await process.communicate()
+    assert process.returncode == 0, talk.decode()
+    told = json.loads(said)
+    assert told["right"] is True
+    assert told["total"] == told["truth"] == sum(told["agents"].values())
+    assert told["hub"] in (None, told["truth"])
+    assert {state for state, _, _ in told["sources"].values()} == {"ok"}
