@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client import nip19
-from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig, check_config
+from nostr_client.counters.config import (
+    SourceConfig,
+    StreamConfig,
+    TransformConfig,
+    check_config,
+    check_name,
+)
+from nostr_client.counters.push.report import PushOptions
 from nostr_client.counters.subjects import is_pattern
 from nostr_client.errors import CounterError, InvalidInput
 from nostr_client.relayurl import normalize
@@ -13,7 +20,13 @@ from nostr_client.relayurl import normalize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from agent.config.model import Config, PublishSection, SourceSection, TransformSection
+    from agent.config.model import (
+        Config,
+        PublishSection,
+        PushSection,
+        SourceSection,
+        TransformSection,
+    )
 
     Path = tuple[str | int, ...]
     Complain = Callable[[Path, str], None]
@@ -51,6 +64,12 @@ def check_counters(config: Config, complain: Complain) -> None:
         if not config.identity.key_file and not config.identity.key_command:
             complain(at, "needs identity.key_file or identity.key_command to sign with")
         _check_publish(publish, complain, at)
+    _check_unique((*AT, "push"), "name", (p.name for p in section.push), complain)
+    for n, push in enumerate(section.push):
+        at = (*AT, "push", n)
+        if push.stream not in streams:
+            complain((*at, "stream"), f"counters.streams has no {push.stream}")
+        _check_push(push, complain, at)
 
 
 def _check_unique(at: Path, key: str, names: Iterable[str], complain: Complain) -> None:
@@ -92,6 +111,24 @@ def _check_publish(publish: PublishSection, complain: Complain, at: Path) -> Non
         _try(complain, (*at, "relays", n), normalize, url)
     for n, key in enumerate(publish.readers):
         _try(complain, (*at, "readers", n), nip19.decode_pubkey, key)
+
+
+def push_options(section: PushSection) -> PushOptions:
+    """A push as the counters know it."""
+    return PushOptions(
+        agent=section.agent, into=section.into, total=section.total, patterns=section.subjects
+    )
+
+
+def _check_push(push: PushSection, complain: Complain, at: Path) -> None:
+    _try(complain, at, push_options, push)
+    for key, name in (("into", push.into), ("total", push.total or push.into)):
+        _try(complain, (*at, key), check_name, name)
+    if push.total == push.into:
+        complain((*at, "total"), "is another stream than `into`")
+    for n, url in enumerate(push.servers):
+        if not url.startswith(("nats://", "tls://", "ws://", "wss://")):
+            complain((*at, "servers", n), "is not a nats://, tls://, ws:// or wss:// URL")
 
 
 def _try(complain: Complain, path: Path, check: Callable[..., object], *values: object) -> None:

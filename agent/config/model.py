@@ -212,6 +212,36 @@ class PublishSection(Section, frozen=True):
     ] = ()
 
 
+class PushSection(Section, frozen=True):
+    """A stream whose values are pushed to a nats-server, exactly once, under this agent's token."""
+
+    name: Annotated[Name, Meta(description="what was pushed is remembered under it")]
+    stream: Annotated[Name, Meta(description="the stream here")]
+    servers: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=2048)], ...],
+        Meta(min_length=1, max_length=20, description="`nats://host:4222`; several of one cluster"),
+    ]
+    agent: Annotated[
+        Name,
+        Meta(description="`count.AGENT.>` there is this store's alone: one token, for ever"),
+    ]
+    subjects: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...],
+        Meta(max_length=100, description="which of its counters"),
+    ] = (">",)
+    into: Annotated[Name, Meta(description="the stream there")] = "AGENTS"
+    total: Annotated[
+        str,
+        Meta(max_length=64, description="the stream there that sums up all agents; empty: none"),
+    ] = ""
+    create: Annotated[bool, Meta(description="make these two where they are missing")] = True
+    credentials: Annotated[str, Meta(description="a .creds file")] = ""
+    domain: Annotated[str, Meta(max_length=64, description="the JetStream domain there")] = ""
+    interval: Annotated[Duration, Meta(description="how often values are compared and sent")] = (
+        "10s"
+    )
+
+
 class CountersSection(Section, frozen=True):
     """Exact sums, kept in the store."""
 
@@ -226,6 +256,9 @@ class CountersSection(Section, frozen=True):
     ] = ()
     publish: Annotated[
         tuple[PublishSection, ...], Meta(max_length=100, description="what flows out over Nostr")
+    ] = ()
+    push: Annotated[
+        tuple[PushSection, ...], Meta(max_length=100, description="what flows out to NATS")
     ] = ()
 
 

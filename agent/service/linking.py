@@ -1,10 +1,11 @@
-"""All ways that counters take, as one part of the agent: sources, and what is published."""
+"""All ways that counters take, as one part of the agent: sources, what is published, and pushes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from agent.fleet.publishing import Publishing
+from agent.fleet.pushing import Pushing
 from agent.fleet.reader import AgentReader, NostrReader
 from agent.fleet.sourcing import Sourcing
 from agent.watches import chosen
@@ -37,6 +38,7 @@ class Linking:
         self.publishing = Publishing(
             clock, journal, remotes, links, parts.store, parts.pool, parts.signer
         )
+        self.pushing = Pushing(clock, journal, parts.counters, links)
 
     def _reader(self, section: SourceSection) -> Reader:
         if section.agent:
@@ -57,10 +59,11 @@ class Linking:
         self._config = config
         await self.sourcing.configure(config.counters.sources)
         self.publishing.configure(config.counters.publish, config.relays)
+        self.pushing.configure(config.counters.push)
 
     def tasks(self) -> list[Task]:
         """One task for each link."""
-        return [*self.sourcing.tasks(), *self.publishing.tasks()]
+        return [*self.sourcing.tasks(), *self.publishing.tasks(), *self.pushing.tasks()]
 
     async def last(self) -> dict[str, float]:
         """When those ran last that must not run sooner after a restart."""
@@ -70,12 +73,16 @@ class Linking:
         """Let a link take or send what there is."""
         if name in self.publishing.streams:
             return await self.publishing.run(name)
+        if name in self.pushing.pushes:
+            return await self.pushing.run(name)
         return await self.sourcing.run(name)
 
     async def confirm(self, name: str) -> bool:
         """Let a link go on that waits for a word; False where it does not."""
         if name in self.publishing.streams:
             return self.publishing.confirm(name)
+        if name in self.pushing.pushes:
+            return self.pushing.confirm(name)
         return await self.sourcing.confirm(name)
 
     async def close(self) -> None:
@@ -87,4 +94,5 @@ class Linking:
         return {
             "counter_sourced_total": ("Messages taken from sources.", self.sourcing.moved),
             "counter_events_published_total": ("Events made of values.", self.publishing.published),
+            "counter_pushes_total": ("Changes pushed to NATS.", self.pushing.sent),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from nostr_client.counters.base import Message
 from nostr_client.counters.jetstream.dial import dial
 from nostr_client.counters.jetstream.failures import api_error, mapped
 from nostr_client.counters.jetstream.version import Version, caution, has_counters
-from nostr_client.errors import ProtocolError, Unsupported
+from nostr_client.errors import ProtocolError, Unsupported, clip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from nostr_client.counters.jetstream.dial import NatsOptions
 
 log = logging.getLogger(__name__)
+
+CLOSE_S = 5.0
+"""How long closing may take: what is not yet sent then is lost, and in doubt as after any cut."""
 
 
 class Connection:
@@ -68,8 +72,18 @@ class Connection:
             return (0, 0, 0)
 
     async def close(self) -> None:
-        with mapped(self.url):
-            await self.client.close()
+        """Close, also in the middle of a reconnect; what goes wrong then is of no use to anybody.
+
+        In a task of its own: nats-py's cancels a future on which this waits, and that would look
+        like a cancellation of the caller.
+        """
+        closing = asyncio.ensure_future(self.client.close())
+        try:
+            await asyncio.wait({closing}, timeout=CLOSE_S)
+        finally:
+            closing.cancel()
+        if closing.done() and not closing.cancelled() and closing.exception() is not None:
+            log.debug("%s: closing: %s", self.url, clip(str(closing.exception())))
 
     async def request(
         self, subject: str, body: bytes = b"", headers: Mapping[str, str] | None = None

@@ -1,0 +1,217 @@
+"""Counters that are pushed to nats-servers: one task for each, which compares and sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from agent import scheduler
+from agent.api import schema
+from agent.config.counters import push_options
+from agent.links import KIND
+from agent.specs import seconds
+from nostr_client.counters.base import NoStream
+from nostr_client.counters.numbers import format_integer
+from nostr_client.counters.push import Pusher, aggregate_stream, own_stream
+from nostr_client.errors import InvalidInput, NostrTallyError, clip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.clock import Clock
+    from agent.config.model import PushSection
+    from agent.journal import Journal
+    from agent.links import Links
+    from nostr_client.counters.jetstream import JetStreamCounterStore
+    from nostr_client.counters.push import PushReport
+    from nostr_client.counters.sqlite import SqliteCounterStore
+
+LONGEST_VALUE: Final = 200
+"""Digits of a value in a status: further ones tell nobody anything."""
+
+MOST_PROBLEMS: Final = 20
+
+
+class Push:
+    """One configured push at work: what is remembered of it lies in the store."""
+
+    def __init__(self, section: PushSection, pusher: Pusher) -> None:
+        self.section = section
+        self.pusher = pusher
+        self.made = not section.create
+        """Whether the streams there are known to be there."""
+
+
+class Pushing:
+    """All pushes, by the name of their links. Each turn has a connection of its own."""
+
+    def __init__(
+        self, clock: Clock, journal: Journal, counters: SqliteCounterStore, links: Links
+    ) -> None:
+        self.pushes: dict[str, Push] = {}
+        self.sent = 0
+        self._clock = clock
+        self._journal = journal
+        self._counters = counters
+        self._links = links
+        self._confirmed: set[str] = set()
+
+    def configure(self, sections: Sequence[PushSection]) -> None:
+        """Take these in the place of all."""
+        before, self.pushes = self.pushes, {}
+        for section in sections:
+            name = link_name(section)
+            one = before.get(name)
+            if one is None or one.section != section:
+                one = Push(section, self._pusher(section))
+                self._links.put(_link(section))
+            self.pushes[name] = one
+        self._links.keep({("nats", "out")}, self.pushes)
+
+    def _pusher(self, section: PushSection) -> Pusher:
+        return Pusher(
+            self._counters,
+            section.stream,
+            section.name,
+            push_options(section),
+            clock=lambda: int(self._clock.wall() * 1e9),
+        )
+
+    def tasks(self) -> list[scheduler.Task]:
+        """One task for each push, each in a lane of its own."""
+        return [
+            scheduler.Task(f"{KIND} {name}", f"{KIND} {name}", seconds(one.section.interval))
+            for name, one in self.pushes.items()
+        ]
+
+    def confirm(self, name: str) -> bool:
+        """Counters may fall there that somebody else raised; False where none waits for that."""
+        link = self._links.get(name)
+        if name not in self.pushes or link is None or not link.confirmable:
+            return False
+        self._confirmed.add(name)
+        return True
+
+    async def run(self, name: str) -> bool:
+        """One round of a push; whether everything is there as it is here."""
+        one = self.pushes.get(name)
+        if one is None:
+            return True
+        self._links.change(name, asked_at=self._clock.wall())
+        try:
+            report = await self._round(one, confirmed=name in self._confirmed)
+        except NostrTallyError as error:
+            self._say(name, "failing", clip(str(error)))
+            return False
+        self._confirmed.discard(name)
+        self._show(name, report)
+        return report.settled
+
+    async def _round(self, one: Push, *, confirmed: bool) -> PushReport:
+        async with await _connect(one.section) as remote:
+            if not one.made:
+                await _make_streams(remote, one.section)
+                one.made = True
+            return await one.pusher.push(remote, confirmed=confirmed)
+
+    def _show(self, name: str, report: PushReport) -> None:
+        now = self._clock.wall()
+        self.sent += report.sent
+        link = self._links.get(name)
+        changed: dict[str, Any] = {"done_at": now, "last_seq": report.seq}
+        if report.sent and link is not None:
+            changed |= {"changed_at": now, "moved": link.moved + report.sent}
+        if report.last_value is not None:
+            value = format_integer(report.last_value)
+            changed["last_subject"] = report.last_subject
+            changed["last_value"] = value if len(value) <= LONGEST_VALUE else None
+        if report.settled:
+            changed["seq"] = report.seq
+        self._links.change(
+            name,
+            lag=report.subjects - report.even,
+            subjects=report.subjects,
+            parked=len(report.refused),
+            left_out=report.left_out,
+            confirmable=bool(report.stopped),
+            problems=_problems(report),
+            **changed,
+        )
+        self._say(name, *_state(report))
+
+    def _say(self, name: str, state: str, why: str) -> None:
+        """Show how a push does; the log says it once."""
+        link = self._links.get(name)
+        if state in ("failing", "stopped") and link is not None and link.why != why:
+            self._journal.warning("push_failed", push=name, state=state, why=why)
+        self._links.change(name, state=state, why=why)
+
+
+def link_name(section: PushSection) -> str:
+    """The name of a push's link: no source is called so."""
+    return f"nats:{section.name}"
+
+
+def _link(section: PushSection) -> schema.CounterLink:
+    return schema.CounterLink(
+        name=link_name(section),
+        direction="out",
+        via="nats",
+        stream=section.stream,
+        peer=f"{', '.join(map(_without_secret, section.servers))} {section.into}",
+    )
+
+
+def _without_secret(url: str) -> str:
+    """A URL may hold a password."""
+    scheme, separator, rest = url.partition("://")
+    return scheme + separator + rest.rpartition("@")[2]
+
+
+def _state(report: PushReport) -> tuple[str, str]:
+    """How a push does after a round, and why."""
+    if report.stopped:
+        first = report.stopped[0]
+        more = f" and {len(report.stopped) - 1} more" if len(report.stopped) > 1 else ""
+        there, here = (clip(format_integer(n), 40) for n in (first.there, first.here))
+        why = (
+            f"{first.subject}{more}: it is {there} there, which this store has not pushed, and"
+            f" {here} here; confirm that it may fall, or add the difference here"
+        )
+        return "stopped", clip(why)
+    if report.refused:
+        return "failing", clip(": ".join(report.refused[0]))
+    if report.doubtful:
+        return "behind", clip(": ".join(report.doubtful[0]))
+    return ("ok", "") if report.settled else ("behind", "")
+
+
+def _problems(report: PushReport) -> tuple[str, ...]:
+    found = [*report.notes, *(": ".join(one) for one in (*report.refused, *report.doubtful))]
+    return tuple(clip(text, 300) for text in found[:MOST_PROBLEMS])
+
+
+async def _connect(section: PushSection) -> JetStreamCounterStore:
+    try:
+        from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
+    except ModuleNotFoundError as error:
+        raise InvalidInput("needs the extra: pip install 'nostr-tally[nats]'") from error
+    options = NatsOptions(
+        domain=section.domain or None, credentials=section.credentials or None, timeout_s=TIMEOUT_S
+    )
+    return await JetStreamCounterStore.connect(section.servers, options)
+
+
+TIMEOUT_S: Final = 5.0
+"""How long one request may take: a cluster that elects a leader needs seconds."""
+
+
+async def _make_streams(remote: JetStreamCounterStore, section: PushSection) -> None:
+    """What the push needs there; streams that are there are left as they are."""
+    wanted = [own_stream(section.into)]
+    if section.total:
+        wanted.append(aggregate_stream(section.total, section.into))
+    for config in wanted:
+        try:
+            await remote.stream_info(config.name)
+        except NoStream:
+            await remote.create_stream(config)
