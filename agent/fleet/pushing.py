@@ -97,12 +97,14 @@ class Pushing:
         if one is None:
             return True
         self._links.change(name, asked_at=self._clock.wall())
+        confirmed = name in self._confirmed
         try:
-            report = await self._round(one, confirmed=name in self._confirmed)
+            report = await self._round(one, confirmed=confirmed)
         except NostrTallyError as error:
             self._say(name, "failing", clip(str(error)))
             return False
-        self._confirmed.discard(name)
+        if confirmed:  # a word that came while this ran is for the next
+            self._confirmed.discard(name)
         self._show(name, report)
         return report.settled
 
