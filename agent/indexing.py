@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent.api import holdings
 from nostr_client import hll
+from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store import index_read
 
 if TYPE_CHECKING:
@@ -59,11 +60,23 @@ class Indexing:
         return holdings.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
 
     async def adopt(self, built: Path) -> holdings.Index:
-        """Take a file that was built in bulk as the next generation. Raises StoreError."""
+        """Take a file that was built in bulk as the next generation.
+
+        Raises InvalidInput for what is no such file, StoreError.
+        """
         async with self._exchange:
-            await asyncio.to_thread(index_read.check_built, built)
+            await asyncio.to_thread(_check, built)
             await self._index.adopt(built)
         return await self.stats()
+
+
+def _check(built: Path) -> None:
+    if not built.is_absolute() or "\0" in str(built):
+        raise InvalidInput("path: an absolute path is expected")
+    try:
+        index_read.check_built(built)
+    except StoreError as error:
+        raise InvalidInput(f"path: {error}") from error
 
 
 def _shown(one: HotTarget) -> holdings.HotTarget:

@@ -78,13 +78,13 @@ class Journal:
         self.write("error", event, fields)
 
     def write(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        """Write one line; `fields["relay"]` rations it."""
+        """Write one line; `fields["relay"]` rations it, as does the logger of a library."""
         if LEVELS[level] < self._level:
             return
         at = self._now()
-        relay = fields.get("relay")
-        if relay is not None:
-            left_out = self._ration(event, str(relay), at)
+        source = fields.get("relay") or fields.get("logger")
+        if source is not None:
+            left_out = self._ration(event, str(source), at)
             if left_out is None:
                 self.dropped += 1
                 return

@@ -40,6 +40,10 @@ class ApiError(NostrTallyError):
         self.code = code
 
 
+class InvalidRequest(ApiError, InvalidInput):
+    """The agent says that what it was given cannot be used: HTTP's 400."""
+
+
 class AgentClient:
     """Talks to the agent at `url` with its token; use it as an async context manager.
 
@@ -299,7 +303,8 @@ async def _checked(response: aiohttp.ClientResponse, most: int, *, ready: bool =
     except msgspec.MsgspecError:
         text = clip(raw.decode("utf-8", "replace"))
         problem = schema.Problem(code="http", message=f"HTTP {response.status}: {text}")
-    raise ApiError(response.status, problem.code, problem.message)
+    refusal = InvalidRequest if response.status == 400 else ApiError
+    raise refusal(response.status, problem.code, problem.message)
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

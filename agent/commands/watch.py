@@ -63,6 +63,9 @@ def show_(name: str) -> Ask:
     return lambda c: c.explain(name)
 
 
+watch.add_command(show_, "explain")
+
+
 @watch.command()
 @_spec_options
 @asks(_tell_one)

@@ -103,7 +103,7 @@ class _Report:
 
     def override(self, table: dict[str, Any], where: str, path: Place, value: object) -> None:
         if len(path) != 2 or value is None:
-            self.mistakes.append(Mistake(where, _dotted(path), "is not section.key=value"))
+            self.mistakes.append(Mistake(where, dotted(path), "is not section.key=value"))
             return
         section = table.setdefault(str(path[0]), {})
         self._given[path] = where
@@ -111,7 +111,7 @@ class _Report:
             section[str(path[1])] = value
 
     def complain(self, path: Place, why: str) -> None:
-        self.mistakes.append(Mistake(self._where(path), _dotted(path), why))
+        self.mistakes.append(Mistake(self._where(path), dotted(path), why))
 
     def in_order(self) -> list[Mistake]:
         """The mistakes as they stand in the file, those of flags and variables after them."""
@@ -132,7 +132,8 @@ def _line(one: Mistake) -> int:
     return int(line) if line.isdecimal() else sys.maxsize
 
 
-def _dotted(path: Place) -> str:
+def dotted(path: Place) -> str:
+    """A key as it is written: `watches[0].name`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"

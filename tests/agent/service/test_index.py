@@ -82,10 +82,11 @@ async def test_an_index_built_elsewhere_is_adopted_while_the_agent_runs(tmp_path
         (hot,) = (await agent.client.hot()).targets
         assert hot.events == PEOPLE + 1
         assert not (tmp_path / "store.index-0.db").exists()
-        for wrong in (tmp_path / "none.db", tmp_path / "token", tmp_path / "store.db"):
+        names = ("none.db", "token", "store.db", "no\0name", "x" * 4000)
+        for wrong in (*(tmp_path / name for name in names), "built.db"):
             with pytest.raises(ApiError) as caught:
                 await agent.client.adopt_index(str(wrong))
-            assert caught.value.status == 503
+            assert caught.value.status == 400
         damaged = tmp_path / "damaged.db"
         shutil.copyfile(built, damaged)
         raw = bytearray(damaged.read_bytes())

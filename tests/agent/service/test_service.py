@@ -386,7 +386,15 @@ async def test_commands_talk_to_the_running_agent(tmp_path: Path) -> None:
         assert (code, told["origin"]) == (0, "api")
         code, told, _ = await commanded("watch", "list", "--json")
         assert [w["spec"]["name"] for w in told["watches"]] == ["followers", "mine"]
-        code, told, _ = await commanded("watch", "show", "followers", "--json")
+        code, told, talk = await commanded(
+            "watch", "add", "a", "--query", "zaps", "--interval", "x"
+        )
+        assert (code, told) == (2, [])
+        assert talk.strip().endswith('interval: is not a number and a unit, as in "90s", "10m", '
+                                     '"1.5h", "7d"')  # fmt: skip
+        code, _, talk = await commanded("watch", "add", "a", "--query", "zaps", "--target", "x")
+        assert code == 2, talk
+        code, told, _ = await commanded("watch", "explain", "followers", "--json")
         assert told["figure"]["value"] == 3
         code, told, _ = await commanded("counter", "add", "app.x", "-3", "--json")
         assert (code, told["value"]) == (0, "-3")
