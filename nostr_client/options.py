@@ -107,7 +107,8 @@ class Limits:
     """Incoming frames of one relay in a second: ten times what one core verifies."""
 
     messages_per_second_out: int = 500
-    """Frames to one relay in a second, after as many at once: what busy relays work through."""
+    """Frames to one relay in a second, after as many at once: what busy relays work through. An
+    upload that waits for OKs between its water marks goes as fast as the relay answers."""
 
     verify_chunk: int = 128
     """Events verified in one go in a worker thread: 64 to 256 hide the cost of the hand-over."""

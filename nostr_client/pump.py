@@ -30,12 +30,15 @@ class Pump:
         self._socket = socket
         self._limits = limits
         self._interval = timeouts.heartbeat
-        self._outgoing: list[str] = []
+        self._outgoing: list[tuple[str, bool]] = []
         self._gate = Gate()
 
-    def send(self, texts: Iterable[str]) -> None:
-        """Queue frames; the requests that they belong to are bounded by `Limits`."""
-        self._outgoing += texts
+    def send(self, texts: Iterable[str], *, paced: bool = False) -> None:
+        """Queue frames; the requests that they belong to are bounded by `Limits`.
+
+        `paced`: whoever sends them waits for answers, and so goes as fast as the relay does.
+        """
+        self._outgoing += ((text, paced) for text in texts)
         self._gate.wake()
 
     async def read(self, take: Callable[[str | bytes], Awaitable[None]]) -> None:
@@ -51,14 +54,14 @@ class Pump:
                 await asyncio.sleep(pause)
 
     async def write(self) -> None:
-        """Send what is queued, at most `messages_per_second_out`."""
+        """Send what is queued, at most `messages_per_second_out` of what nothing else paces."""
         loop = asyncio.get_running_loop()
         bucket = TokenBucket(self._limits.messages_per_second_out, now=loop.time())
         while True:
             await self._gate.wait(lambda: self._outgoing)
             taken, self._outgoing = self._outgoing, []
-            for text in taken:
-                if pause := bucket.take(loop.time()):
+            for text, paced in taken:
+                if not paced and (pause := bucket.take(loop.time())):
                     await asyncio.sleep(pause)
                 await self._socket.send(text)
 

@@ -192,17 +192,20 @@ class Relay:
         self._knowledge.counted(asked, answer)
         return answer
 
-    async def publish(self, event: VerifiedEvent, timeout: float | None = None) -> Ok:
+    async def publish(
+        self, event: VerifiedEvent, timeout: float | None = None, *, paced: bool = False
+    ) -> Ok:
         """Hand an event over and wait for the OK that says the relay has it.
 
         Default `Timeouts.publish`, in seconds. Raises RelayRefused with the relay's reason,
         NetworkError and DeadlineExceeded when it is not known whether it has it: publishing again
-        is harmless.
+        is harmless. `paced`: the caller has few events unanswered at any time, and so goes as fast
+        as the relay does; `Limits.messages_per_second_out` is then not applied.
         """
         async with self._deadlines.request(
             timeout or self.options.timeouts.publish, "EVENT"
         ) as session:
-            ok = await session.publish(event.event)
+            ok = await session.publish(event.event, paced=paced)
         if not ok.holds_event:
             raise RelayRefused(ok.message, prefix=ok.prefix, relay=self.url)
         return ok

@@ -122,13 +122,16 @@ class Session:
             self._counts.pop(query_id, None)
             self.connection.abandon_count(query_id)
 
-    async def publish(self, event: Event) -> Ok:
-        """Send an event and wait for its OK, accepted or not. Raises RelayError."""
+    async def publish(self, event: Event, *, paced: bool = False) -> Ok:
+        """Send an event and wait for its OK, accepted or not; `paced` as for `Pump.send`.
+
+        Raises RelayError.
+        """
         self.connection.publish(event)
         waiter: asyncio.Future[Ok | RelayError] = self._future()
         waiters = self._publishes.setdefault(event.id, [])
         waiters.append(waiter)
-        self._flush()
+        self._pump.send(self.connection.outgoing(), paced=paced)
         try:
             return _unwrap(await waiter)
         finally:

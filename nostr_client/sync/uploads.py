@@ -131,7 +131,8 @@ class Uploads:
 
     async def _send(self, event: Event, tries: int) -> None:
         try:
-            await self._relay.publish(stored_event(event), self._options.progress)
+            verified = stored_event(event)
+            await self._relay.publish(verified, self._options.progress, paced=True)
         except RelayRefused as error:
             await self._refused(event, tries, error)
         except (NetworkError, DeadlineExceeded) as error:

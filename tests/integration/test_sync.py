@@ -13,6 +13,7 @@ from nostr_client.client import NostrClient
 from nostr_client.errors import InvalidFilter, InvalidInput
 from nostr_client.event import EventTemplate
 from nostr_client.filters import Filter
+from nostr_client.options import Limits
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.options import Direction, SyncOptions
 from nostr_client.sync.report import SyncStatus
@@ -175,8 +176,14 @@ async def test_uploads_wait_between_the_water_marks() -> None:
             self.flying -= 1
 
     options = SyncOptions(high_water=20, low_water=10)
-    async with syncing(notes(range(300)), (Slow(), [])) as (client, _, (server,)):
-        report = await client.sync(NOTES, options=options)
+    slow_out = dataclasses.replace(CONNECTION, limits=Limits(messages_per_second_out=20))
+    async with syncing(notes(range(300)), (Slow(), []), connection=slow_out) as (
+        client,
+        _,
+        (server,),
+    ):
+        async with asyncio.timeout(10):  # the OKs pace it, not `messages_per_second_out`
+            report = await client.sync(NOTES, options=options)
         assert report.uploaded == 300
         assert len(server.events) == 300
         assert max(unanswered) <= 20
