@@ -3,7 +3,9 @@
 A relay answers a REQ with the newest events up to a cap that it may not tell. The next page asks
 `until` the oldest second seen, that second included, as the cap may have cut it. A second that
 holds more events than a page can not be passed that way: it is reported, never skipped silently.
-Pure: no clock, no network.
+Some relays do not count the second of `until` in; that shows where what was seen of it does not
+come again, and then a second more is asked for. Pure: no clock, no
+network.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class Pager:
     did not obey `until`. The walk is complete when it ended with neither.
     """
 
-    def __init__(self, filter: Filter, *, page: int = PAGE, cap: int | None = None) -> None:
+    def __init__(
+        self, filter: Filter, *, page: int = PAGE, cap: int | None = None, exclusive: bool = False
+    ) -> None:
         self._filter = filter
         self._page = page
         self._cap = min(page, cap or page)
@@ -37,6 +41,10 @@ class Pager:
         self._suspect: tuple[int, int] | None = None
         self._ended = False
         self._next: Filter | None = None
+        self._seen = False  # whether an event of the second `_until` was seen
+        self._doubted = False
+        self.exclusive = exclusive
+        """Whether the relay leaves out the second of `until`."""
         self.dense: list[int] = []
         self.stalled = False
 
@@ -45,8 +53,9 @@ class Pager:
         since = self._filter.since
         if self._ended or (self._until is not None and self._until < (since or 0)):
             return None
-        if self._next is None or self._next.until != self._until:
-            self._next = self._filter.replace(limit=self._page, until=self._until)
+        until = None if self._until is None else self._until + self.exclusive
+        if self._next is None or self._next.until != until:
+            self._next = self._filter.replace(limit=self._page, until=until)
         return self._next
 
     @property
@@ -69,6 +78,8 @@ class Pager:
         hold); `fresh` the matching events not seen before; `oldest` and `newest` the times of the
         matching events, None without any. `largest`: the largest page that this relay gave before.
         """
+        if self._doubts(newest):
+            return
         if self._suspect is not None:
             second, size = self._suspect
             if received or _looks_cut(size, largest):
@@ -80,7 +91,9 @@ class Pager:
             return
         full = received >= self._largest
         self._largest = max(self._largest, received)
-        if fresh:
+        moved = bool(fresh or (self._until is not None and oldest < self._until))
+        self._seen = moved
+        if moved:
             self._until = oldest
         elif oldest == newest and full:
             self._until = oldest - 1
@@ -91,6 +104,20 @@ class Pager:
                 self._suspect = (oldest, received)
         else:
             self._ended = True
+
+    def _doubts(self, newest: int | None) -> bool:
+        """Whether the same is to be asked anew, as the relay may leave out the second `_until`."""
+        if not self._seen or self._until is None or newest == self._until:
+            return False
+        if self.exclusive:  # it did not help: what was there is gone
+            self.exclusive = False
+            return False
+        if self._doubted or (newest is not None and newest > self._until):
+            return False
+        self._doubted = self.exclusive = True
+        if self._filter.until is not None:
+            self._until, self._seen = self._filter.until, False
+        return True
 
 
 def _looks_cut(size: int, largest: int) -> bool:

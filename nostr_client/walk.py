@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.filters import Filter
 from nostr_client.paging import PAGE, ROUND, Pager
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nostr_client.claims import Held
-    from nostr_client.filters import Filter
 
 LARGE: Final = 5_000
 """Events asked for where a second cannot be narrowed: the largest cap that relays are known for."""
@@ -32,7 +32,8 @@ class Walk:
     """The reading of `start..end` (`end` None: open). Ask for `ask()`, tell `take()`; until None.
 
     `found` has every matching event that came. `holes` are seconds of which the relay holds more
-    than it gave, `stalled` says that it did not page by `until`. `largest` is the largest page
+    than it gave, `stalled` says that it did not page by `until`. `exclusive`: the relay leaves out
+    the second of `until`. `largest` is the largest page
     that the relay is known to have given: a smaller one was not cut.
     """
 
@@ -45,6 +46,7 @@ class Walk:
         page: int = PAGE,
         cap: int | None = None,
         largest: int = 0,
+        exclusive: bool = False,
     ) -> None:
         self.start = start
         self.end = end
@@ -52,7 +54,7 @@ class Walk:
         self.found: dict[bytes, Held] = {}
         self.holes: set[int] = set()
         self.stalled = False
-        self._lanes = [_Lane(f, start, end, page, cap) for f in filters]
+        self._lanes = [_Lane(f, start, end, page, cap, exclusive) for f in filters]
         self._parts: deque[_Part] = deque()
         self._cap = cap
         self._asked: _Lane | _Part | None = None
@@ -103,6 +105,11 @@ class Walk:
         return max(known) if len(known) == len(reached) else None
 
     @property
+    def exclusive(self) -> bool:
+        """Whether the relay showed that it leaves out the second of `until`."""
+        return any(lane.pager.exclusive for lane in self._lanes)
+
+    @property
     def complete(self) -> bool:
         """True when the walk ended and nothing is known to be missing."""
         return self.reached == self.start and not self.holes and not self.stalled
@@ -143,16 +150,26 @@ class _Lane:
     """The walk of one filter."""
 
     def __init__(
-        self, filter: Filter, start: int, end: int | None, page: int, cap: int | None
+        self,
+        filter: Filter,
+        start: int,
+        end: int | None,
+        page: int,
+        cap: int | None,
+        exclusive: bool,
     ) -> None:
         since = max(filter.since or 0, start)
         until = _least(filter.until, end)
         self._filter = filter.replace(since=since or None, until=until, limit=None)
+        if self._filter == Filter():
+            self._filter = Filter(
+                since=0
+            )  # some relays have nothing for a filter without conditions
         self._start = start
         self._page = page
         self._known = 0
         self._until = until
-        self.pager = Pager(self._filter, page=page, cap=cap)
+        self.pager = Pager(self._filter, page=page, cap=cap, exclusive=exclusive)
         self.frontier = float("inf") if until is None else until
         self.began = False
 

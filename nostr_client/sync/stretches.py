@@ -26,10 +26,12 @@ async def stretches(filter: Filter, size: int, tally: Tally) -> AsyncGenerator[W
     Raises RelayError.
     """
     start, until = filter.since or 0, filter.until
+    exclusive = False
     while True:
-        walk = Walk([filter], start, until)
+        walk = Walk([filter], start, until, exclusive=exclusive)
         low = await _read(walk, size, tally)
         tell_gaps(walk, tally)
+        exclusive = walk.exclusive
         if low is None:
             return
         window = filter.replace(since=low or None, until=until)

@@ -357,6 +357,27 @@ async def test_without_pages_and_in_a_dry_run_it_is_unsupported() -> None:
         assert await held_ids(store) == set()
 
 
+async def test_by_req_from_a_relay_that_leaves_out_until_and_knows_no_empty_filter() -> None:
+    class Odd(SpeaksNeg):
+        async def on_other(self, peer: Peer, message: list[Any]) -> None:
+            await Behaviour.on_other(self, peer, message)
+
+        async def on_req(self, peer: Peer, message: list[Any]) -> None:
+            asked = message[2]
+            if "until" in asked:
+                asked["until"] -= 1
+            if asked.keys() <= {"limit"}:
+                await peer.send("EOSE", message[1])
+            else:
+                await super().on_req(peer, message)
+
+    theirs = [note(n, at=START + n // 9) for n in range(1_200)]
+    async with syncing(theirs[:3], (Odd(), theirs)) as (client, store, _):
+        (one,) = (await client.sync(Filter())).relays
+        assert (one.status, one.downloaded, one.have) == (SyncStatus.COMPLETE, 1_197, 0)
+        assert await held_ids(store) == ids(theirs)
+
+
 async def test_a_relay_without_nip77_is_synced_both_ways_by_req() -> None:
     class Keeps(SpeaksNeg):
         async def on_other(self, peer: Peer, message: list[Any]) -> None:

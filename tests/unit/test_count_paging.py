@@ -126,3 +126,24 @@ def test_since_ends_the_walk() -> None:
 def test_the_named_cases_are_the_ones_above() -> None:
     named = {c["id"] for c in CASES if c["id"].startswith("paging-")}
     assert named == {"paging-dense-second", "paging-counts-invalid-events"}
+
+
+def exclusive_page(held: list[Held], cap: int, asked: Filter) -> list[Held]:
+    """As some relays do: the second of `until` is left out."""
+    until = None if asked.until is None else asked.until - 1
+    return relay_page(held, cap, asked.replace(until=until)) if until != -1 else []
+
+
+@settings(max_examples=200)
+@given(HELD, st.integers(1, 8), st.one_of(st.none(), st.integers(0, 12)))
+def test_a_relay_that_leaves_out_the_second_of_until_hides_none(
+    held: list[Held], cap: int, until: int | None
+) -> None:
+    pager = Pager(Filter(until=until), page=8, cap=cap)
+    found, pages = walk(pager, lambda asked: exclusive_page(held, cap, asked))
+    wanted = {h for h in held if until is None or h[0] < until + pager.exclusive}
+    if pager.complete:
+        assert found == wanted
+    else:
+        assert {t for t, _ in wanted - found} <= set(pager.dense)
+    assert pages <= 3 * len(held) + 4
