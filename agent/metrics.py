@@ -66,7 +66,7 @@ class _Reader:
 
 
 _LINK_NUMBERS: Final = {
-    "lag": "Messages that are not taken or sent yet; over Nostr the age of the event in seconds.",
+    "lag": "What is not taken or sent yet: messages, counters (nats) or seconds (nostr).",
     "seq": "The sequence that a link has come to.",
     "subjects": "Counters that a link has brought or sent.",
     "parked": "Subjects that could not be taken.",

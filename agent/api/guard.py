@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -20,6 +21,11 @@ class Access(NamedTuple):
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
     open_metrics: bool = False
+    source_token: str = ""
+    """Reads streams for those who source them, and nothing else; "": there is none."""
+
+
+_FOR_SOURCES = re.compile(r"/v1/streams/[^/]+/messages")
 
 
 def check(access: Access, path: str, host: str, origin: str | None, bearer: str | None) -> None:
@@ -37,8 +43,17 @@ def check(access: Access, path: str, host: str, origin: str | None, bearer: str 
         return
     if bearer is None:
         raise Refusal(401, "no_token", "give the token as Authorization: Bearer")
-    if not hmac.compare_digest(bearer.encode("utf-8", "replace"), access.token.encode()):
+    if _same(bearer, access.token):
+        return
+    if not access.source_token or not _same(bearer, access.source_token):
         raise Refusal(401, "wrong_token", "the token is wrong")
+    if _FOR_SOURCES.fullmatch(path) is None:
+        text = "this token reads the messages of streams, and nothing else"
+        raise Refusal(403, "limited_token", text)
+
+
+def _same(bearer: str, token: str) -> bool:
+    return hmac.compare_digest(bearer.encode("utf-8", "replace"), token.encode())
 
 
 def host_name(host: str) -> str:

@@ -126,7 +126,8 @@ class CounterLink(Answer, frozen=True):
 
     `state`: waiting (not asked yet), ok, behind (more is there than was taken), failing (tried
     again), stopped (only a change or a confirmation brings it on; `why` says which). `lag` is in
-    messages (agent, nats) or seconds (nostr). `path` is the cycle or the diamond of a refusal.
+    messages (agent), counters (nats), or seconds between the newest event and the one taken
+    (nostr). `path` is the cycle or the diamond of a refusal.
     """
 
     name: str

@@ -194,7 +194,7 @@ def links(found: schema.CounterLinks) -> None:
 
 
 def _link_row(one: schema.CounterLink) -> Iterable[object]:
-    lag = "" if one.lag is None else f"{one.lag:g}{' s' if one.via == 'nostr' else ''}"
+    lag = "" if one.lag is None else f"{one.lag:.0f}{' s' if one.via == 'nostr' else ''}"
     last = f"{one.last_subject}={one.last_value}" if one.last_subject else ""
     counts = {
         "gaps": one.gaps,

@@ -126,6 +126,12 @@ class ApiSection(Section, frozen=True):
         str,
         Meta(description="made with a random token, mode 0600; empty: `token` beside the state"),
     ] = ""
+    source_token_file: Annotated[
+        str,
+        Meta(
+            description="a second token, made if missing: agents that source this one need no more"
+        ),
+    ] = ""
     hosts: Annotated[
         tuple[str, ...], Meta(description="host names that requests may name besides loopback")
     ] = ()

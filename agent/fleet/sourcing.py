@@ -37,6 +37,8 @@ class Source:
         self.section = section
         self.reader = reader
         self.remote = Remote(section.stream, source_config(section), section.most_subjects)
+        self.newest = -1
+        """When the newest version was made that came, taken or not: Unix seconds."""
 
 
 class Sourcing:
@@ -77,9 +79,14 @@ class Sourcing:
             await self._show_known(one)
 
     def tasks(self) -> list[scheduler.Task]:
-        """One task for each source, each in a lane of its own."""
+        """One task for each source, each in a lane of its own.
+
+        A source that is away is not asked more rarely: what it counts meanwhile is wanted at once.
+        """
         return [
-            scheduler.Task(f"{KIND} {name}", f"{KIND} {name}", seconds(one.section.interval))
+            scheduler.Task(
+                f"{KIND} {name}", f"{KIND} {name}", seconds(one.section.interval), backs_off=False
+            )
             for name, one in self.sources.items()
         ]
 
@@ -117,6 +124,8 @@ class Sourcing:
             batch = await one.reader.read(state[0] if state else None, again=again)
             if batch is None:
                 return None
+            if batch.version is not None:
+                one.newest = batch.version[0]
             taken = await self._remotes.take(one.remote, batch)
             moved += taken.moved
             self._tell(one, taken)
@@ -172,8 +181,8 @@ class Sourcing:
         last_seq = max(link.last_seq, known.seq)
         lag: float | None = last_seq - known.seq
         if one.section.pubkey:
-            at = known.version_at
-            lag = max(0.0, self._clock.wall() - at) if at >= 0 else None
+            taken = known.version_at >= 0
+            lag = max(0, one.newest - known.version_at) if taken else None
         value = known.last_value
         self._links.change(
             name,

@@ -66,9 +66,11 @@ def make_token(path: Path) -> str:
 
 
 def make_access(section: ApiSection, token: str) -> Access:
-    """Who may use the API."""
+    """Who may use the API. Raises InvalidInput, OSError for the token of sources."""
+    path = section.source_token_file
     return Access(
         token=token,
+        source_token=make_token(Path(path).expanduser()) if path else "",
         hosts=frozenset(host.lower() for host in section.hosts),
         origins=frozenset(origin.lower() for origin in section.cors_origins),
         open_metrics=section.open_metrics,
@@ -82,7 +84,7 @@ async def front_door(section: ApiSection, step: Doorstep | None = None) -> Async
     Raises NetworkError, InvalidInput (a token file).
     """
     token = await asyncio.to_thread(make_token, token_file(section))
-    access = make_access(section, token)
+    access = await asyncio.to_thread(make_access, section, token)
     if step is None:
         step = Doorstep(bind(*parse_address(section.listen)), time.monotonic())
     bounds = Bounds(section.body_limit, section.connections)

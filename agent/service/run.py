@@ -66,13 +66,14 @@ class Service:
         try:
             config = await asyncio.to_thread(load)
             token = await asyncio.to_thread(read_token, token_file(self._started.api))
+            access = await asyncio.to_thread(make_access, config.api, token)
         except InvalidConfig as error:
             return self._refused(*map(str, error.mistakes))
         except (NostrTallyError, OSError) as error:
             return self._refused(str(error))
         async with self._reloading:
             found = changes(self._started, self.agent.config, config)
-            self.token, self.api.access = token, make_access(config.api, token)
+            self.token, self.api.access = token, access
             self.agent.journal.configure(config.service.log, config.service.log_format)
             try:
                 await self.agent.configure(config)

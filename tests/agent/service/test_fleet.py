@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -182,6 +183,29 @@ async def test_a_wrong_token_is_told(tmp_path: Path) -> None:
             await leaf.client.add("app", "x.y", 4)
             await top.client.run_link("leaf")
             await until_value(top.client, "total", "x.y", "4")
+
+
+async def test_a_token_for_sources_reads_streams_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "leaf"
+    token = tmp_path / "source.token"
+    text = text_of(folder, stream("app", "x.>"), (), None).replace(
+        "[api]\n", f'[api]\nsource_token_file = "{token}"\n'
+    )
+    async with an_agent(folder, text=text) as leaf:
+        await leaf.client.add("app", "x.y", 3)
+        more = stream("total") + of_agent("leaf", "total", leaf, folder, ">", ">").replace(
+            str(folder / "token"), str(token)
+        )
+        async with agent_of(tmp_path / "top", more) as top:
+            await until_value(top.client, "total", "x.y", "3")
+        limited = await asyncio.to_thread(token.read_text)
+        async with AgentClient(leaf.service.api.url, limited.strip()) as client:
+            assert (await client.messages("app")).last_seq == 1
+            for ask in (client.status, client.links, client.streams):
+                with pytest.raises(ApiError, match="nothing else"):
+                    await ask()
+            with pytest.raises(ApiError, match="nothing else"):
+                await client.add("app", "x.y", 1)
 
 
 PUBLISH = """
