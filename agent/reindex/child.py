@@ -38,7 +38,7 @@ def main() -> int:
         job = read_job(sys.stdin.buffer.readline())
         threading.Thread(target=_end_with_parent, daemon=True).start()
         run(job, reporter)
-    except Cancelled:
+    except (Cancelled, KeyboardInterrupt):
         return INTERRUPTED
     except NostrTallyError as error:
         code = 2 if isinstance(error, ValueError) else 1
@@ -52,8 +52,10 @@ def main() -> int:
 
 def run(job: Job, reporter: Reporter) -> None:
     """Do the job by its engine."""
-    from agent.reindex.single import run_job
-
+    if job.engine == "spark":
+        from agent.reindex.spark.job import run_job
+    else:
+        from agent.reindex.single import run_job
     run_job(job, reporter)
 
 

@@ -20,8 +20,6 @@ Wanted = Literal["auto", "spark", "reference"]
 SMALL: Final = 300_000
 """Events below which Spark's fixed 10 to 15 CPU seconds are more than it saves."""
 
-ENGINE: Final = "agent.reindex.spark.job"
-
 BYTES_OF_EVENT: Final = {".gz": 300, ".zst": 300, ".zstd": 300, ".parquet": 400}
 """Bytes that one event takes in a file, by its ending; 900 as plain text."""
 
@@ -48,7 +46,7 @@ def choose(wanted: Wanted, source: Input) -> Choice:
 
 def has_spark() -> bool:
     """Whether pyspark is here; it is not loaded."""
-    return all(find_spec(name) for name in ("pyspark", "pyarrow")) and bool(find_spec(ENGINE))
+    return all(find_spec(name) for name in ("pyspark", "pyarrow", "pandas"))
 
 
 def _chosen(source: Input) -> Choice:

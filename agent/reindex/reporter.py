@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -22,10 +23,12 @@ class Reporter:
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
         self._told = 0.0
+        self._lock = threading.Lock()
 
     def send(self, message: Message) -> None:
         """Tell something now."""
-        self._write(to_line(message))
+        with self._lock:  # a stage's progress is polled by a thread
+            self._write(to_line(message))
 
     def talk(self, text: str) -> None:
         """Tell people something."""

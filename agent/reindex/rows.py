@@ -183,7 +183,7 @@ def events_of(source: Input, verify: bool, rejects: Rejects) -> Iterator[Event]:
     if source.remote:
         raise InvalidInput("only Spark reads URLs: --engine spark")
     for file in inputs.files(source):
-        lines = _parquet_lines(file) if source.kind == "parquet" else _lines(file)
+        lines = _parquet_lines(file, verify) if source.kind == "parquet" else _lines(file)
         for line in lines:
             found = parse(line, verify) if isinstance(line, bytes) else line
             if isinstance(found, Rejected):
@@ -231,17 +231,17 @@ def _skip(stream: IO[bytes]) -> None:
 ARCHIVE_COLUMNS: Final = ("id", "pubkey", "created_at", "kind", "tags", "content", "sig")
 
 
-def _parquet_lines(file: Path) -> Iterator[Event | Rejected]:
+def _parquet_lines(file: Path, verify: bool) -> Iterator[Event | Rejected]:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise InvalidInput(f"{file}: Parquet needs pip install 'nostr-tally[parquet]'") from error
     with pq.ParquetFile(file) as opened_file:
         for batch in opened_file.iter_batches(CHUNK, columns=list(ARCHIVE_COLUMNS)):
-            yield from parquet_events(batch.columns)
+            yield from parquet_events(batch.columns, verify)
 
 
-def parquet_events(columns: Sequence[Any]) -> Iterator[Event | Rejected]:
+def parquet_events(columns: Sequence[Any], verify: bool) -> Iterator[Event | Rejected]:
     """Rows of ARCHIVE_COLUMNS as events, as strict as lines are."""
     for values in zip(*(column.to_pylist() for column in columns), strict=True):
         id_, pubkey, created_at, kind, tags, content, sig = values
@@ -260,7 +260,7 @@ def parquet_events(columns: Sequence[Any]) -> Iterator[Event | Rejected]:
         except (InvalidEvent, AttributeError, TypeError, ValueError) as error:
             yield Rejected(f"not an event: {type(error).__name__}", repr(values)[:256].encode())
             continue
-        yield checked(event, id_, False)
+        yield checked(event, id_, verify)
 
 
 def archive_values(events: Iterable[Event]) -> list[tuple[Any, ...]]:

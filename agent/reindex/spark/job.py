@@ -1,0 +1,149 @@
+"""A rebuild by Spark, from its job to its last message."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from agent.reindex import inputs
+from agent.reindex.protocol import Built
+from agent.reindex.publish import NewNumbers, publish, store_numbers
+from agent.reindex.single import ARCHIVED, check_built, index_target
+from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
+from agent.reindex.spark.stages import Stages
+from agent.reindex.spark.staging import Staging
+from agent.reindex.spark.tables import PLACES, StagedTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from agent.reindex.protocol import Job
+    from agent.reindex.reporter import Reporter
+    from nostr_client.store.index_schema import Mark
+
+
+def run_job(job: Job, reporter: Reporter) -> None:
+    """Start Spark, stage, publish; then compare if asked. Raises SparkFailed, StoreError."""
+    scratch = None if inputs.is_url(job.work) else Path(job.work) / "spark"
+    options = SparkOptions(
+        work=scratch,
+        master=job.master,
+        memory=job.memory,
+        partitions=job.partitions,
+        submitted=job.submitted,
+        aot=job.aot,
+    )
+    try:
+        with reporter.stage("start"):
+            spark = open_session(options, reporter.talk)
+        with closed(spark):
+            rebuild(spark, job, reporter)
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def rebuild(spark: SparkSession, job: Job, reporter: Reporter) -> None:
+    """All stages on an open session, and the result of them."""
+    start = time.monotonic()
+    before = inputs.mark_of(job.source.store) if job.source.kind == "store" else None
+    name = inputs.fingerprint(job.source, job.settings, before)
+    staging = Staging(spark, f"{job.work}/{name}", reporter)
+    try:
+        mark = Stages(spark, staging, job, before).run()
+        path = _publish(spark, staging, job, name, mark or ARCHIVED, reporter)
+        built = _built(staging, job, name, mark or ARCHIVED, path)
+    except (PySparkException, Py4JError) as error:
+        raise SparkFailed(_short(error)) from error
+    if job.check and path is not None:
+        check_built(job, path, reporter)
+    seconds = round(time.monotonic() - start, 3)
+    reporter.send(Built(**built, seconds=seconds))
+
+
+def _publish(
+    spark: SparkSession, staging: Staging, job: Job, name: str, mark: Mark, reporter: Reporter
+) -> Path | None:
+    """The index file, and for archives the Parquet beside it; None where that is the product."""
+    store = job.source.kind == "store"
+    with reporter.stage("publish") as count:
+        if not store:
+            _copy_tables(spark, staging, job.out)
+        if inputs.is_url(job.work):
+            return None
+        numbers = store_numbers(job.source.store) if store else NewNumbers()
+        tables = StagedTables(f"{job.work}/{name}")
+        target = index_target(job, name)
+        done = publish(tables, target, mark, numbers, lambda t, n: reporter.running("publish", n))
+        count(sum(done.rows.values()))
+    return target
+
+
+def _copy_tables(spark: SparkSession, staging: Staging, out: str) -> None:
+    """The tables as Parquet, `<out>/tables/<table>`: the product on a cluster."""
+    for table, (stage, staged) in PLACES.items():
+        rows = staging.read(stage, staged)
+        rows.write.mode("overwrite").parquet(f"{out.rstrip('/')}/tables/{table}")
+    rejects = staging.read("events", "rejects")
+    rejects.write.mode("overwrite").parquet(f"{out.rstrip('/')}/rejects")
+
+
+def _built(staging: Staging, job: Job, name: str, mark: Mark, path: Path | None) -> dict[str, Any]:
+    rows = {
+        table: staging.marks[stage].rows[staged]
+        for table, (stage, staged) in PLACES.items()
+        if table != "status"
+    }
+    statuses = {row[0]: row[1] for row in staging.read("dead", "status").collect()}
+    return {
+        "path": "" if path is None else str(path),
+        "fingerprint": name,
+        "next_seq": mark.next_seq,
+        "removals": mark.removals,
+        "rows": rows,
+        "statuses": statuses | _duplicates(staging, job),
+        "rejects": _reasons(staging, job),
+    }
+
+
+def _duplicates(staging: Staging, job: Job) -> dict[str, int]:
+    if job.source.kind == "store":
+        return {}
+    rows = staging.marks["events"].rows
+    return {"duplicate": rows["read"] - rows["rejects"] - rows["events"]}
+
+
+def _reasons(staging: Staging, job: Job) -> dict[str, int]:
+    if job.source.kind == "store":
+        return {}
+    counted = staging.read("events", "rejects").groupBy("reason").count()
+    return {row[0]: row[1] for row in counted.orderBy("count", ascending=False).limit(20).collect()}
+
+
+@contextmanager
+def closed(spark: SparkSession) -> Iterator[None]:
+    """Ends the session and its Java with the block, whatever ends the block."""
+    context: Any = spark.sparkContext
+    java = getattr(context._gateway, "proc", None)
+    try:
+        yield
+    finally:
+        with suppress(Exception):
+            spark.stop()
+        if java is not None:
+            with suppress(OSError):
+                java.stdin.close()
+            java.wait(30)
+
+
+def _short(error: Exception) -> str:
+    """The first line of what Spark says, which is pages."""
+    return str(error).strip().partition("\n")[0][:500] or type(error).__name__

@@ -1,0 +1,119 @@
+"""The three readers: a store, JSONL, Parquet. Each gives the plan's one input schema.
+
+Archives are parsed by the strict parser of the SDK in the workers, which checks every id: Spark's
+own JSON reader makes null of what it cannot read, text of numbers, and `?` of halves of characters.
+What is no event comes back as a row with a reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
+from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse, row_of
+from agent.reindex.spark.columns import ARROW, SCHEMA, batch
+from agent.reindex.spark.storesource import NAME, StoreSource
+from nostr_client.store.transfer import LINE_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from nostr_client.event import Event
+
+    Batches = Iterator[pa.RecordBatch]
+
+READ: Final = f"{SCHEMA}, reason string, line binary"
+"""The input schema, and for what is no event why, and its beginning."""
+
+_ARROW: Final = ARROW.append(pa.field("reason", pa.string())).append(pa.field("line", pa.binary()))
+
+TOO_LONG: Final = "a line of more than 16 MiB"
+
+
+def from_store(spark: SparkSession, path: str, next_seq: int, partitions: int) -> DataFrame:
+    """Every event of a store before `next_seq`, as SCHEMA."""
+    spark.dataSource.register(StoreSource)
+    reader = spark.read.format(NAME).option("path", path).option("next_seq", str(next_seq))
+    return reader.option("partitions", str(partitions)).load()
+
+
+def from_jsonl(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> DataFrame:
+    """Every line of archives, as READ; gz and zst are unpacked by their names, a task a file.
+
+    A line over the limit is passed to Python as its length alone.
+    """
+    reader = spark.read.option("recursiveFileLookup", "true").option("lineSep", "\n")
+    lines = reader.text(list(paths)).select(f.col("value").cast("binary").alias("line"))
+    long = f.length("line") > LINE_LIMIT
+    # Null marks what is too long: the line itself need not travel to Python.
+    short = lines.select(f.when(~long, f.col("line")).alias("line"))
+    return short.mapInArrow(_parser(verify), READ)
+
+
+def from_parquet(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> DataFrame:
+    """Every row of archives that `archive export` made, as READ."""
+    rows = spark.read.option("recursiveFileLookup", "true").parquet(*paths)
+    return rows.select(*COLUMNS).mapInArrow(_reader(verify), READ)
+
+
+def events(read: DataFrame) -> DataFrame:
+    """The good rows, each event once: equal ids are equal events, as every id was checked."""
+    return read.where("reason IS NULL").drop("reason", "line").dropDuplicates(["id"])
+
+
+def rejects(read: DataFrame) -> DataFrame:
+    """What is no event: `reason`, and the beginning of the line."""
+    return read.where("reason IS NOT NULL").select("reason", "line")
+
+
+def _parser(verify: bool) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
+        for one in batches:
+            lines = one.column(0).to_pylist()
+            yield from _both(_parsed(lines, verify))
+
+    return run
+
+
+def _parsed(lines: Iterable[bytes | None], verify: bool) -> Iterator[Event | Rejected]:
+    for line in lines:
+        if line is None:
+            yield Rejected(TOO_LONG, b"")
+        elif line.strip(b" \t\r\n"):
+            yield parse(line, verify)
+
+
+def _reader(verify: bool) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
+        for one in batches:
+            yield from _both(parquet_events(one.columns, verify))
+
+    return run
+
+
+def _both(found: Iterable[Event | Rejected]) -> Batches:
+    """Events and rejected lines as batches of READ."""
+    rows, bad = [], []
+    for one in found:
+        if isinstance(one, Rejected):
+            bad.append(one)
+        else:
+            rows.append(row_of(one))
+    if rows:
+        good = batch(rows)
+        yield _batch(
+            [*good.columns, *(pa.nulls(len(rows), one) for one in (pa.string(), pa.binary()))]
+        )
+    if bad:
+        nothing = [pa.nulls(len(bad), field.type) for field in ARROW]
+        reasons = pa.array([one.reason for one in bad], pa.string())
+        yield _batch([*nothing, reasons, pa.array([one.line[:KEPT_BYTES] for one in bad])])
+
+
+def _batch(columns: list[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)

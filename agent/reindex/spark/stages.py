@@ -1,0 +1,147 @@
+"""The stages of a rebuild in order: which tables each stages, from which of the ones before."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from agent.reindex import inputs
+from agent.reindex.spark import dead, numeric, plan, readers
+from nostr_client.store.base import Status
+from nostr_client.store.index_schema import Mark
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from agent.reindex.protocol import Job
+    from agent.reindex.spark.staging import Staging
+
+
+class Stages:
+    """One job's stages. `mark`: how far its store was; None for archives."""
+
+    def __init__(self, spark: SparkSession, staging: Staging, job: Job, mark: Mark | None) -> None:
+        self._spark = spark
+        self._staging = staging
+        self._job = job
+        self._mark = mark
+
+    def run(self) -> Mark | None:
+        """All of them; the mark of what was read. Raises whatever Spark raises."""
+        mark = self._events()
+        self._dead()
+        run, read = self._staging.run, self._staging.read
+        run("tags", {"tags": lambda: plan.tags(self._living())})
+        self._registers()
+        run(
+            "daily",
+            {
+                "daily_author": lambda: plan.daily_authors(self._living()),
+                "daily": lambda: plan.daily(read("daily", "daily_author")),
+            },
+        )
+        run(
+            "counters",
+            {
+                "zap": lambda: plan.zaps(self._living()),
+                "kinds": lambda: plan.kinds_table(read("daily", "daily")),
+            },
+        )
+        run("fingerprints", {"sums": lambda: numeric.fingerprints(self._living())})
+        return mark
+
+    def _events(self) -> Mark | None:
+        if self._mark is None:
+            self._archives()
+            return None
+        store, start = self._job.source.paths[0], self._mark
+        done = self._staging.run(
+            "events",
+            {"events": lambda: self._from_store(store, start)},
+            notes=lambda: {"removals": self._removed(start)},
+        )
+        return Mark(start.next_seq, done.notes["removals"])
+
+    def _from_store(self, store: str, mark: Mark) -> DataFrame:
+        return readers.from_store(self._spark, store, mark.next_seq, self._job.partitions)
+
+    def _removed(self, start: Mark) -> int:
+        """The store's removals once its ranges are read; where there were some meanwhile, the
+        events that are still there then are staged as the living ones."""
+        with closing(inputs.open_store(self._job.source.store)) as conn:
+            conn.execute("BEGIN")
+            now = inputs.read_mark(conn)
+            if now.removals != start.removals:
+                sql = "SELECT seq FROM event WHERE seq < ?"
+                seqs = conn.execute(sql, (start.next_seq,)).fetchall()
+                here = self._spark.createDataFrame(seqs, "seq long")
+                here.write.mode("overwrite").parquet(self._staging.path("events", "here"))
+        return now.removals
+
+    def _archives(self) -> None:
+        source, verify = self._job.source, self._job.settings.verify
+        reader = readers.from_jsonl if source.kind == "jsonl" else readers.from_parquet
+        self._staging.run(
+            "events",
+            {
+                "read": lambda: reader(self._spark, source.paths, verify=verify),
+                "rejects": lambda: readers.rejects(self._staging.read("events", "read")),
+                "events": lambda: readers.events(self._staging.read("events", "read")),
+            },
+        )
+
+    def _dead(self) -> None:
+        """Archives: who is alive. A store has judged its own events, which all count."""
+        if self._mark is not None:
+            stored = f.lit(Status.STORED.value).alias("status")
+            self._staging.run(
+                "dead",
+                {"status": lambda: self._living().select(stored).groupBy("status").agg(_number())},
+            )
+            return
+        settings, read = self._job.settings, self._staging.read
+        self._staging.run(
+            "dead",
+            {
+                "judged": lambda: dead.with_status(read("events", "events"), settings),
+                "status": lambda: read("dead", "judged").groupBy("status").agg(_number()),
+            },
+        )
+
+    def _living(self) -> DataFrame:
+        """The events that count."""
+        if self._mark is None:
+            alive = f.col("status") == Status.STORED.value
+            return self._staging.read("dead", "judged").where(alive)
+        events = self._staging.read("events", "events")
+        removals = self._staging.marks["events"].notes["removals"]
+        if removals == self._mark.removals:
+            return events
+        return events.join(self._here(), "seq", "left_semi")
+
+    def _here(self) -> DataFrame:
+        return self._spark.read.schema("seq long").parquet(self._staging.path("events", "here"))
+
+    def _registers(self) -> None:
+        hot, read = self._job.settings.hot, self._staging.read
+        self._staging.run(
+            "registers",
+            {
+                "target": lambda: plan.hot_targets(read("tags", "tags"), hot),
+                "hot_author": lambda: plan.hot_authors(
+                    read("tags", "tags"), read("registers", "target")
+                ),
+                "hot": lambda: self._hot_table(),
+            },
+        )
+
+    def _hot_table(self) -> DataFrame:
+        target = self._staging.read("registers", "target")
+        authors = self._staging.read("registers", "hot_author")
+        return plan.hot_table(target, authors, numeric.registers(authors, target))
+
+
+def _number() -> Column:
+    return f.count("*").alias("events")

@@ -1,0 +1,120 @@
+"""Stages as Parquet folders with a mark of success, wherever Hadoop can write.
+
+`<work>/<fingerprint>/<stage>/<table>`: a stage is done when its mark is there, which is written
+last; what a run left half is written over by the next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from pyspark.sql import Observation
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from agent.reindex.spark.progress import polled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from agent.reindex.reporter import Reporter
+
+    Makers = Mapping[str, Callable[[], DataFrame]]
+
+DONE: Final = "_DONE"
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What a finished stage says of itself: rows and schema by table, what later stages need."""
+
+    rows: dict[str, int]
+    schemas: dict[str, str]
+    notes: dict[str, int] = {}
+
+
+class Staging:
+    """The stages of one work folder."""
+
+    def __init__(self, spark: SparkSession, root: str, reporter: Reporter) -> None:
+        self._spark = spark
+        self._root = root
+        self._reporter = reporter
+        self._schemas: dict[tuple[str, str], StructType] = {}
+        self.marks: dict[str, Mark] = {}
+
+    def path(self, stage: str, table: str) -> str:
+        """Where a table of a stage is."""
+        return f"{self._root}/{stage}/{table}"
+
+    def read(self, stage: str, table: str) -> DataFrame:
+        """A table that is staged."""
+        schema = self._schemas[stage, table]
+        return self._spark.read.schema(schema).parquet(self.path(stage, table))
+
+    def run(
+        self, stage: str, tables: Makers, notes: Callable[[], dict[str, int]] | None = None
+    ) -> Mark:
+        """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last."""
+        found = self._found(stage)
+        if found is not None:
+            for table, schema in found.schemas.items():
+                self._schemas[stage, table] = StructType.fromJson(msgspec.json.decode(schema))
+            self._reporter.skipped(stage, sum(found.rows.values()))
+        else:
+            found = self._write(stage, tables, notes)
+        self.marks[stage] = found
+        return found
+
+    def _write(
+        self, stage: str, tables: Makers, notes: Callable[[], dict[str, int]] | None
+    ) -> Mark:
+        with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
+            rows = {table: self._table(stage, table, make) for table, make in tables.items()}
+            schemas = {table: self._schemas[stage, table].json() for table in tables}
+            mark = Mark(rows, schemas, {} if notes is None else notes())
+            self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
+            count(sum(rows.values()))
+        return mark
+
+    def _table(self, stage: str, table: str, make: Callable[[], DataFrame]) -> int:
+        """Write one table; its rows, counted on their way."""
+        made, counted = make(), Observation()
+        observed = made.observe(counted, f.count(f.lit(1)).alias("rows"))
+        observed.write.mode("overwrite").parquet(self.path(stage, table))
+        self._schemas[stage, table] = made.schema
+        return int(counted.get["rows"])
+
+    def _found(self, stage: str) -> Mark | None:
+        text = self._get(f"{self._root}/{stage}/{DONE}")
+        return None if text is None else msgspec.json.decode(text, type=Mark)
+
+    def _get(self, path: str) -> str | None:
+        files, place = self._files(path)
+        if not files.exists(place):
+            return None
+        stream = files.open(place)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def _put(self, path: str, data: bytes) -> None:
+        files, place = self._files(path)
+        stream = files.create(place, True)
+        try:
+            stream.write(data)
+        finally:
+            stream.close()
+
+    def _files(self, path: str) -> tuple[Any, Any]:
+        """Hadoop's file system of a path, and the path as it wants it."""
+        place = self._jvm.org.apache.hadoop.fs.Path(path)
+        context: Any = self._spark.sparkContext
+        return place.getFileSystem(context._jsc.hadoopConfiguration()), place
+
+    @property
+    def _jvm(self) -> Any:
+        return self._spark.sparkContext._jvm

@@ -1,0 +1,50 @@
+"""The tables that Spark staged on this machine, read for publishing by Arrow, in batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.dataset as ds
+
+from agent.reindex.spark.numeric import number_of
+from agent.reindex.tables import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLACES: Final = {
+    "hot": ("registers", "hot"),
+    "hot_author": ("registers", "hot_author"),
+    "daily": ("daily", "daily"),
+    "daily_author": ("daily", "daily_author"),
+    "zap": ("counters", "zap"),
+    "kinds": ("counters", "kinds"),
+    "status": ("dead", "status"),
+    "fingerprint": ("fingerprints", "sums"),
+}
+"""Stage and table where each table is staged."""
+
+CHUNK: Final = 50_000
+
+
+class StagedTables:
+    """`agent.reindex.tables.Tables` over a work folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table of COLUMNS."""
+        stage, name = PLACES[table]
+        found = ds.dataset(f"{self._root}/{stage}/{name}", format="parquet")
+        if table == "fingerprint":
+            yield from self._sums(found)
+            return
+        columns = list(COLUMNS[table])
+        for batch in found.to_batches(columns=columns, batch_size=CHUNK):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def _sums(self, found: Any) -> Iterator[tuple[Any, ...]]:
+        for batch in found.to_batches():
+            for day, events, *limbs in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                yield day, events, number_of(tuple(limbs))

@@ -1,0 +1,134 @@
+"""Spark's tables equal those of the reference engine, row for row, from each of the readers."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.reindex import inputs, single
+from agent.reindex.inputs import Settings
+from agent.reindex.protocol import STAGES, Built, Checked, Job, Stage, from_line
+from agent.reindex.reporter import Reporter
+from agent.reindex.spark.job import rebuild
+from nostr_client.event import parse_event
+from nostr_client.store import index_update
+from nostr_client.store.index import Index
+from tests.agent.reindex import looking
+from tests.agent.reindex.nasty import HOT, NOW, URLS, fill, nasty, opened, write_archive
+from tests.conftest import shared_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from nostr_client.event import Event
+
+pytestmark = pytest.mark.timeout(300)
+
+SETTINGS = Settings(now=NOW, urls=URLS, hot=HOT)
+
+
+@pytest.fixture(autouse=True)
+def _few_are_hot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_update, "HOT", HOT)
+
+
+class Heard:
+    """What an engine said."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.reporter = Reporter(lambda line: self.messages.append(from_line(line)))
+
+    @property
+    def built(self) -> Built:
+        (found,) = [one for one in self.messages if isinstance(one, Built)]
+        return found
+
+    def states(self) -> dict[str, str]:
+        return {one.name: one.state for one in self.messages if isinstance(one, Stage)}
+
+
+def job_of(source: inputs.Input, folder: Path, **options: Any) -> Job:
+    return Job(
+        source=source,
+        settings=SETTINGS,
+        engine="spark",
+        work=str(folder / "work"),
+        out=str(folder / "out"),
+        partitions=2,
+        **options,
+    )
+
+
+def by_spark(spark: SparkSession, job: Job) -> Heard:
+    heard = Heard()
+    rebuild(spark, job, heard.reporter)
+    return heard
+
+
+def by_reference(job: Job) -> Heard:
+    heard = Heard()
+    single.run_job(job, heard.reporter)
+    return heard
+
+
+def equal(one: Path, other: Path) -> None:
+    """EXCEPT both ways gives no row, in every table."""
+    people = {}
+    for path in (one, other):
+        people[path] = looking.people_of(path) if has_people(path) else None
+    ours, theirs = looking.of_file(one, people[one]), looking.of_file(other, people[other])
+    for table in looking.QUERIES:
+        assert set(ours[table]) - set(theirs[table]) == set(), table
+        assert set(theirs[table]) - set(ours[table]) == set(), table
+        assert len(ours[table]) == len(theirs[table]), table
+
+
+def has_people(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as conn:
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'author'"
+        return conn.execute(sql).fetchone() is not None
+
+
+def everything() -> list[Event]:
+    """The shared events and the nasty ones."""
+    lines = shared_path("data/events.jsonl").read_bytes().splitlines()
+    return [*nasty(), *map(parse_event, lines)]
+
+
+async def test_a_store_an_archive_and_the_live_index_are_equal(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "store.db"
+    events = everything()
+    async with await opened(path) as store:
+        index = await Index.open(store)
+        await fill(store, events)
+        await index.refresh(10_000)
+    source = inputs.Input(kind="store", paths=(str(path),))
+    job = job_of(source, tmp_path, check=True)
+    heard = by_spark(spark, job)
+    (checked,) = [one for one in heard.messages if isinstance(one, Checked)]
+    assert checked.found == 0, checked.differences
+    assert list(heard.states()) == [*STAGES, "publish", "check"]
+
+    archive = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", events))])
+    job = job_of(archive, tmp_path)
+    heard = by_spark(spark, job)
+    ours = tmp_path / "spark.db"
+    shutil.move(heard.built.path, ours)
+    told = by_reference(job).built
+    equal(ours, Path(told.path))
+    assert heard.built.statuses == told.statuses
+    assert heard.built.rows | {"fingerprint": 0} == told.rows | {"fingerprint": 0}
+    people = looking.people_of(path)
+    assert looking.of_file(ours) == looking.of_file(tmp_path / "store.index-0.db", people)
+
+    again = by_spark(spark, job)
+    assert {state for name, state in again.states().items() if name in STAGES} == {"skipped"}
+    equal(Path(again.built.path), Path(told.path))
