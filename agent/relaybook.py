@@ -37,7 +37,7 @@ def first_tables(conn: sqlite3.Connection) -> None:
 
 
 class RelayBook:
-    """Capabilities by normalised URL; `known` is what a pool is given."""
+    """Capabilities by normalised URL; `known` is what a pool is given, and it grows."""
 
     def __init__(self, database: Database, known: dict[str, Capabilities]) -> None:
         self.known = known
@@ -60,6 +60,7 @@ class RelayBook:
         if learnt:
             await self._database.write(lambda conn: _put(conn, learnt, now))
             self._kept |= learnt
+            self.known |= learnt
         return len(learnt)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import plistlib
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.places import SERVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NAME: Final = SERVICE
 LABEL: Final = "org.nostr-tally.agent"
@@ -19,8 +22,12 @@ class Unit(NamedTuple):
     then: tuple[str, ...]
 
 
-def systemd(command: tuple[str, ...], *, user: bool) -> str:
-    """A hardened unit; of a user's manager, or of the system with a user of its own."""
+def systemd(command: tuple[str, ...], *, user: bool, writes: Iterable[str] = ()) -> str:
+    """A hardened unit; of a user's manager, or of the system with a user of its own.
+
+    `writes`: folders that it may write besides its state, which the configuration names.
+    """
+    paths = "".join(f"ReadWritePaths={_path(path)}\n" for path in writes)
     where = "" if user else "DynamicUser=yes\n"
     target = "default.target" if user else "multi-user.target"
     network = "" if user else "Wants=network-online.target\nAfter=network-online.target\n"
@@ -41,7 +48,7 @@ RestartSec=1
 TimeoutStartSec=60
 TimeoutStopSec=30
 WatchdogSec=60
-{where}StateDirectory={NAME}
+{where}{paths}StateDirectory={NAME}
 StateDirectoryMode=0700
 UMask=0077
 LimitNOFILE=8192
@@ -92,6 +99,11 @@ def launchd(command: tuple[str, ...], log: str) -> str:
         "StandardErrorPath": log,
     }
     return plistlib.dumps(described).decode()
+
+
+def _path(folder: str) -> str:
+    """A folder that need not be there yet; only ExecStart knows `$`."""
+    return _quoted(f"-{folder}").replace("$$", "$")
 
 
 def _quoted(word: str) -> str:

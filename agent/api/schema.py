@@ -343,6 +343,7 @@ class Delta(Answer, frozen=True, tag="delta"):
     link: CounterLink | None = None
     removed_watch: str | None = None
     removed_sync: str | None = None
+    removed_relay: str | None = None
     removed_link: str | None = None
 
 

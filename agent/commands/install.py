@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agent import units
-from agent.commands.options import chosen_file
+from agent.commands.options import load_config
+from agent.config.sources import CONFIG_VARIABLE
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @click.command("install-service")
@@ -29,7 +35,7 @@ def install_service(
     system: bool, to_stdout: bool, force: bool, config: Path | None, as_json: bool
 ) -> None:
     """Write a systemd unit, or a launchd property list on macOS; it is not started."""
-    unit = _unit(system, chosen_file(config) if config else None)
+    unit = _unit(system, config or _named_by_environment())
     if to_stdout:
         click.echo(unit.text, nl=False)
         return
@@ -55,7 +61,9 @@ def _unit(system: bool, config: Path | None) -> units.Unit:
         path = home / "Library/LaunchAgents" / f"{units.LABEL}.plist"
         text = units.launchd(command, str(home / "Library/Logs/nostr-agent.log"))
         return units.Unit(str(path), text, (f"launchctl load {path}",))
-    text = units.systemd(command, user=not system)
+    reads_none = system and config is None
+    writes = () if reads_none else _writes(config)
+    text = units.systemd(command, user=not system, writes=writes)
     if system:
         path = Path("/etc/systemd/system") / f"{units.NAME}.service"
         enable = f"systemctl enable --now {units.NAME}"
@@ -67,6 +75,19 @@ def _unit(system: bool, config: Path | None) -> units.Unit:
         "loginctl enable-linger    # to keep it running after you log out",
     )
     return units.Unit(str(path), text, then)
+
+
+def _named_by_environment() -> Path | None:
+    """The service will not have our environment, but is to read what we read."""
+    named = os.environ.get(CONFIG_VARIABLE)
+    return Path(named).expanduser() if named else None
+
+
+def _writes(config: Path | None) -> Sequence[str]:
+    """Folders that the configuration has the agent write; its default ones are in its state."""
+    found = load_config(config, ())
+    named = (found.store.path, found.api.token_file)
+    return sorted({str(Path(path).expanduser().absolute().parent) for path in named if path})
 
 
 def _command(config: Path | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from agent.finding import Finding
 from agent.hearing import Hearing
 from agent.keeping import KIND as HOUSE
 from agent.keeping import Keeping
+from agent.leaving import Leaving
 from agent.links import KIND as LINK
 from agent.links import Links
 from agent.live import Live
@@ -79,6 +80,7 @@ class Agent:
             parts.provenance.note,
         )
         self.finding = Finding(clock, parts.pool)
+        self.leaving = Leaving(parts.pool)
         self.keeping = Keeping(clock, journal, parts.store, parts.index)
         self.linking = Linking(config, parts, clock, journal, self.links)
         self.alerting = Alerting(clock, journal, database)
@@ -86,7 +88,7 @@ class Agent:
             watching.KIND: self._ask,
             MERGE: self._merge,
             SYNC: self.syncing.run,
-            HOUSE: self.keeping.run,
+            HOUSE: self._keep_house,
             FIND: self._find,
             LINK: self.linking.run,
         }
@@ -137,6 +139,12 @@ class Agent:
         ok = await self.watching.ask(rest)
         self.metrics.answers.observe(time.monotonic() - began)
         self.worker.nudge(f"{MERGE} {name}", MERGE_DELAY_S)
+        return ok
+
+    async def _keep_house(self, rest: str) -> bool:
+        ok = await self.keeping.run(rest)
+        for url in await self.leaving.round(self.loads()):
+            self.feed.publish(removed_relay=url)
         return ok
 
     async def _find(self, _: str) -> bool:
@@ -219,15 +227,15 @@ class Agent:
             "removed_events_total": ("Events removed by age.", self.keeping.removed_total),
             "received_bytes_total": (
                 "Characters received from relays.",
-                sum(one.bytes_received for one in stats),
+                sum(one.bytes_received for one in stats) + self.leaving.gone.bytes_received,
             ),
             "sent_bytes_total": (
                 "Characters sent to relays.",
-                sum(one.bytes_sent for one in stats),
+                sum(one.bytes_sent for one in stats) + self.leaving.gone.bytes_sent,
             ),
             "relay_faults_total": (
                 "Times that a relay was cut off.",
-                sum(one.faults for one in stats),
+                sum(one.faults for one in stats) + self.leaving.gone.faults,
             ),
             "alerts_told_total": ("Alerts that were told.", self.alerting.told),
             "alerts_given_up_total": ("Alerts that could not be told.", self.alerting.given_up),

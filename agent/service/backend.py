@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agent import views, watchbook
 from agent.api import holdings, schema
@@ -27,7 +27,7 @@ from nostr_client.errors import InvalidInput
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from agent.api import about
     from agent.api.feed import Feed
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from agent.service.agent import Agent
     from agent.specs import SyncSpec
     from agent.syncing import Synced
+
+
+T = TypeVar("T")
 
 
 class AgentBackend(CounterCalls):
@@ -118,17 +121,14 @@ class AgentBackend(CounterCalls):
 
     async def add_watch(self, spec: WatchSpec) -> schema.Watch:
         _check(check_watch, spec)
-        specs = self._agent.watch_specs
-        specs.check_new(spec.name)
-        await specs.put(spec)
+        await self._agent.watch_specs.add(spec)
         return await self._took(spec.name)
 
     async def change_watch(self, name: str, spec: WatchSpec) -> schema.Watch:
         if spec.name != name:
             raise InvalidInput("the name of a watch stays: add another and remove this one")
         _check(check_watch, spec)
-        self._agent.watch_specs.check_stored(name)
-        await self._agent.watch_specs.put(spec)
+        await self._agent.watch_specs.change(spec)
         return await self._took(name)
 
     async def _took(self, name: str) -> schema.Watch:
@@ -140,7 +140,6 @@ class AgentBackend(CounterCalls):
         return shown
 
     async def remove_watch(self, name: str) -> schema.Done:
-        self._agent.watch_specs.check_stored(name)
         await self._agent.watch_specs.remove(name)
         await self._agent.refresh()
         self.feed.publish(removed_watch=name)
@@ -175,7 +174,7 @@ class AgentBackend(CounterCalls):
         asked = Watched(spec, "api", agent.chosen(body.relays))
         if not asked.relays:
             raise InvalidInput("no relay to ask")
-        options = agent.parts.count_options
+        options = agent.watching.options
         timeouts = replace(options.timeouts, group=body.timeout, count=body.timeout)
         result = await agent.watching.counter.count(
             query,
@@ -185,10 +184,7 @@ class AgentBackend(CounterCalls):
         return views.counted(result)
 
     def _watched(self, name: str) -> Watched:
-        found = self._agent.watching.watches.get(name)
-        if found is None:
-            raise not_found(f"watch {name}")
-        return found
+        return _known(self._agent.watching.watches, name, "watch")
 
     # Syncs.
 
@@ -204,16 +200,13 @@ class AgentBackend(CounterCalls):
 
     async def add_sync(self, spec: SyncSpec) -> schema.Sync:
         _check(check_sync, spec)
-        specs = self._agent.sync_specs
-        specs.check_new(spec.name)
-        await specs.put(spec)
+        await self._agent.sync_specs.add(spec)
         await self._agent.refresh()
         shown = self._synced(spec.name).shown
         self.feed.publish(sync=shown)
         return shown
 
     async def remove_sync(self, name: str) -> schema.Done:
-        self._agent.sync_specs.check_stored(name)
         await self._agent.sync_specs.remove(name)
         await self._agent.refresh()
         self.feed.publish(removed_sync=name)
@@ -231,10 +224,7 @@ class AgentBackend(CounterCalls):
         return schema.Done()
 
     def _synced(self, name: str) -> Synced:
-        found = self._agent.syncing.syncs.get(name)
-        if found is None:
-            raise not_found(f"sync {name}")
-        return found
+        return _known(self._agent.syncing.syncs, name, "sync")
 
     # Links of counters.
 
@@ -253,10 +243,7 @@ class AgentBackend(CounterCalls):
         return await self.run_link(name)
 
     def _linked(self, name: str) -> schema.CounterLink:
-        found = self._agent.links.get(name)
-        if found is None:
-            raise not_found(f"link {name}")
-        return found
+        return _known({one.name: one for one in self._agent.links.all()}, name, "link")
 
     # Relays, store, log.
 
@@ -264,7 +251,7 @@ class AgentBackend(CounterCalls):
         """Every relay that watches and syncs name, or that was asked something."""
         agent = self._agent
         loads = agent.loads()
-        pool = {normalize(url): relay for url, relay in agent.parts.pool.relays.items()}
+        pool = agent.parts.pool.relays
         trusted = agent.trusted
         found = []
         for url in sorted(loads.keys() | pool.keys()):
@@ -280,10 +267,8 @@ class AgentBackend(CounterCalls):
         return schema.Relays(relays=self.all_relays())
 
     async def relay_info(self, url: str) -> about.RelayInfo:
-        known = {normalize(u): one for u, one in self._agent.parts.pool.relays.items()}
-        one = known.get(normalize(url))
-        if one is None:
-            raise not_found(f"relay {url} that was asked something")
+        pool = self._agent.parts.pool.relays
+        one = _known(pool, normalize(url), "relay that was asked something:")
         return views.relay_info(one.url, await one.info())
 
     async def store_stats(self) -> schema.Store:
@@ -318,6 +303,13 @@ class AgentBackend(CounterCalls):
     async def log(self, after: int, limit: int) -> schema.Log:
         lines = [line for line in self._agent.journal.lines if line.n > after]
         return schema.Log(lines=tuple(lines[-limit:]))
+
+
+def _known(found: Mapping[str, T], name: str, what: str) -> T:
+    """What has this name. Raises Refusal where nothing has."""
+    if name not in found:
+        raise not_found(f"{what} {name}")
+    return found[name]
 
 
 def _check(check: object, spec: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -33,6 +34,7 @@ class Specs(Generic[S]):
         self._clock = clock
         self._file: dict[str, S] = {}
         self._stored: dict[str, S] = {}
+        self._changing = asyncio.Lock()
 
     async def load(self, file: Iterable[S], journal: Journal) -> None:
         """Take the file's, and read the stored ones; those that cannot be read are told."""
@@ -56,27 +58,36 @@ class Specs(Generic[S]):
         file = {name: (one, "file") for name, one in self._file.items()}
         return {**{name: (one, "api") for name, one in self._stored.items()}, **file}
 
-    def check_new(self, name: str) -> None:
-        """Raise Refusal for a name that is taken, and when there are too many."""
-        if name in self._file or name in self._stored:
-            raise Refusal(409, "duplicate", f"there is a {self._kind} called {name}")
-        if len(self._stored) >= MOST:
-            raise Refusal(409, "too_many", f"there are {MOST} already")
+    async def add(self, spec: S) -> None:
+        """Keep a new one. Raises Refusal for a name that is taken, and when there are too many."""
+        async with self._changing:
+            if spec.name in self._file or spec.name in self._stored:
+                raise Refusal(409, "duplicate", f"there is a {self._kind} called {spec.name}")
+            if len(self._stored) >= MOST:
+                raise Refusal(409, "too_many", f"there are {MOST} already")
+            await self._put(spec)
 
-    def check_stored(self, name: str) -> None:
+    async def change(self, spec: S) -> None:
+        """Replace a stored one. Raises Refusal."""
+        async with self._changing:
+            self._check_stored(spec.name)
+            await self._put(spec)
+
+    async def remove(self, name: str) -> None:
+        """Remove a stored one, with its history. Raises Refusal."""
+        async with self._changing:
+            self._check_stored(name)
+            await self._database.write(lambda c: stored.remove_spec(c, self._kind, name))
+            self._stored.pop(name, None)
+
+    def _check_stored(self, name: str) -> None:
         """Raise Refusal unless the API may change what is called so."""
         if name in self._file:
             raise read_only(f"{self._kind} {name}")
         if name not in self._stored:
             raise not_found(f"{self._kind} {name}")
 
-    async def put(self, spec: S) -> None:
-        """Add or replace a stored one."""
+    async def _put(self, spec: S) -> None:
         at = self._clock.wall()
         await self._database.write(lambda c: stored.put_spec(c, self._kind, spec, at))
         self._stored[spec.name] = spec
-
-    async def remove(self, name: str) -> None:
-        """Remove a stored one, with its history."""
-        await self._database.write(lambda c: stored.remove_spec(c, self._kind, name))
-        self._stored.pop(name, None)

@@ -73,3 +73,20 @@ def test_install_service_writes_once(
     assert "agent" in path.read_text()
     assert run(["install-service"]) == 2
     assert run(["install-service", "--force", "--json"]) == 0
+
+
+def test_the_unit_may_write_what_its_configuration_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / "agent.toml"
+    file.write_text(f'[store]\npath = "{tmp_path}/100% $x/s.db"\n')
+    assert run(["install-service", "--print"]) == 0
+    assert "ReadWritePaths" not in capsys.readouterr().out
+    monkeypatch.setenv("NOSTR_AGENT_CONFIG", str(file))
+    assert run(["install-service", "--print"]) == 0
+    text = capsys.readouterr().out
+    assert f'\nReadWritePaths="-{tmp_path}/100%% $x"\n' in text
+    assert f"--config {file}" in text
+    file.write_text("[stor]\n")
+    assert run(["install-service", "--print"]) == 2

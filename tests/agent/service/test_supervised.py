@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from agent import units
+from agent.api.address import Addresses
 from agent.api.client import AgentClient, ApiError
-from agent.commands.connect import Addresses
 from nostr_client.errors import DeadlineExceeded, NetworkError
 from nostr_client.keys import verify
 from nostr_client.pool import PublishStatus, RelayPool

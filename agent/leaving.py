@@ -1,0 +1,42 @@
+"""Relays that nothing asks any more are let go: a count once, a watch that was removed.
+
+One that is idle at two rounds in a row is closed and forgotten; who asks it again makes it anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from nostr_client.pool import RelayPool
+
+
+class Sums(NamedTuple):
+    """Numbers of relays that are gone, so that totals only ever grow."""
+
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    faults: int = 0
+
+
+class Leaving:
+    """Looks at a pool from time to time."""
+
+    def __init__(self, pool: RelayPool) -> None:
+        self.gone = Sums()
+        self._pool = pool
+        self._idle: set[str] = set()
+
+    async def round(self, needed: Collection[str]) -> list[str]:
+        """Let go what was not needed the last time either; which relays, by URL."""
+        idle = self._pool.relays.keys() - set(needed)
+        left = sorted(idle & self._idle)
+        self._idle = idle - set(left)
+        for url in left:
+            stats = self._pool.relays[url].stats
+            sums = (stats.bytes_received, stats.bytes_sent, stats.faults)
+            self.gone = Sums(*(a + b for a, b in zip(self.gone, sums, strict=True)))
+            await self._pool.remove(url)
+        return left
