@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -27,6 +28,7 @@ _KEEP = "%/:@!$&'()*+,;=~?[]"
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 
+@lru_cache(4096)  # every round looks every relay of every watch up
 def normalize(url: str) -> str:
     """The one spelling of a relay's URL, to compare and to key by. Raises InvalidRelayURL.
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from nostr_client.claims.mark import Mark
     from nostr_client.claims.rows import Asked, Remembered
     from nostr_client.merge import Claim
 
@@ -28,6 +29,7 @@ class ClaimBook:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._numbers: dict[tuple[str, str], tuple[int, int]] = {}
+        self._glances: dict[tuple[int, int], tuple[Mark, int]] = {}
 
     @classmethod
     async def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
@@ -45,7 +47,7 @@ class ClaimBook:
         if known is None:
             known = await self.database.write(lambda conn: _numbers(conn, asked, url))
             self._numbers[asked.key, url] = known
-        return PlaceInStore(self.database, *known, asked)
+        return PlaceInStore(self.database, *known, asked, self._glances)
 
     async def remember(self, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
         """Keep claims, given with their relays' URLs; each replaces its relay's earlier one."""
@@ -79,6 +81,7 @@ class ClaimBook:
     async def forget(self, asked: Asked) -> bool:
         """Remove a query with everything known about it; False if it was not there."""
         self._numbers = {k: v for k, v in self._numbers.items() if k[0] != asked.key}
+        self._glances.clear()
         return await self.database.write(lambda conn: rows.forget(conn, asked))
 
 

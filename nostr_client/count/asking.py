@@ -214,7 +214,9 @@ class Asking:
 
     async def _take_stock(self, *, late: bool) -> None:
         """Put what the reader has into the outcome."""
-        outcome, reader = self._outcome, self._reader
+        outcome, reader = self._outcome, self._made
+        if reader is None:
+            return
         outcome.events_read, outcome.bytes_read = reader.events_read, reader.bytes_read
         if not self._reading:
             return

@@ -133,6 +133,8 @@ class _Counted(msgspec.Struct, frozen=True):
 def _counted(query: Query, answers: list[CountAnswer]) -> _Counted:
     if not answers:
         return _Counted()
+    if len(answers) == 1:
+        return _counted_once(query, answers[0])
     counts = [a.count for a in answers]
     low, high = max(counts), sum(counts)
     sketches = [a.hll for a in answers if a.hll is not None]
@@ -147,6 +149,16 @@ def _counted(query: Query, answers: list[CountAnswer]) -> _Counted:
         limited=True if low != high else _any(a.limited for a in answers),
         registers=hll.merge(*sketches) if merge else None,
         warnings=warnings,
+    )
+
+
+def _counted_once(query: Query, answer: CountAnswer) -> _Counted:
+    return _Counted(
+        count=answer.count,
+        approximate=answer.approximate,
+        limited=answer.limited,
+        registers=hll.merge(answer.hll) if query.offset is not None and answer.hll else None,
+        warnings=answer.warnings,
     )
 
 

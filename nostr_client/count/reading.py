@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from nostr_client.relay import Relay
     from nostr_client.subscription import Subscription
 
+_COARSE = 0.1
+"""Part of the silence by which a page may be given up early: timers are not moved by each event."""
+
 _IDS = 100
 """Ids of one REQ: relays cap filters at 100 to 1,000 values."""
 
@@ -97,7 +100,10 @@ class Reader:
         )
         if await self._compare(self._round):
             return
-        while await self._place.use(self._advance):
+        seen = self._place.seen
+        more = seen is not None and self._round.begin(*seen)
+        while more or await self._place.use(self._advance):
+            more = False
             while (question := self._round.question) is not None:
                 if isinstance(question, ReadPage):
                     await self._page(question.filter, self._round)
@@ -247,17 +253,18 @@ class Reader:
 
     async def _read_page(self, page: Subscription, found: list[Held]) -> bool:
         """Fill `found`; False where the budget ended it."""
-        while not self._spent():
-            batch = await self._batch(page)
-            if not batch:
-                return True
-            found += self._held(batch)
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self._silence) as patience:
+            while not self._spent():
+                batch = await page.batch()
+                if not batch:
+                    return True
+                found += self._held(batch)
+                until = loop.time() + self._silence
+                if until - (patience.when() or 0.0) > _COARSE * self._silence:
+                    patience.reschedule(until)
         found += self._held(await self._drain(page))
         return False
-
-    async def _batch(self, page: Subscription) -> Sequence[VerifiedEvent]:
-        async with asyncio.timeout(self._silence):
-            return await page.batch()
 
     async def _drain(self, page: Subscription) -> list[VerifiedEvent]:
         """Take what had come when the budget was spent: it was paid for."""
@@ -273,8 +280,10 @@ class Reader:
 
     def _spent(self) -> bool:
         """Whether the budget is used up; says so once."""
-        over_bytes = self.bytes_read >= self._budget.bytes
-        if not (over_bytes or self.events_read >= self._budget.events):
+        stats = None if self._open is None else self._open.statistics()
+        frames = self._frames_before + (stats.frames if stats else 0)
+        over_bytes = self._bytes_before + (stats.bytes if stats else 0) >= self._budget.bytes
+        if not (over_bytes or frames >= self._budget.events):
             return False
         kind = f"{self._budget.bytes} bytes" if over_bytes else f"{self._budget.events} events"
         self._cut = f"read: stopped at the budget of {kind}: a lower bound"

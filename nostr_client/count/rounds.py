@@ -22,7 +22,7 @@ from nostr_client.walk import Walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.claims import Held, Memory
+    from nostr_client.claims import Held, Mark, Memory
     from nostr_client.filters import Filter
 
 _WEEKLY: Final = Reread()
@@ -85,6 +85,8 @@ class Round:
         self._walk: Walk | None = None
         self._check: Check | None = None
         self._count: Filter | None = None
+        self._older: int | None = None
+        self._ask_older = self._asking_older = False
 
     @property
     def question(self) -> ReadPage | AskCount | None:
@@ -94,7 +96,12 @@ class Round:
         if self._count is not None:
             return AskCount(self._count)
         asked = None if self._walk is None else self._walk.ask()
-        return None if asked is None else ReadPage(asked)
+        if asked is not None:
+            return ReadPage(asked)
+        if self._ask_older and not self._windows:
+            self._ask_older, self._asking_older = False, True
+            return AskCount(_bounded(self._filters[0], 0, self._clock - RECENT - 1))
+        return None
 
     @property
     def narrowed(self) -> bool:
@@ -113,6 +120,9 @@ class Round:
 
     def count(self, count: int | None) -> None:
         """The answer to a COUNT; None: refused, cut or estimated."""
+        if self._asking_older:
+            self._older, self._asking_older = count, False
+            return
         self._count = None
         if self._check is not None:
             self._check.counted(count)
@@ -128,6 +138,18 @@ class Round:
         """No more questions: the budget or the time is over. What was read is still taken in."""
         self._stopped = True
 
+    def begin(self, mark: Mark, held: int) -> bool:
+        """Begin with what the memory was last seen to hold, which may have moved on since.
+
+        False where that does not do: call `advance` then. From an older mark more is read.
+        """
+        if not mark.complete or self._reread.due(mark, held, self._clock):
+            return False
+        self._planned = True
+        self._expect(mark, held)
+        self._begin(_Window(mark.read_from(), None), mark.largest)
+        return True
+
     def advance(self, memory: Memory) -> bool:
         """Take in what was read, and go on; False at the end. Call it whenever nothing is asked."""
         if self._walk is not None:
@@ -137,7 +159,7 @@ class Round:
         if self._stopped:
             return False
         if self._windows:
-            self._begin(memory, self._windows.popleft())
+            self._begin(self._windows.popleft(), memory.mark.largest)
             return True
         return self._compare(memory)
 
@@ -174,11 +196,17 @@ class Round:
             self._windows.append(_Window(overlap, news - 1))
             return
         self._windows.append(_Window(overlap, None))
-        due = self._reread.due(mark, memory.count(0, None), self._clock)
+        held = memory.count(0, None)
+        self._expect(mark, held)
+        due = self._reread.due(mark, held, self._clock)
         if due and overlap:
             self._windows.append(_sweep(memory, due, overlap - 1))
 
-    def _begin(self, memory: Memory, window: _Window) -> None:
+    def _expect(self, mark: Mark, held: int) -> None:
+        """Ask along with what is new for what the comparison of counts will most likely need."""
+        self._ask_older = bool(self._told and held and not mark.differs and self._clock > RECENT)
+
+    def _begin(self, window: _Window, largest: int) -> None:
         self._window = window
         self._walk = Walk(
             self._filters,
@@ -186,7 +214,7 @@ class Round:
             window.end,
             page=self._page,
             cap=self._cap,
-            largest=memory.mark.largest,
+            largest=largest,
         )
 
     def _compare(self, memory: Memory) -> bool:
@@ -200,7 +228,7 @@ class Round:
         if found is not None:
             what, start, end = found
             if what == "read":
-                self._begin(memory, _Window(start, end))
+                self._begin(_Window(start, end), memory.mark.largest)
             else:
                 self._count = _bounded(self._filters[0], start, end)
             return True
@@ -224,6 +252,8 @@ class Round:
         recent = self._clock - RECENT
         halved = told == held and 0 < memory.count(recent, None) < held and recent > 0
         self._check = Check(told, recent_from=recent if halved else 0)
+        if halved and self._older is not None:
+            self._check.counted(self._older)
         return self._compare(memory)
 
     def _confirm(self, memory: Memory) -> None:

@@ -14,7 +14,7 @@ from nostr_client.watch.schema import WATCHES
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -83,6 +83,16 @@ class WatchBook:
 
         `claims`, by their relays' URLs, are kept in the same piece.
         """
+        await self.database.write(self.recording(name, at, result, claims))
+
+    def recording(
+        self,
+        name: str,
+        at: float,
+        result: CountResult,
+        claims: Sequence[tuple[str, Claim]] = (),
+    ) -> Callable[[sqlite3.Connection], None]:
+        """`record` as a function for a write of the caller's."""
         point = point_of(int(at), result)
         keep = self.claims.keeping(asked_of(result.query), claims) if claims else None
 
@@ -91,7 +101,7 @@ class WatchBook:
                 keep(conn)
             rows.asked(conn, name, int(at), point)
 
-        await self.database.write(work)
+        return work
 
     async def history(self, name: str, *, since: int = 0, until: int | None = None) -> list[Point]:
         """The series of a watch from `since` to `until` (Unix seconds), oldest first."""

@@ -11,6 +11,7 @@ from nostr_client.count.remembering import merge_input, remembered
 from nostr_client.watch.schedule import due, next_due
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
     from nostr_client.count.asking import CountOptions
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 64
 """Watches asked at the same time: each holds a request at each of its relays."""
+
+TOGETHER: Final = 64
+"""Watches whose numbers are kept in one piece: a crash has at most these asked again."""
 
 LONGEST_PAUSE: Final = 60.0
 """Seconds after which stored watches are looked at again: others may have added some."""
@@ -51,6 +55,7 @@ class Runner:
         self._choose = choose
         self._options = options
         self._now = now
+        self._records: list[Callable[[sqlite3.Connection], None]] = []
 
     async def round(
         self, names: Collection[str] | None = None, *, all_of_them: bool = False
@@ -69,6 +74,7 @@ class Runner:
                 for watch in chosen
                 if relays.get(watch.name)
             }
+        await self._write()
         return {name: task.result() for name, task in tasks.items()}
 
     async def run(
@@ -101,5 +107,17 @@ class Runner:
         result = self._counter.result(
             watch.query, shown, used, policy=watch.policy, trusted=watch.trusted
         )
-        await self._book.record(watch.name, self._now(), result, fresh)
+        self._records.append(self._book.recording(watch.name, self._now(), result, fresh))
+        if len(self._records) >= TOGETHER:
+            await self._write()
         return result
+
+    async def _write(self) -> None:
+        """Keep what was gathered, in one piece."""
+        records, self._records = self._records, []
+
+        def work(conn: sqlite3.Connection) -> None:
+            for record in records:
+                record(conn)
+
+        await self._book.database.write(work)
