@@ -38,7 +38,9 @@ class Agent:
     seed: int
     local: SqliteCounterStore
     urls: list[str]
+    rounds: asyncio.Queue[int]
     values: dict[str, int] = field(default_factory=dict)
+    had: dict[str, set[int]] = field(default_factory=dict)
 
     @property
     def pusher(self) -> Pusher:
@@ -52,8 +54,10 @@ class Agent:
         for _ in range(ROUNDS):
             for _ in range(chance.randrange(3)):
                 subject, n = f"plays.{chance.choice('abc')}", chance.choice([1, 7, -2, 10**25])
-                self.values[subject] = await counters.add(subject, n)
+                value = self.values[subject] = await counters.add(subject, n)
+                self.had.setdefault(subject, set()).add(value)
             await self.round(FAST)
+            self.rounds.put_nowait(self.seed)
 
     async def round(self, options: NatsOptions) -> bool:
         """One round over a new connection; whether all is there."""
@@ -80,18 +84,19 @@ async def make_streams(url: str | Sequence[str], replicas: int = 1) -> None:
 
 
 async def new_agents(stack: AsyncExitStack, seeds: Sequence[int]) -> list[Agent]:
-    agents = []
+    agents: list[Agent] = []
+    rounds: asyncio.Queue[int] = asyncio.Queue()
     for seed in seeds:
         local = await stack.enter_async_context(await SqliteCounterStore.open(":memory:"))
         await local.create_stream(
             StreamConfig(name="app", subjects=("plays.*",), allow_msg_counter=True)
         )
-        agents.append(Agent(seed, local, []))
+        agents.append(Agent(seed, local, [], rounds))
     return agents
 
 
 async def check(url: str | Sequence[str], agents: Sequence[Agent]) -> None:
-    """Every agent's own value is there, and the total is the sum of them all."""
+    """Each own value is there, none ever was that the agent had not, and the total is the sum."""
     wanted: dict[str, int] = {}
     own: dict[str, int] = {}
     for agent in agents:
@@ -101,6 +106,10 @@ async def check(url: str | Sequence[str], agents: Sequence[Agent]) -> None:
     async with await JetStreamCounterStore.connect(url, SURE) as store:
         there = await store.counters("AGENTS")
         assert {s: v async for s, v in there.load_many()} == own
+        for agent in agents:
+            for subject, had in agent.had.items():
+                history = there.history(f"count.a{agent.seed}.{subject}")
+                assert {entry.value async for entry in history} <= had, (agent.seed, subject)
         total = await store.counters("TOTAL")
 
         async def summed() -> bool:
@@ -122,7 +131,7 @@ async def exact(seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
                 proxies.append(await stack.enter_async_context(proxy))
                 agent.urls = [proxy.url]
             living = [asyncio.ensure_future(agent.live()) for agent in agents]
-            await kill_twice(server, living)
+            await kill_twice(server, agents[0].rounds, len(agents) * ROUNDS)
             await asyncio.gather(*living)
             for proxy in proxies:
                 proxy.rate = 0
@@ -132,15 +141,17 @@ async def exact(seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
             await check(server.url, agents)
 
 
-async def kill_twice(server: NatsServer, living: Sequence[asyncio.Future[None]]) -> None:
-    """Once when the first run is over, and once when half of them are."""
-    for share in (0, len(living) // 2):
-        while sum(one.done() for one in living) <= share and not all(o.done() for o in living):
-            await asyncio.wait(
-                [one for one in living if not one.done()], return_when=asyncio.FIRST_COMPLETED
-            )
+async def kill_twice(server: NatsServer, rounds: asyncio.Queue[int], total: int) -> None:
+    """In the midst of the runs: after a quarter of their rounds, and after another."""
+    for _ in range(2):
+        await passed(rounds, total // 4)
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.start)
+
+
+async def passed(rounds: asyncio.Queue[int], count: int) -> None:
+    for _ in range(count):
+        await rounds.get()
 
 
 async def test_exact_through_faults_and_kills(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,12 +191,10 @@ async def test_exact_on_a_cluster_of_which_a_node_is_killed(
             agent.urls = urls
         living = [asyncio.ensure_future(agent.live()) for agent in agents]
         victim = random.Random(seed).choice(nodes)
-        await asyncio.wait(living, return_when=asyncio.FIRST_COMPLETED)
+        await passed(agents[0].rounds, len(agents) * ROUNDS // 4)
         await asyncio.to_thread(victim.kill)
-        await asyncio.gather(*living)
-        again = [asyncio.ensure_future(agent.live()) for agent in agents]
-        await asyncio.wait(again, return_when=asyncio.FIRST_COMPLETED)
+        await passed(agents[0].rounds, len(agents) * ROUNDS // 2)
         await asyncio.to_thread(victim.start)
-        await asyncio.gather(*again)
+        await asyncio.gather(*living)
         await asyncio.gather(*(agent.rest() for agent in agents))
         await check(urls, agents)
