@@ -35,6 +35,8 @@ class Facts:
     def __init__(self, conn: sqlite3.Connection, events: Sequence[Event], authors: Authors) -> None:
         self._conn = conn
         ids = [bytes.fromhex(event.id) for event in events]
+        self.raw_ids: Sequence[bytes] = ids
+        """The ids of the batch, in its order."""
         self.held = _held(conn, ids)
         self.doomed: dict[int, bytes] = {}
         """Stored events that this batch removes, seq to id."""

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from nostr_client import kinds
+from nostr_client.event import Event
 from nostr_client.store import rules, search
 from nostr_client.store.base import Outcome, Status
 from nostr_client.store.directory import log_came
 from nostr_client.store.facts import Facts
 from nostr_client.store.remove import remove, settle
-from nostr_client.store.rows import INSERT_EVENT, INSERT_TAG, encode_tags
+from nostr_client.store.rows import INSERT_EVENT, encode_tags
 from nostr_client.store.rules import Address, Version
 from nostr_client.store.schema import NEXT_SEQ, REMOVALS
+from nostr_client.store.tagrows import INSERT_TAG, TagRows
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from nostr_client.event import Event
     from nostr_client.store.authors import Authors
     from nostr_client.store.remove import OnRemove
     from nostr_client.store.taghash import TagHasher
 
+    EventRow = tuple[int | bytes | str | None, ...]
     OnBatch = Callable[[sqlite3.Connection, Sequence[tuple[Event, Outcome]]], None]
 
 _SETTLED = frozenset({Status.SUPERSEDED, Status.DELETED, Status.EXPIRED, Status.VANISHED})
-_HASH = itemgetter(0)
 _SEQ = "SELECT value FROM meta WHERE key = ?"
 _COUNT_REMOVALS = "UPDATE meta SET value = value + ? WHERE key = ?"
 _SET_SEQ = "UPDATE meta SET value = ? WHERE key = ?"
@@ -79,7 +81,7 @@ class Saver:
         remove(conn, sorted(seqs), self.hasher, self.on_remove, searchable=self.searchable)
 
 
-class Arrived(NamedTuple):
+class Arrived(msgspec.Struct, frozen=True, gc=False):
     """An event that will be written: its place in the batch, and two of its columns."""
 
     place: int
@@ -146,10 +148,10 @@ class _Batch:
 
     def _drop(self, id_: str, status: Status, reason: str) -> None:
         """Take back an event of this batch that was to be stored."""
-        index, event, d, _ = self._pending.pop(id_)
-        self.outcomes[index] = Outcome(id_, status, reason)
-        if d is not None:
-            self._latest.pop(Address(event.kind, event.pubkey, d))
+        one = self._pending.pop(id_)
+        self.outcomes[one.place] = Outcome(id_, status, reason)
+        if one.d is not None:
+            self._latest.pop(Address(one.event.kind, one.event.pubkey, one.d))
 
     def _delete(self, request: Event) -> None:
         wanted = rules.deletion(request)
@@ -225,22 +227,22 @@ class _Batch:
         self._conn.execute(_SET_SEQ, (first + len(self._pending), NEXT_SEQ))
 
     def _insert(self, first: int, authors: dict[str, int]) -> None:
-        events: list[tuple[object, ...]] = []
-        tags: list[tuple[int, int, int, int, int]] = []
-        of_tags, raw = self._saver.hasher.of_tags, bytes.fromhex
-        for seq, (_, event, d, ends) in enumerate(self._pending.values(), first):
-            a, at, kind = authors[event.pubkey], event.created_at, event.kind
-            events.append(
-                (seq, raw(event.id), a, at, kind, d, ends, encode_tags(event.tags),
-                 event.content.encode(), raw(event.sig))
-            )  # fmt: skip
-            for h in of_tags(event.tags):
-                tags.append((h, at, seq, kind, a))  # noqa: PERF401  # a list for each is slower
-        tags.sort(key=_HASH)
-        self._conn.executemany(INSERT_EVENT, events)
-        self._conn.executemany(INSERT_TAG, tags)
+        tags = TagRows(self._saver.hasher.of_tags)
+        self._conn.executemany(INSERT_EVENT, self._rows(first, authors, tags))
+        self._conn.executemany(INSERT_TAG, tags.ordered())
         if self._saver.searchable:
             search.add(self._conn, enumerate((one.event for one in self._pending.values()), first))
+
+    def _rows(self, first: int, authors: dict[str, int], tags: TagRows) -> Iterator[EventRow]:
+        """The rows of events, one at a time; those of their tags gather on the way."""
+        raw_ids = self._facts.raw_ids
+        for seq, one in enumerate(self._pending.values(), first):
+            event, a = one.event, authors[one.event.pubkey]
+            tags.add(event, seq, a)
+            yield (
+                seq, raw_ids[one.place], a, event.created_at, event.kind, one.d, one.ends,
+                encode_tags(event.tags), event.content.encode(), bytes.fromhex(event.sig),
+            )  # fmt: skip
 
 
 _OF_AUTHOR = "SELECT seq, id FROM event WHERE a = ? AND created_at <= ? AND kind <> ?"

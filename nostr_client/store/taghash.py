@@ -27,30 +27,36 @@ class TagHasher:
     def __init__(self, key: bytes, *, bits: int = 64) -> None:
         self._state = blake2b(key=key, digest_size=8)
         self._shift = 64 - bits
-        self._cache: dict[tuple[str, str], int] = {}
+        self._cache: dict[str, dict[str, int]] = {letter: {} for letter in LETTERS}
+        self._cached = 0
 
     def __call__(self, name: str, value: str) -> int:
         """The hash of one tag; `name` is one ASCII letter."""
-        pair = (name, value)
-        found = self._cache.get(pair)
-        return self._compute(pair) if found is None else found
+        found = self._cache[name].get(value)
+        return self._compute(name, value) if found is None else found
 
     def of_tags(self, tags: Iterable[Sequence[str]]) -> set[int]:
         """The distinct hashes of those tags that are indexed: one-letter names with a value."""
-        known, compute, hashes = self._cache.get, self._compute, set()
+        of_name, compute, hashes = self._cache.get, self._compute, set()
         for tag in tags:
-            if tag[0] in LETTERS and len(tag) > 1:
-                pair = (tag[0], tag[1])
-                h = known(pair)
-                hashes.add(compute(pair) if h is None else h)
+            known = of_name(tag[0])
+            if known is not None and len(tag) > 1:
+                h = known.get(tag[1])
+                hashes.add(compute(tag[0], tag[1]) if h is None else h)
         return hashes
 
-    def _compute(self, pair: tuple[str, str]) -> int:
+    def _compute(self, name: str, value: str) -> int:
         state = self._state.copy()
-        state.update((pair[0] + pair[1]).encode())
+        state.update((name + value).encode())
         h = int.from_bytes(state.digest(), "big", signed=True) >> self._shift
-        if len(pair[1]) <= 100:
-            if len(self._cache) >= CACHE_SIZE:
-                self._cache.clear()
-            self._cache[pair] = h
+        if len(value) <= 100:
+            self._remember(name, value, h)
         return h
+
+    def _remember(self, name: str, value: str, h: int) -> None:
+        if self._cached >= CACHE_SIZE:
+            self._cached = 0
+            for known in self._cache.values():
+                known.clear()
+        self._cached += 1
+        self._cache[name][value] = h

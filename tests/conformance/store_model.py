@@ -36,7 +36,7 @@ class Model:
 
     def _judge(self, event: Event, now: int) -> Status:
         if kinds.is_ephemeral(event.kind):
-            return Status.EPHEMERAL
+            return Status.EXPIRED if rules.is_expired(event, now) else Status.EPHEMERAL
         if event.id in self.events:
             return Status.DUPLICATE
         blockers = [request for request in self.deletions if self._erases(request, event)]
