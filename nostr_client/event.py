@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Final
 
 import msgspec
@@ -113,6 +114,31 @@ def check_event(event: Event) -> None:
     if not same:
         raise InvalidEvent("not an event: fields of other types than NIP-01's")
     require_hex(event)
+
+
+def has_plain_fields(event: Event) -> bool:
+    """True when every field has the very type and range that `parse_event` gives; about 1 µs.
+
+    Texts are not looked into: `require_hex` checks the hex ones, and lone surrogates show when the
+    id is computed. False says nothing: `check_event` then tells.
+    """
+    tags = event.tags
+    return (
+        type(event.created_at) is type(event.kind) is int
+        and 0 <= event.created_at <= MAX_TIME
+        and 0 <= event.kind <= MAX_KIND
+        and type(event.content) is type(event.id) is type(event.pubkey) is type(event.sig) is str
+        and len(event.id) == len(event.pubkey) == 64
+        and len(event.sig) == 128
+        and type(tags) is tuple
+        and _ONLY_TUPLES.issuperset(map(type, tags))
+        and all(tags)
+        and _ONLY_TEXTS.issuperset(map(type, chain.from_iterable(tags)))
+    )
+
+
+_ONLY_TUPLES: Final = frozenset((tuple,))
+_ONLY_TEXTS: Final = frozenset((str,))
 
 
 def serialize(

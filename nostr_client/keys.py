@@ -14,7 +14,15 @@ import msgspec
 
 from nostr_client import nip19
 from nostr_client.errors import InvalidEvent, InvalidKey
-from nostr_client.event import Event, EventTemplate, check_event, compute_id, has_valid_id
+from nostr_client.event import (
+    Event,
+    EventTemplate,
+    check_event,
+    compute_id,
+    has_plain_fields,
+    has_valid_id,
+    require_hex,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +38,10 @@ class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
 
 def verify(event: Event) -> VerifiedEvent:
     """Check structure, id and BIP-340 signature; about 45 µs. Raises InvalidEvent."""
-    check_event(event)
+    if has_plain_fields(event):
+        require_hex(event)
+    else:
+        check_event(event)
     if not has_valid_id(event):
         raise InvalidEvent("the id is not the hash of the event")
     if not _signature_holds(event):

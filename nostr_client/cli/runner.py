@@ -7,6 +7,9 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nostr_client.cli.locked import with_hint
+from nostr_client.errors import StoreLocked
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
@@ -14,13 +17,19 @@ T = TypeVar("T")
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine to its end; Ctrl-C cancels it and is raised again."""
-    return asyncio.run(coroutine)
+    """Run a command's coroutine to its end; Ctrl-C cancels it and is raised again.
+
+    A store that another process writes is told with the agent's command for the same.
+    """
+    try:
+        return asyncio.run(coroutine)
+    except StoreLocked as error:
+        raise with_hint(error) from error
 
 
 def run_async_until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:
     """As `run_async`; SIGTERM too cancels it, and is raised as Ctrl-C is: exit code 130."""
-    return asyncio.run(_until_sigterm(coroutine))
+    return run_async(_until_sigterm(coroutine))
 
 
 async def _until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -131,16 +131,10 @@ def _fields(struct: object) -> dict[str, Any]:
 
 
 async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
-    from nostr_client.errors import StoreLocked
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.store.transfer import import_jsonl, joined
 
-    try:
-        opened = await SqliteStore.open(path)
-    except StoreLocked as error:
-        hint = "stop it, or hand the events to its local relay (nostr-agent status tells where)"
-        raise StoreLocked(f"{error}; {hint}", pid=error.pid) from error
-    async with opened:
+    async with await SqliteStore.open(path) as opened:
         with _progress("importing", _size(files)) as advance:
             return await import_jsonl(opened, joined(files), lambda _, done: advance(done))
 

@@ -14,7 +14,7 @@ from nostr_client.store.select import Context, keys, plan
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -96,7 +96,7 @@ def negentropy_items(conn: sqlite3.Connection, context: Context, filter: Filter)
         return _items([])
     if "event_time" in chosen.table:
         order = "k.created_at, k.id"
-        return _items(conn.execute(*select(chosen, order, _window(filter), order=order)).fetchall())
+        return _items(conn.execute(*select(chosen, order, _window(filter), order=order)))
     return _items(_looked_up(conn, chosen, _window(filter)))
 
 
@@ -107,10 +107,13 @@ def _looked_up(conn: sqlite3.Connection, chosen: Access, window: Window) -> list
     return sorted(conn.execute(sql, inner.params))
 
 
-def _items(rows: list[tuple[int, bytes]]) -> Items:
-    times = np.fromiter((row[0] for row in rows), np.uint64, len(rows))
-    ids = np.frombuffer(b"".join([row[1] for row in rows]), np.uint8)
-    return times, ids.reshape(len(rows), 32)
+def _items(rows: Iterable[tuple[int, bytes]]) -> Items:
+    times: list[int] = []
+    ids = bytearray()
+    for created_at, id_ in rows:  # row by row: a list of all would cost more than the reading
+        times.append(created_at)
+        ids += id_
+    return np.array(times, np.uint64), np.frombuffer(ids, np.uint8).reshape(-1, 32)
 
 
 def _window(filter: Filter) -> Window:

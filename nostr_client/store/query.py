@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 
     Hash = Callable[[str, str], int]
     Param = int | bytes | str
+    Prefix = tuple[tuple[str, tuple[Param, ...]], ...]
+
+
+TAG = "tag k"
+"""The tag index as an access path's table."""
 
 
 class Access(NamedTuple):
     """How one filter is answered: a table and index, its leading columns, and what else holds.
 
     `prefix`: values per leading column; each combination is one contiguous range of the index,
-    in the order of time. `rest` and `params`: further conditions, as SQL.
+    in the order of time (of kind, then time, for a tag alone). `rest` and `params`: further
+    conditions, as SQL.
     """
 
     table: str
-    prefix: tuple[tuple[str, tuple[Param, ...]], ...]
+    prefix: Prefix
     rest: tuple[str, ...]
     params: tuple[Param, ...]
     unique: bool
@@ -81,11 +87,13 @@ def _choose(
         rest = (*of_kind, *of_author, *_tagged(tags))
         return Access("event k INDEXED BY event_id", (("k.id", ids),), rest, (), unique=True)
     if tags:
-        rest = (*of_kind, *of_author, *_tagged(tags[1:]))
-        return Access("tag k", (("k.h", tags[0]),), rest, (), unique=len(tags[0]) == 1)
+        rest = (*of_author, *_tagged(tags[1:]))
+        of_tag: Prefix = (
+            (("k.h", tags[0]),) if kinds is None else (("k.h", tags[0]), ("k.kind", kinds))
+        )
+        return Access(TAG, of_tag, rest, (), unique=len(tags[0]) == 1)
     if authors is not None and kinds is not None:
-        prefix: tuple[tuple[str, tuple[Param, ...]], ...]
-        prefix = (("k.a", authors), ("k.kind", kinds))
+        prefix: Prefix = (("k.a", authors), ("k.kind", kinds))
         return Access("event k INDEXED BY event_author_kind", prefix, (), (), unique=True)
     if authors is not None:
         return Access("event k INDEXED BY event_author", (("k.a", authors),), (), (), unique=True)
@@ -105,7 +113,7 @@ def _tagged(tags: Sequence[Sequence[int]]) -> tuple[str, ...]:
     """For each further tag attribute: the event has one of its values too."""
     return tuple(
         f"EXISTS (SELECT 1 FROM tag o WHERE {_one_of('o.h', values)}"
-        " AND o.created_at = k.created_at AND o.seq = k.seq)"
+        " AND o.kind = k.kind AND o.created_at = k.created_at AND o.seq = k.seq)"
         for values in tags
     )
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     OnRemove = Callable[[sqlite3.Connection, Sequence[Event]], None]
 
-_DELETE_TAG = "DELETE FROM tag WHERE h = ? AND created_at = ? AND seq = ?"
+_DELETE_TAG = "DELETE FROM tag WHERE h = ? AND kind = ? AND created_at = ? AND seq = ?"
 _CONTENTS = "SELECT seq, kind, content FROM event WHERE seq IN"
-_TAGS = "SELECT seq, created_at, tags FROM event WHERE seq IN"
+_TAGS = "SELECT kind, created_at, seq, tags FROM event WHERE seq IN"
 
 
 def settle(conn: sqlite3.Connection, ids: Iterable[bytes]) -> None:
@@ -50,8 +50,8 @@ def remove(
         search.remove(conn, rows_in(conn, _CONTENTS, seqs))
     log_gone(conn, seqs)
     tag_rows = [
-        (h, created_at, seq)
-        for seq, created_at, tags in rows_in(conn, _TAGS, seqs)
+        (h, kind, created_at, seq)
+        for kind, created_at, seq, tags in rows_in(conn, _TAGS, seqs)
         for h in hasher.of_tags(decode_tags(tags))
     ]
     tag_rows.sort()

@@ -2,7 +2,9 @@
 
 `event.seq` is given in the order of arrival and never twice, so "what came after" is a number.
 `tag.h` is a keyed hash of name and value (`taghash`): eight bytes in place of sixty-four. `tag`
-carries kind and author, so counts, registers and limits are answered by its key range alone.
+carries kind and author, so counts, registers and limits are answered by its key range alone; the
+kind stands before the time in its key, because whoever asks for a tag asks for kinds too, and
+counting one kind then passes over no row of another.
 `settled` has the ids of verified events that a rule left out or took away: a sync that asked for
 them again would get them again, for ever. `tomb_id` cannot serve for that: anybody may ask for
 the deletion of an id that is not theirs.
@@ -72,6 +74,20 @@ CREATE TABLE settled (id BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
 
 
+_TAGS_BY_KIND = """
+CREATE TABLE tag_by_kind (
+    h INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    a INTEGER NOT NULL,
+    PRIMARY KEY (h, kind, created_at, seq)
+) STRICT, WITHOUT ROWID;
+INSERT INTO tag_by_kind SELECT * FROM tag ORDER BY h, kind, created_at, seq;
+DROP TABLE tag;
+ALTER TABLE tag_by_kind RENAME TO tag;
+"""
+
 _COUNTERS = (NEXT_SEQ, REMOVALS, INDEX_GENERATION)
 
 
@@ -87,3 +103,8 @@ def events_tags_and_tombstones(conn: sqlite3.Connection) -> None:
     run_script(conn, _EVENTS)
     conn.execute("INSERT INTO meta VALUES (?, ?)", (HASH_KEY, os.urandom(16)))
     conn.execute("INSERT INTO meta VALUES (?, 1), (?, 0), (?, 0)", _COUNTERS)
+
+
+@STORE()
+def tags_by_kind(conn: sqlite3.Connection) -> None:
+    run_script(conn, _TAGS_BY_KIND)

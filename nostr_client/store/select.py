@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.errors import InvalidFilter
 from nostr_client.store.lookup import rows_in
-from nostr_client.store.query import Access, Window, access, select
+from nostr_client.store.query import TAG, Access, Window, access, select
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
 from nostr_client.store.search import wanted
 
@@ -46,7 +46,14 @@ def plan(conn: sqlite3.Connection, context: Context, filter: Filter) -> Access:
     numbers = None
     if filter.authors is not None:
         numbers = list(context.authors.find(conn, filter.authors).values())
-    return access(filter, context.hasher, numbers, expired_at(conn, context.now), search)
+    chosen = access(filter, context.hasher, numbers, expired_at(conn, context.now), search)
+    if filter.kinds is None and chosen.table == TAG and _wants_order(filter):
+        return _by_kind(conn, chosen)
+    return chosen
+
+
+def _wants_order(filter: Filter) -> bool:
+    return (filter.limit, filter.since, filter.until) != (None, None, None)
 
 
 def expired_at(conn: sqlite3.Connection, now: int) -> int | None:
@@ -106,6 +113,33 @@ def keys(
     columns = _KEYS if chosen.unique else f"DISTINCT {_KEYS}"
     newest = select(chosen, columns, window, limit=limit + 1, order=_NEWEST)
     return _cut(conn, chosen, conn.execute(*newest).fetchall(), limit)
+
+
+def _by_kind(conn: sqlite3.Connection, chosen: Access) -> Access:
+    """Split the range of a tag by the kinds that are in it, so that each is in the order of time.
+
+    Beyond MANY_KINDS SQLite sorts the range as a whole.
+    """
+    ((_, hashes),) = chosen.prefix
+    found = (conn.execute(_KINDS_OF_TAG, (h, MANY_KINDS)) for h in hashes)
+    held = {kind for rows in found for (kind,) in rows}
+    if not held or len(held) >= MANY_KINDS:
+        return chosen
+    return chosen._replace(prefix=(*chosen.prefix, ("k.kind", tuple(held))))
+
+
+MANY_KINDS = 64
+"""Kinds looked for under one tag; what people refer to has a dozen at most."""
+
+_KINDS_OF_TAG = """
+WITH RECURSIVE held(kind) AS (
+    SELECT min(kind) FROM tag WHERE h = ?1
+    UNION ALL
+    SELECT (SELECT min(kind) FROM tag WHERE h = ?1 AND kind > held.kind) FROM held
+    WHERE held.kind IS NOT NULL
+)
+SELECT kind FROM held WHERE kind IS NOT NULL LIMIT ?2
+"""
 
 
 def _cut(conn: sqlite3.Connection, chosen: Access, found: list[Key], limit: int) -> list[int]:

@@ -27,7 +27,7 @@ CHUNK = 256
 _ALL = f"""
 SELECT e.seq, e.a, e.d, e.exp, e.id, {EVENT_COLUMNS} FROM {EVENT_TABLES} ORDER BY e.seq
 """
-_TAG = "SELECT kind, a FROM tag WHERE h = ? AND created_at = ? AND seq = ?"
+_TAG = "SELECT a FROM tag WHERE h = ? AND kind = ? AND created_at = ? AND seq = ?"
 _ORPHANS = "SELECT hex(id) FROM event WHERE a NOT IN (SELECT a FROM author)"
 
 
@@ -102,8 +102,8 @@ class Verifier:
             self._add(event.id, "the expiration column does not fit the event")
         for h in self._hasher.of_tags(event.tags):
             self._tags += 1
-            found = self._conn.execute(_TAG, (h, event.created_at, seq)).fetchone()
-            if found != (event.kind, a):
+            found = self._conn.execute(_TAG, (h, event.kind, event.created_at, seq)).fetchone()
+            if found != (a,):
                 self._add(event.id, "a row of the tag index is missing or wrong")
 
     def _totals(self) -> None:

@@ -17,8 +17,10 @@ from nostr_client.event import (
     Event,
     check_event,
     compute_id,
+    has_plain_fields,
     has_valid_id,
     parse_event,
+    require_hex,
     serialize,
 )
 from tests.conftest import shared_path
@@ -119,6 +121,26 @@ def test_bad_fields_are_refused_in_every_form(bad: dict[str, Any]) -> None:
         parse_event(fields)
     with pytest.raises(InvalidEvent):
         check_event(Event(**fields))
+    for made in (fields, {key: tupled(value) for key, value in fields.items()}):
+        assert not passes_quickly(Event(**made))
+
+
+def tupled(value: Any) -> Any:
+    return tuple(map(tupled, value)) if isinstance(value, list) else value
+
+
+def passes_quickly(event: Event) -> bool:
+    """What `keys.verify` asks before the id."""
+    try:
+        return has_plain_fields(event) and require_hex(event) is event
+    except InvalidEvent:
+        return False
+
+
+@given(EVENTS)
+def test_what_is_well_formed_needs_no_second_look(event: Event) -> None:
+    assert passes_quickly(event)
+    assert passes_quickly(parse_event(event.to_json()))
 
 
 @pytest.mark.parametrize("name", list(GOOD))

@@ -40,8 +40,12 @@ def hash_tag(name: str, value: str) -> int:
         (Filter(authors=[ID]), [1], "COVERING INDEX event_author (a=?)"),
         (Filter(authors=[ID], until=5), [1, 2], "COVERING INDEX event_author (a=? AND created_at<"),
         (Filter(authors=[ID], kinds=[1, 2]), [1], "INDEX event_author_kind (a=? AND kind=?)"),
-        (Filter(tags={"#e": [ID]}), None, "SEARCH k USING PRIMARY KEY (h=?)"),
-        (Filter(tags={"#e": [ID]}, since=5), None, "PRIMARY KEY (h=? AND created_at>?)"),
+        (Filter(tags={"#e": [ID]}, kinds=[7]), None, "k USING PRIMARY KEY (h=? AND kind=?)"),
+        (
+            Filter(tags={"#e": [ID]}, kinds=[1, 7], since=5),
+            None,
+            "PRIMARY KEY (h=? AND kind=? AND created_at>?)",
+        ),
         (Filter(ids=[ID]), None, "INDEX event_id (id=?)"),
     ],
     ids=str,
@@ -62,8 +66,8 @@ def test_the_index_that_answers(
 def test_the_tag_with_the_fewest_values_leads(conn: sqlite3.Connection) -> None:
     filter = Filter(tags={"#t": ["a", "bb", "ccc"], "#p": [ID]}, kinds=[7])
     chosen = access(filter, hash_tag, [4, 5], None)
-    assert chosen.prefix == (("k.h", (hash_tag("p", ID),)),)
-    assert chosen.rest[:2] == ("k.kind = 7", "k.a IN (4,5)")
+    assert chosen.prefix == (("k.h", (hash_tag("p", ID),)), ("k.kind", (7,)))
+    assert chosen.rest[0] == "k.a IN (4,5)"
     assert chosen.unique
     statement = select(chosen, "k.seq", Window())
     rows = conn.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.params).fetchall()

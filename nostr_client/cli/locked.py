@@ -1,0 +1,35 @@
+"""What to do instead when the store is being written by another process, mostly the agent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from nostr_client.errors import StoreLocked
+
+_SAME: Final = {
+    "count": "nostr-agent watch count NAME",
+    "sync": "nostr-agent sync run NAME",
+    "watch add": "nostr-agent watch add",
+    "watch list": "nostr-agent watch list",
+    "watch rm": "nostr-agent watch rm",
+    "watch run": "nostr-agent watch count NAME",
+    "counter add": "nostr-agent counter add",
+    "counter reset": "nostr-agent counter reset",
+}
+"""Commands that write, by what the agent has for the same."""
+
+_ELSE: Final = {
+    "store import": "import into another --store, and bring that to its relay (its address: "
+    "`nostr-agent status`) by `nostr-client sync --direction up`",
+}
+_STOP: Final = "stop it first: it has no command for this"
+
+
+def with_hint(error: StoreLocked) -> StoreLocked:
+    """The error, with what the running command comes to in the agent."""
+    context = click.get_current_context(silent=True)
+    name = context.command_path.partition(" ")[2] if context is not None else ""
+    text = f"`{_SAME[name]}` does the same" if name in _SAME else _ELSE.get(name, _STOP)
+    return StoreLocked(f"{error}; if that is the agent, {text}", pid=error.pid)
