@@ -16,6 +16,7 @@ EVENT_COLUMNS = "e.id, u.pubkey, e.created_at, e.kind, e.tags, e.content, e.sig"
 EVENT_TABLES = "event e JOIN author u ON u.a = e.a"
 
 INSERT_EVENT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_TAG = "INSERT INTO tag VALUES (?, ?, ?, ?, ?)"
 
 encode_tags = msgspec.json.Encoder().encode
 _decode_tags = msgspec.json.Decoder(tuple[tuple[str, ...], ...]).decode

@@ -13,10 +13,10 @@ from nostr_client.store.base import Outcome, Status
 from nostr_client.store.directory import log_came
 from nostr_client.store.facts import Facts
 from nostr_client.store.remove import remove, settle
-from nostr_client.store.rows import INSERT_EVENT, encode_tags
+from nostr_client.store.rows import INSERT_EVENT, INSERT_TAG, encode_tags
 from nostr_client.store.rules import Address, Version
 from nostr_client.store.schema import NEXT_SEQ, REMOVALS
-from nostr_client.store.tagrows import INSERT_TAG, TagRows
+from nostr_client.store.tagrows import TagRows
 
 if TYPE_CHECKING:
     import sqlite3

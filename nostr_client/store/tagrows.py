@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     TagRow = tuple[int, int, int, int, int]
 
-INSERT_TAG = "INSERT INTO tag VALUES (?, ?, ?, ?, ?)"
-
 
 class TagRows:
     """Gathers the rows of events; `of_tags` gives the hashes of an event's tags."""
