@@ -2,32 +2,34 @@
 
 Each stage is bounded, and a full one holds up the stage before it: the store the threads, the
 threads the subscription, and that (with `Overflow.WAIT`) the socket. Nothing is verified twice:
-this stage takes raw events and hands `save` verified ones; what the store knows is not verified
-at all.
+this stage takes raw events from the subscription, which then verifies nothing itself, asks the
+one verifier that it shares with the pool, and hands `save` verified events; what the store knows
+is not verified at all.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from nostr_client.errors import InvalidEvent, StoreError
 from nostr_client.gate import Gate
-from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.store.base import Status
 from nostr_client.taskgroup import task_group
+from nostr_client.verifier import ThreadVerifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from nostr_client.event import Event
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.store.base import EventStore
     from nostr_client.subscription import Received, Subscription
+    from nostr_client.verifier import Verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +37,11 @@ class IngestOptions:
     """How large the steps are; the defaults keep two cores busy and a commit below 0.2 s."""
 
     chunk: int = 256
-    """Events that one thread verifies in a go: a future for each costs more than it gives."""
+    """Events that are verified in a go: a future for each costs more than it gives."""
 
     threads: int = 2
-    """Signatures are checked without the GIL; the rest of the work needs the other core."""
+    """Threads of a verifier of its own; signatures are checked without the GIL, the rest of the
+    work needs the other core. Twice as many chunks are under way at once."""
 
     batch: int = 4_000
     """Events of one commit under load: pages of the index are then written once for many."""
@@ -82,6 +85,8 @@ class Ingest:
     Leaving it waits for what was taken to be saved; after an error or a cancellation it drops
     what is not yet committed, which a later sync brings again. `heard` is told the id and the
     relay of each event that goes on to the store, e.g. `counters.ingest.Provenance.note`.
+    `verifier`: that of the pool (`RelayPool.verifier`), so that what was verified for somebody
+    else is not verified again; by default one of its own.
     """
 
     def __init__(
@@ -90,11 +95,13 @@ class Ingest:
         options: IngestOptions | None = None,
         *,
         heard: Callable[[str, str], None] | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         self._store = store
         self._heard = heard
         self._options = options or IngestOptions()
-        self._threads = ThreadPoolExecutor(self._options.threads, thread_name_prefix="ingest")
+        self._owned: list[ThreadVerifier] = []
+        self._verifier: Verifier = verifier or self._own_verifier()
         self._slots = asyncio.Semaphore(2 * self._options.threads)
         self._under_way: dict[str, Event] = {}
         self._ready: deque[tuple[_Flow, VerifiedEvent]] = deque()
@@ -102,6 +109,11 @@ class Ingest:
         self._closing = False
         self._failed: StoreError | None = None
         self._saver: asyncio.Task[None] | None = None
+
+    def _own_verifier(self) -> ThreadVerifier:
+        made = ThreadVerifier(chunk=self._options.chunk, workers=self._options.threads)
+        self._owned.append(made)
+        return made
 
     async def __aenter__(self) -> Self:
         self._saver = asyncio.create_task(self._save_batches(), name="ingest-saver")
@@ -123,7 +135,8 @@ class Ingest:
             if saver is not None:
                 saver.cancel()
                 await asyncio.wait([saver])
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            for verifier in self._owned:
+                await verifier.close()
 
     async def take(self, subscription: Subscription) -> IngestReport:
         """Save everything that a subscription brings; returns when it ended and all is committed.
@@ -151,9 +164,7 @@ class Ingest:
         try:
             known = await self._store.known([item.event.id for item in items])
             fresh = self._fresh(flow, items, known)
-            results = await asyncio.get_running_loop().run_in_executor(
-                self._threads, verify_many, [item.event for item in fresh]
-            )
+            results = await self._verifier.verify([item.event for item in fresh])
             await self._gate.wait(lambda: self._failed or self._has_room())
             for item, result in zip(fresh, results, strict=True):
                 self._hand_over(flow, item, result)

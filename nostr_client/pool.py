@@ -102,6 +102,11 @@ class RelayPool:
         """The relays so far, by normalised URL."""
         return dict(self._relays)
 
+    @property
+    def verifier(self) -> Verifier:
+        """What verifies the events of this pool, once each; for an `Ingest` beside it."""
+        return self._verifier
+
     def relay(
         self, url: str, *, capabilities: Capabilities | None = None, stranger: bool = False
     ) -> Relay:

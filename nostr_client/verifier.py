@@ -1,7 +1,7 @@
 """Verification off the event loop: raw events in, verified events out, nothing verified twice.
 
-libsecp256k1 runs without the GIL, so chunks in threads leave the loop free. The store's ingest
-can stand in here: everything that reads events takes a `Verifier`.
+libsecp256k1 runs without the GIL, so chunks in threads leave the loop free. A pool has one
+`Verifier` for all that it reads, and gives it to the `Ingest` that fills a store beside it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client import ingest as module
+from nostr_client import verifier as module
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.event import Event
 from nostr_client.filters import Filter
@@ -108,6 +108,23 @@ async def test_what_two_relays_send_is_verified_once(
     report = await taken(store, source, chunk=16)
     assert (report.stored, report.known) == (100, 20)
     assert sorted(verified) == sorted(v.event.id for v in events)
+
+
+async def test_what_the_pool_verified_for_somebody_else_is_not_verified_again(
+    store: SqliteStore, verified: list[str]
+) -> None:
+    shared = ThreadVerifier()
+    events = [make(at=n) for n in range(50)]
+    await shared.verify([one.event for one in events[:30]])
+    source = subscription()
+    await send(source, events)
+    async with Ingest(store, verifier=shared) as ingest:
+        report = await asyncio.wait_for(ingest.take(source), 30)
+    assert report.stored == 50
+    assert sorted(verified) == sorted(one.event.id for one in events)
+    assert shared.reused == 30
+    assert len(await shared.verify([make(at=99).event])) == 1  # it is the pool's to close
+    await shared.close()
 
 
 async def test_what_the_store_knows_is_not_verified(
