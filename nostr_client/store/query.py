@@ -87,11 +87,9 @@ def _choose(
         rest = (*of_kind, *of_author, *_tagged(tags))
         return Access("event k INDEXED BY event_id", (("k.id", ids),), rest, (), unique=True)
     if tags:
-        rest = (*of_author, *_tagged(tags[1:]))
-        of_tag: Prefix = (
-            (("k.h", tags[0]),) if kinds is None else (("k.h", tags[0]), ("k.kind", kinds))
-        )
-        return Access(TAG, of_tag, rest, (), unique=len(tags[0]) == 1)
+        of_tag, rest = _of_tag(tags[0], kinds)
+        others = (*rest, *of_author, *_tagged(tags[1:]))
+        return Access(TAG, of_tag, others, (), unique=len(tags[0]) == 1)
     if authors is not None and kinds is not None:
         prefix: Prefix = (("k.a", authors), ("k.kind", kinds))
         return Access("event k INDEXED BY event_author_kind", prefix, (), (), unique=True)
@@ -100,6 +98,21 @@ def _choose(
     if kinds is not None:
         return Access("event k INDEXED BY event_kind", (("k.kind", kinds),), (), (), unique=True)
     return Access("event k INDEXED BY event_time", (), (), (), unique=True)
+
+
+def _of_tag(
+    hashes: tuple[int, ...], kinds: tuple[int, ...] | None
+) -> tuple[Prefix, tuple[str, ...]]:
+    """The ranges of a tag's values, and what is left to be looked at in them."""
+    if kinds is None:
+        return (("k.h", hashes),), ()
+    if len(hashes) * len(kinds) > MANY_RANGES:
+        return (("k.h", hashes),), (_one_of("+k.kind", kinds),)  # the plus keeps it out of the key
+    return (("k.h", hashes), ("k.kind", kinds)), ()
+
+
+MANY_RANGES = 10_000
+"""Ranges looked into, about a microsecond each; a filter may name millions."""
 
 
 def _one_of(column: str, values: Sequence[int]) -> str:

@@ -118,9 +118,11 @@ def keys(
 def _by_kind(conn: sqlite3.Connection, chosen: Access) -> Access:
     """Split the range of a tag by the kinds that are in it, so that each is in the order of time.
 
-    Beyond MANY_KINDS SQLite sorts the range as a whole.
+    Beyond MANY_KINDS, or MANY_VALUES, SQLite sorts what is found.
     """
     ((_, hashes),) = chosen.prefix
+    if len(hashes) > MANY_VALUES:
+        return chosen
     found = (conn.execute(_KINDS_OF_TAG, (h, MANY_KINDS)) for h in hashes)
     held = {kind for rows in found for (kind,) in rows}
     if not held or len(held) >= MANY_KINDS:
@@ -130,6 +132,9 @@ def _by_kind(conn: sqlite3.Connection, chosen: Access) -> Access:
 
 MANY_KINDS = 64
 """Kinds looked for under one tag; what people refer to has a dozen at most."""
+
+MANY_VALUES = 150
+"""Values of a tag whose kinds are looked for: MANY_KINDS of each are some ten thousand ranges."""
 
 _KINDS_OF_TAG = """
 WITH RECURSIVE held(kind) AS (
