@@ -92,14 +92,20 @@ class Audit(Answer, frozen=True):
     problems: tuple[str, ...] = ()
 
 
+Told = Annotated[str, Meta(description="an integer of any size; whoever reads it checks that")]
+
+
 class Raw(Answer, frozen=True):
-    """A message of a stream, as others that source it need it; `value` null: not a counter's."""
+    """A message of a stream, as others that source it need it; `value` null: not a counter's.
+
+    What is no integer is one bad message, not an answer that cannot be read.
+    """
 
     seq: int
     subject: str
-    value: Integer | None
+    value: Told | None
     ts: float
-    incr: Integer | None = None
+    incr: Told | None = None
 
 
 class Messages(Answer, frozen=True):

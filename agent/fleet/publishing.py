@@ -9,6 +9,7 @@ import msgspec
 
 from agent import scheduler, stored
 from agent.api import schema
+from agent.fleet.reader import BUDGET, VERSIONS
 from agent.links import KIND
 from agent.specs import seconds
 from agent.watches import chosen
@@ -152,6 +153,9 @@ class Publishing:
         section = one.section
         values = await self._remotes.values(section.stream, section.subjects, nostr.MOST_EVENT)
         note = await self._note(section.stream)
+        if not values.values and not note.digest:
+            self._links.change(name, state="waiting", why="nothing has been counted yet")
+            return True
         if not one.looked:
             looked = await self._look(name, one, values, note)
             if looked is None:
@@ -168,7 +172,9 @@ class Publishing:
         """What relays have of us already: never to be older than that, and the only writer."""
         signer = self._sign_with()
         asked = nostr.address(signer.pubkey, one.section.stream)
-        told = await self._pool.gather(one.relays, lambda relay: relay.fetch(asked))
+        told = await self._pool.gather(
+            one.relays, lambda relay: relay.fetch(asked.replace(limit=VERSIONS), budget=BUDGET)
+        )
         there = [v.event for page in told.answers.values() for v in page.events]
         there += await self._store.query([asked])
         newest = max(there, key=lambda event: event.created_at, default=None)
@@ -205,6 +211,12 @@ class Publishing:
             content = self._sealer().seal(content, list(readers))
         now = self._clock.wall()
         template = nostr.template(one.section.stream, content, now, note.created_at)
+        if template.created_at > now + nostr.AHEAD_S:
+            ahead = template.created_at - int(now)
+            raise InvalidInput(
+                f"its newest event is dated {ahead} s ahead, and a later one would be read by"
+                " nobody: set the clock right, or delete that event (NIP-09)"
+            )
         verified = await self._sign_with().sign(template)
         size = len(verified.event.to_json())
         if size > nostr.MOST_EVENT:

@@ -63,6 +63,7 @@ class AgentReader:
         self._section = section
         self._stream = section.of or section.stream
         self._client: AgentClient | None = None
+        self._closed = False
         self._last_seq = 0
 
     async def read(self, known: Known | None, *, again: bool) -> Batch | None:
@@ -94,11 +95,13 @@ class AgentReader:
             )
         except ApiError as error:
             if error.status == 401:  # the token file may have changed
-                await self.close()
+                await self._drop()
             raise
         return batch_of(found, self._stream, after, whole=newest)
 
     def _open(self) -> AgentClient:
+        if self._closed:
+            raise InvalidInput("the source has been configured anew")
         if self._client is None:
             self._client = AgentClient(
                 self._section.agent, self._token(), timeout=TIMEOUT_S, most_bytes=MOST_ANSWER
@@ -113,6 +116,10 @@ class AgentReader:
             raise InvalidInput(f"token_file: {error}") from error
 
     async def close(self) -> None:
+        self._closed = True
+        await self._drop()
+
+    async def _drop(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.close()

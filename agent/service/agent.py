@@ -119,6 +119,8 @@ class Agent:
         self.worker.limits = self._limits()
         await self.linking.configure(config)
         await self.refresh()
+        for name in self.linking.sourcing.sources:
+            self.worker.nudge(f"{LINK} {name}")
 
     async def refresh(self) -> None:
         """Watches or syncs have changed: bring tasks and listeners in line."""

@@ -64,11 +64,12 @@ def put_back(backup: Path, path: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 async def test_exact_at_rest_whatever_relays_keep(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    truth = 0
+    truth = 1
     async with AsyncExitStack() as stack:
         relays = await opened(stack)
         leaf = await stack.enter_async_context(member(tmp_path / "leaf.db", LEAF))
         top = await stack.enter_async_context(member(tmp_path / "top.db", TOP))
+        await leaf.add("app.hits", 1)
         for _ in range(12):
             for _ in range(rng.randrange(3)):
                 n = rng.choice((1, 5, -2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from nostr_client.counters import lineage
@@ -253,6 +255,47 @@ def test_a_million_subjects_are_cut_to_what_a_source_may_bring() -> None:
     assert known.subjects == 100
     assert known.left_out == 20_000 - 100
     assert len(victim.maps()) == 100
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_million_subjects_leave_the_store_as_small_as_its_limit() -> None:
+    victim, liar = Store("v"), Liar("l")
+    hostile = victim.source(liar)
+    victim.take(hostile, liar.says())
+    for part in range(100):
+        values = [(f"l.{part}x{n}", "1") for n in range(10_000)]
+        victim.take(hostile, liar.says(*values, last=10**7 + part))
+    known = remote.known(victim.engine.conn, "from-l")
+    assert known is not None
+    assert (known.subjects, known.left_out) == (10_000, 990_000)
+    (messages,) = victim.engine.conn.execute("SELECT count(*) FROM counter_message").fetchone()
+    assert messages == 10_000
+
+
+def test_messages_map_and_place_change_together_or_not_at_all(
+    stores: list[Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, *_ = stores
+    from_b = a.source(b)
+    b.add("hits", 5)
+    settle(a, from_b, b)
+    b.add("hits", 5)
+    before = a.engine.everything()
+    real = remote.change
+
+    def fails(conn: sqlite3.Connection, name: str, **fields: object) -> None:
+        real(conn, name, **fields)
+        if "seq" in fields:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(remote, "change", fails)
+    with pytest.raises(sqlite3.OperationalError):
+        a.take(from_b, b.page(1, 10))
+    monkeypatch.undo()
+    assert a.engine.everything() == before
+    settle(a, from_b, b)
+    assert a.value("hits") == 10
 
 
 def test_a_liar_cannot_name_others_as_its_sources_to_stop_them() -> None:
