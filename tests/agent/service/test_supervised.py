@@ -118,8 +118,11 @@ class World:
 
     async def fill(self) -> None:
         """Four people a second: each follows on one relay or both, and reacts on one."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         async with RelayPool() as pool:
             for n in range(4 * self._seconds):
+                await asyncio.sleep(began + n / 4 - loop.time())
                 both = n % 3 == 0
                 where = self._relays if both else [self._relays[n % 2]]
                 await self._publish(pool, follow(n), where)
