@@ -18,7 +18,7 @@ from agent import stored, tellings, watchbook
 from agent.alerts import Sample, holds, parse_condition
 from agent.tellings import Telling
 from agent.webhook import post
-from nostr_client.errors import NetworkError, NostrTallyError
+from nostr_client.errors import NetworkError, NostrTallyError, StoreError
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
@@ -110,9 +110,16 @@ class Alerting:
                 begun &= self._waiting.keys()
                 for id_ in self._waiting.keys() - begun:
                     begun.add(id_)
-                    group.create_task(self._tell(self._waiting[id_]))
+                    group.create_task(self._attend(self._waiting[id_]))
                 self._some.clear()
                 await self._some.wait()
+
+    async def _attend(self, telling: Telling) -> None:
+        """Tell one alert; where the store takes no note of it, the next run tells it again."""
+        try:
+            await self._tell(telling)
+        except StoreError as error:
+            self._journal.error("alert_not_noted", watch=telling.watch, why=str(error))
 
     async def _tell(self, telling: Telling) -> None:
         why = "tried before"

@@ -29,6 +29,7 @@ from agent.syncing import LANE as SYNC_LANE
 from agent.watches import chosen
 from agent.watching import MERGE, MERGE_DELAY_S, MERGE_LANE, Watching
 from agent.worker import Worker
+from nostr_client.errors import StoreError
 from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group
 
@@ -171,6 +172,13 @@ class Agent:
             group.create_task(self.live.run())
             group.create_task(self.hearing.run())
             group.create_task(self.alerting.run())
+
+    async def keep_relays(self) -> None:
+        """Keep what relays showed that they can do; a store that takes nothing is told, no more."""
+        try:
+            await self.parts.book.save(self.parts.pool, self.clock.wall())
+        except StoreError as error:
+            self.journal.warning("relays_not_kept", why=str(error))
 
     def reasons(self) -> tuple[str, ...]:
         """Why the agent is not ready; none when it is."""

@@ -164,7 +164,7 @@ async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> Asyn
             cut = await agent.worker.drain(seconds(agent.config.service.drain))
             agent.journal.info("drained", cut_off=cut)
             await agent.hearing.flush()
-            await agent.parts.book.save(agent.parts.pool, agent.clock.wall())
+            await agent.keep_relays()
         await _end(working)
 
 

@@ -64,7 +64,7 @@ class Ticker:
             self._agent.parts.health.beat()
             self._notifier.send(WATCHDOG=1)
             self._tell()
-            await self._agent.parts.book.save(self._agent.parts.pool, self._agent.clock.wall())
+            await self._agent.keep_relays()
             await asyncio.sleep(every)
 
     def _tell(self) -> None:
