@@ -60,6 +60,19 @@ def test_the_reference_is_what_the_code_makes(name: str) -> None:
     assert (ROOT / "docs/reference" / name).read_text("utf-8") == made, "run `make reference`"
 
 
+def test_every_metric_that_is_named_exists() -> None:
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "agent").rglob("*.py"))
+    named = {
+        name
+        for path in DOCUMENTS
+        for name in re.findall(r"`nostr_agent_(\w+)", path.read_text("utf-8"))
+    }
+    assert named
+    for name in named:
+        last = name.removeprefix("counter_link_")
+        assert f'"{name}"' in code or f'"{last}"' in code or f'nostr_agent_{name}"' in code, name
+
+
 def test_exit_codes() -> None:
     codes = {"0", "1", "2", "3", "124"}
     assert first_column("code") - {"---"} == codes

@@ -111,8 +111,10 @@ def said(figure: Figure) -> str:
     if figure.exact:
         return f"{figure.value:,} (exact)"
     if figure.high is None:
-        sure = "" if figure.low == figure.value else f" (surely {figure.low:,} or more)"
-        return f"at least {figure.value:,}{sure}"
+        if figure.low == figure.value:
+            return f"at least {figure.value:,}"
+        proven = f", {figure.low:,} proven" if figure.low else ""
+        return f"{figure.value:,} or more, as relays say{proven}"
     if figure.low == figure.high:
         return f"{figure.value:,}"
     return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"
