@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agent.api.client import AgentClient, ApiError
+from agent.backup import back_up, restore
+from agent.cli import run
 from agent.relay.server import serve
+from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import Running, an_agent, config_text, eventually
 from tests.worlds import signer
@@ -294,3 +298,48 @@ interval = "300ms"
         ):
             await leaf.client.add("app", "x.y", 5)
             await until_value(top.client, "total", "x.y", "5")
+
+
+async def test_a_restored_agent_is_noticed_and_waits_for_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Even where the restored store has counted further than was read, without an agent."""
+    folder, port = tmp_path / "leaf", unused_port()
+    text = text_of(folder, stream("app", "x.>"), (), None).replace(
+        'listen = "127.0.0.1:0"\ntoken_file', f'listen = "127.0.0.1:{port}"\ntoken_file'
+    )
+    backup, store = tmp_path / "backup.db", folder / "store.db"
+    async with AsyncExitStack() as stack:
+        async with an_agent(folder, text=text) as leaf:
+            await leaf.client.add("app", "x.y", 10)
+            await asyncio.to_thread(back_up, store, backup, lambda done, of: None)
+            await leaf.client.add("app", "x.y", 10)
+            more = stream("total") + of_agent("leaf", "total", leaf, folder, ">", ">")
+            top = await stack.enter_async_context(agent_of(tmp_path / "top", more))
+            await until_value(top.client, "total", "x.y", "20")
+        await asyncio.to_thread(restore, backup, store, force=True)
+        async with await SqliteCounterStore.open(store) as alone:
+            for _ in range(5):
+                await (await alone.counters("app")).add("x.y", 1)
+        async with an_agent(folder, text=text):
+            found = await until_state(top.client, "leaf", "stopped")
+            assert "x.y from 20 to 15" in found.why
+            assert found.confirmable
+            assert await value(top.client, "total", "x.y") == "20"
+            token = str(tmp_path / "top" / "token")
+            where = ("--api", top.service.api.url, "--token-file", token)
+            assert await asyncio.to_thread(run, ["counter", "sources", *where]) == 0
+            assert "stopped" in capsys.readouterr().out
+            assert await asyncio.to_thread(run, ["counter", "confirm", "leaf", *where]) == 0
+            await until_value(top.client, "total", "x.y", "15")
+            assert await asyncio.to_thread(run, ["counter", "run", "leaf", *where]) == 0
+            assert await asyncio.to_thread(run, ["counter", "run", "none", *where]) == 1
+            assert await asyncio.to_thread(run, ["counter", "sources", "--json", *where]) == 0
+            assert '"state":"ok"' in capsys.readouterr().out.replace(" ", "")
+
+
+def unused_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
