@@ -29,6 +29,7 @@ COMMANDS = {
     "logs": Entry("agent.commands.look:logs", "The newest lines of the log."),
     "backup": Entry("agent.commands.backup:backup", "Copy the store, checked."),
     "restore": Entry("agent.commands.backup:restore", "Put a backup in the store's place."),
+    "archive": Entry("agent.commands.archive:archive", "Events in files: JSONL or Parquet."),
     "reindex": Entry("agent.commands.reindex:reindex", "Rebuild all that is derived, in bulk."),
     "install-service": Entry(
         "agent.commands.install:install_service", "Have systemd or launchd run the agent."

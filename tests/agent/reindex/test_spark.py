@@ -8,17 +8,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from agent.reindex import inputs, single
 from agent.reindex.inputs import Settings
 from agent.reindex.protocol import STAGES, Built, Checked, Job, Stage, from_line
 from agent.reindex.reporter import Reporter
+from agent.reindex.spark import readers
 from agent.reindex.spark.job import rebuild
 from nostr_client.event import parse_event
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
-from tests.agent.reindex import looking
+from tests.agent.reindex import dirty, looking
 from tests.agent.reindex.nasty import HOT, NOW, URLS, fill, nasty, opened, write_archive
 from tests.conftest import shared_path
 
@@ -132,3 +134,90 @@ async def test_a_store_an_archive_and_the_live_index_are_equal(
     again = by_spark(spark, job)
     assert {state for name, state in again.states().items() if name in STAGES} == {"skipped"}
     equal(Path(again.built.path), Path(told.path))
+
+
+class Stop(BaseException):
+    """Raised where a signal would be."""
+
+
+def test_a_run_that_was_stopped_in_any_stage_goes_on_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", nasty()))])
+    job = job_of(archive, tmp_path)
+    name = inputs.fingerprint(job.source, job.settings, None)
+    for at, stage in enumerate(STAGES):
+        heard = Heard()
+        half = tmp_path / "work" / name / stage / "tags"
+        half.mkdir(parents=True)
+        (half / "part-0.parquet").write_bytes(b"half of a file")
+        with pytest.raises(Stop):
+            rebuild(spark, job, stopping_at(stage, heard))
+        states = heard.states()
+        assert [states[before] for before in STAGES[: max(at - 1, 0)]] == ["skipped"] * max(
+            at - 1, 0
+        )
+        assert (
+            not list((tmp_path / "out").rglob("*index*")) if (tmp_path / "out").exists() else True
+        )
+    heard = by_spark(spark, job)
+    assert [heard.states()[stage] for stage in STAGES] == ["skipped"] * 6 + ["done"]
+    ours = tmp_path / "spark.db"
+    shutil.move(heard.built.path, ours)
+    equal(ours, Path(by_reference(job).built.path))
+
+
+def stopping_at(stage: str, heard: Heard) -> Reporter:
+    """A reporter that stops the run when a stage has begun."""
+
+    def write(line: bytes) -> None:
+        message = from_line(line)
+        heard.messages.append(message)
+        if isinstance(message, Stage) and (message.name, message.state) == (stage, "started"):
+            raise Stop
+
+    return Reporter(write)
+
+
+def test_another_input_does_not_find_what_was_staged(tmp_path: Path) -> None:
+    path = write_archive(tmp_path / "a.jsonl", nasty())
+    archive = inputs.archive("jsonl", [str(path)])
+    before = inputs.fingerprint(archive, SETTINGS, None)
+    assert inputs.fingerprint(archive, SETTINGS, None) == before
+    assert inputs.fingerprint(archive, Settings(now=NOW, hot=9), None) != before
+    write_archive(path, nasty(12))
+    assert inputs.fingerprint(archive, SETTINGS, None) != before
+
+
+def test_dirty_archives_are_counted_and_every_good_event_is_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    events = nasty()
+    bad = dirty.write(tmp_path / "archives", events)
+    archive = inputs.archive("jsonl", [str(tmp_path / "archives")])
+    job = job_of(archive, tmp_path)
+    heard = by_spark(spark, job)
+    ours = tmp_path / "spark.db"
+    shutil.move(heard.built.path, ours)
+    told = by_reference(job).built
+    assert sum(heard.built.rejects.values()) == bad
+    assert heard.built.rejects == told.rejects
+    assert heard.built.rejects["a line of more than 16 MiB"] == 1
+    assert heard.built.statuses == told.statuses
+    alive = sum(heard.built.statuses.values()) - heard.built.statuses["duplicate"]
+    assert alive == len(events)
+    equal(ours, Path(told.path))
+    kept = spark.read.parquet(str(tmp_path / "out" / "rejects"))
+    assert kept.count() == bad
+
+
+def test_signatures_are_checked_where_asked(spark: SparkSession, tmp_path: Path) -> None:
+    good, other = nasty()[:2]
+    forged = msgspec.structs.replace(good, sig=other.sig)
+    path = tmp_path / "a.jsonl"
+    path.write_text(f"{forged.to_json()}\n{other.to_json()}\n", "utf-8")
+    read = readers.from_jsonl(spark, [str(path)], verify=True)
+    assert [row.reason for row in readers.rejects(read).collect()] == [
+        "the signature does not hold"
+    ]
+    assert readers.events(readers.from_jsonl(spark, [str(path)], verify=False)).count() == 2

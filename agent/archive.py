@@ -1,0 +1,222 @@
+"""Archives of events: JSONL, zstd JSONL or Parquet by kind and day, from a store and back.
+
+Parquet is written in folders `kind=…/day=…`, which Spark, DuckDB and polars read as columns: a
+question about followers reads kind 3 alone. Its columns are `reindex.rows.ARCHIVE_COLUMNS`, ids and
+keys as bytes, tags as their JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
+
+from agent.reindex.rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
+from nostr_client.errors import InvalidInput
+from nostr_client.store.index_schema import DAY
+from nostr_client.store.transfer import import_jsonl
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from agent.reindex.inputs import Input
+    from nostr_client.event import Event
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.store.transfer import ImportReport
+
+Form = Literal["jsonl", "zstd", "parquet"]
+
+ROWS: Final = 20_000
+"""Events that are gathered before they are written: some 40 MB."""
+
+OPEN_FILES: Final = 64
+"""Parquet files that are open at once: beyond, the oldest is closed and another one begun."""
+
+
+def form_of(path: Path, form: Form | None) -> Form:
+    """The form that is asked for, else that of the name."""
+    if form is not None:
+        return form
+    if path.suffix in (".zst", ".zstd"):
+        return "zstd"
+    return "jsonl" if path.suffix in (".jsonl", ".json", ".ndjson") else "parquet"
+
+
+async def export(events: AsyncIterator[Event], target: Path, form: Form) -> int:
+    """Write events as an archive that appears whole or not at all; how many.
+
+    Raises InvalidInput where the target is there, or a library is missing. Cancelled, it leaves
+    nothing.
+    """
+    part = _part(target)
+    number = 0
+    try:
+        with _writer(part, form) as write:
+            async for event in events:
+                write(event)
+                number += 1
+        part.replace(target)
+    finally:
+        _remove(part)
+    return number
+
+
+def _part(target: Path) -> Path:
+    if target.exists():
+        raise InvalidInput(f"{target} is there; choose another name or remove it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target.with_name(f"{target.name}.{os.getpid()}.part")
+
+
+def _remove(part: Path) -> None:
+    if part.is_dir():
+        shutil.rmtree(part, ignore_errors=True)
+    part.unlink(missing_ok=True)
+
+
+async def import_(
+    store: SqliteStore, source: Input, progress: Callable[[int, int], None] | None = None
+) -> tuple[ImportReport, dict[str, int]]:
+    """Verify and save what archives hold; the report, and what was no event before that by reason.
+
+    Raises StoreError, InvalidInput for a damaged file. Cancelled, it keeps what was committed.
+    """
+    rejects = Rejects()
+    lines = _Lines(events_of(source, False, rejects))
+    return await import_jsonl(store, lines, progress), dict(rejects.reasons)
+
+
+class _Lines:
+    """Events as the lines that an import reads."""
+
+    def __init__(self, events: Iterator[Event]) -> None:
+        self._events = events
+
+    def readline(self, size: int = -1, /) -> bytes:
+        event = next(self._events, None)
+        return b"" if event is None else event.to_json().encode() + b"\n"
+
+
+@contextmanager
+def _writer(part: Path, form: Form) -> Iterator[Callable[[Event], object]]:
+    if form == "parquet":
+        with _parquet(part) as write:
+            yield write
+        return
+    with _stream(part, packed=form == "zstd") as out:
+        yield lambda event: out.write(event.to_json().encode() + b"\n")
+
+
+@contextmanager
+def _stream(part: Path, *, packed: bool) -> Iterator[IO[bytes] | Any]:
+    if not packed:
+        with part.open("wb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        return
+    pa = _arrow()
+    with pa.OSFile(str(part), "wb") as raw, pa.CompressedOutputStream(raw, "zstd") as out:
+        yield out
+
+
+@contextmanager
+def _parquet(part: Path) -> Iterator[Callable[[Event], object]]:
+    made = _Partitions(part)
+    try:
+        yield made.add
+        made.flush()
+    finally:
+        made.close()
+
+
+class _Partitions:
+    """Parquet files by kind and day; few are open, rows are gathered."""
+
+    def __init__(self, root: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self._arrow = _arrow()
+        self._pq = pq
+        self._root = root
+        self._root.mkdir(parents=True)
+        self._schema = archive_schema()
+        self._waiting: dict[tuple[int, int], list[Event]] = {}
+        self._gathered = 0
+        self._writers: dict[tuple[int, int], Any] = {}
+        self._files = 0
+
+    def add(self, event: Event) -> None:
+        self._waiting.setdefault((event.kind, event.created_at // DAY), []).append(event)
+        self._gathered += 1
+        if self._gathered >= ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        for key, events in self._waiting.items():
+            columns = zip(*archive_values(events), strict=True)
+            table = self._arrow.table(
+                [self._arrow.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)],
+                schema=self._schema,
+            )
+            self._writer(key).write_table(table)
+        self._waiting = {}
+        self._gathered = 0
+
+    def _writer(self, key: tuple[int, int]) -> Any:
+        found = self._writers.pop(key, None)
+        if found is None:
+            if len(self._writers) >= OPEN_FILES:
+                self._writers.pop(next(iter(self._writers))).close()
+            folder = self._root / f"kind={key[0]}" / f"day={key[1]}"
+            folder.mkdir(parents=True, exist_ok=True)
+            self._files += 1
+            file = folder / f"part-{self._files:05}.parquet"
+            found = self._pq.ParquetWriter(file, self._schema, compression="zstd")
+        self._writers[key] = found
+        return found
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            with suppress(OSError):
+                writer.close()
+
+
+def archive_schema() -> Any:
+    """Arrow's schema of ARCHIVE_COLUMNS. Raises InvalidInput without pyarrow.
+
+    `kind` is in each file too: a file that is moved alone still says what it holds.
+    """
+    pa = _arrow()
+    types = (
+        pa.binary(),
+        pa.binary(),
+        pa.int64(),
+        pa.int32(),
+        pa.string(),
+        pa.string(),
+        pa.binary(),
+    )
+    return pa.schema(list(zip(ARCHIVE_COLUMNS, types, strict=True)))
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        message = "zstd and Parquet need pip install 'nostr-tally[parquet]'"
+        raise InvalidInput(message) from error
+    return pa
+
+
+def sources(paths: Sequence[Path]) -> list[Input]:
+    """What to read of each path: Parquet for folders that hold some, else lines."""
+    from agent.reindex import inputs
+
+    found = []
+    for path in paths:
+        has_parquet = path.suffix == ".parquet" or any(path.rglob("*.parquet"))
+        found.append(inputs.archive("parquet" if has_parquet else "jsonl", [str(path)]))
+    return found

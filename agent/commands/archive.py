@@ -1,0 +1,114 @@
+"""`nostr-agent archive`: events between a store and JSONL, zstd JSONL or Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.commands.options import config_options, load_config
+from nostr_client.cli.filteroptions import chosen_filters, filter_options
+from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.runner import run_async_until_sigterm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.filters import Filter
+    from nostr_client.store.transfer import ImportReport
+
+store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The store's file. Else that of the configuration.",
+)
+
+
+@click.group()
+def archive() -> None:
+    """Events in files: JSONL, zstd JSONL, or Parquet by kind and day."""
+
+
+@archive.command("export")
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option(
+    "--form",
+    type=click.Choice(["jsonl", "zstd", "parquet"]),
+    help="Else by the name: .jsonl, .zst; a folder of Parquet for any other.",
+)
+@store_option
+@filter_options
+@config_options
+@json_option
+def export_(
+    target: Path,
+    form: Any,
+    store: Path | None,
+    config: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+    **conditions: Any,
+) -> None:
+    """Write what matches, or all events, into TARGET; works beside the running agent."""
+    from agent.archive import form_of
+
+    given = any(value not in (None, ()) for value in conditions.values())
+    filters = chosen_filters(**conditions) if given else []
+    path, form = _store(store, config, settings), form_of(target, form)
+    number = run_async_until_sigterm(_export(path, filters, target, form))
+    if as_json:
+        print_json({"events": number, "target": str(target), "form": form})
+    else:
+        say(f"{number:,} events in {target}")
+
+
+@archive.command("import")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@store_option
+@config_options
+@json_option
+def import_(
+    paths: tuple[Path, ...],
+    store: Path | None,
+    config: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Verify and save what PATHS hold, files or folders; the agent must not run."""
+    reports = run_async_until_sigterm(_import(_store(store, config, settings), paths))
+    stored = sum(report.stored for report, _ in reports)
+    events = sum(report.lines for report, _ in reports)
+    rejected: dict[str, int] = {}
+    for report, rejects in reports:
+        for reason, number in (*rejects.items(), *report.reasons.items()):
+            rejected[reason] = rejected.get(reason, 0) + number
+    if as_json:
+        print_json({"events": events, "stored": stored, "rejected": rejected})
+        return
+    click.echo(f"{stored} of {events} stored")
+    for reason, number in rejected.items():
+        say(f"{number:,} rejected: {reason}")
+
+
+def _store(given: Path | None, config: Path | None, settings: tuple[str, ...]) -> Path:
+    from agent.service.parts import store_file
+
+    return given or store_file(load_config(config, settings))
+
+
+async def _export(path: Path, filters: Sequence[Filter], target: Path, form: Any) -> int:
+    from agent.archive import export
+    from nostr_client.store.sqlite import SqliteStore
+
+    async with await SqliteStore.open(path, read_only=True) as opened:
+        return await export(opened.export(filters), target, form)
+
+
+async def _import(path: Path, paths: Sequence[Path]) -> list[tuple[ImportReport, dict[str, int]]]:
+    from agent.archive import import_ as read_in
+    from agent.archive import sources
+    from nostr_client.store.sqlite import SqliteStore
+
+    async with await SqliteStore.open(path) as opened:
+        return [await read_in(opened, source) for source in sources(paths)]

@@ -1,0 +1,149 @@
+"""The Spark engine as the child that it is: ended from outside, it leaves no process behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.reindex import inputs, run
+from agent.reindex.launcher import ReindexFailed, messages
+from agent.reindex.protocol import STAGES, Job, Stage
+from agent.reindex.usage import tree
+from tests.agent.reindex.nasty import HOT, NOW, URLS, nasty, write_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def job_in(folder: Path) -> Job:
+    archive = inputs.archive("jsonl", [str(write_archive(folder / "a.jsonl", nasty()))])
+    job, _ = run.make_job(
+        archive,
+        engine="spark",
+        out=folder / "out",
+        urls=URLS,
+        hot=HOT,
+        now=NOW,
+        master="local[2]",
+        memory="1g",
+        partitions=2,
+        aot="use",
+    )
+    return job
+
+
+def java_of(children: set[int]) -> list[int]:
+    return [pid for pid in children if (Path(f"/proc/{pid}/exe")).resolve().name == "java"]
+
+
+async def until(job: Job, stage: str, act: Callable[[set[int]], None]) -> set[int]:
+    """Run until a stage has begun, act on the processes of the run, read on; the processes."""
+    before = set(tree())
+    below: set[int] = set()
+    async with aclosing(messages(job)) as said:
+        async for message in said:
+            if isinstance(message, Stage) and (message.name, message.state) == (stage, "started"):
+                below = set(tree()) - before
+                act(below)
+    return below
+
+
+def gone(pids: set[int]) -> bool:
+    """Whether all have ended, or do within some seconds."""
+    end = time.monotonic() + 30
+    while any(alive(pid) for pid in pids):
+        if time.monotonic() > end:
+            return False
+        os.sched_yield()
+    return True
+
+
+def alive(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def leftovers(folder: Path) -> list[str]:
+    names = [path.name for path in (folder / "out").rglob("*")]
+    return [name for name in names if name in ("spark", "index.db") or name.endswith(".tmp")]
+
+
+async def test_sigterm_ends_all_of_it_with_130_and_the_next_run_goes_on(
+    tmp_path: Path, no_java: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", no_java["PATH"])
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    job = job_in(tmp_path)
+    child = None
+
+    def stop(below: set[int]) -> None:
+        nonlocal child
+        child = min(below)
+        os.kill(child, signal.SIGTERM)
+
+    with pytest.raises(ReindexFailed, match="130"):
+        await until(job, "tags", stop)
+    assert leftovers(tmp_path) == []
+    assert child is not None
+    assert gone({child})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stage", STAGES)
+async def test_sigterm_in_each_stage(tmp_path: Path, stage: str) -> None:
+    job = job_in(tmp_path)
+    with pytest.raises(ReindexFailed, match="130"):
+        await until(job, stage, lambda below: os.kill(min(below), signal.SIGTERM))
+    assert leftovers(tmp_path) == []
+    result = await run.build(job, "a test", lambda message: None)
+    assert await asyncio.to_thread(Path(result.built.path).exists)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("who", ["driver", "java"])
+async def test_sigkill_of_driver_or_java_leaves_no_process(tmp_path: Path, who: str) -> None:
+    job = job_in(tmp_path)
+    all_of_it: set[int] = set()
+
+    def kill(below: set[int]) -> None:
+        all_of_it.update(below)
+        os.kill(min(below) if who == "driver" else java_of(below)[0], signal.SIGKILL)
+
+    with pytest.raises((ReindexFailed, BrokenPipeError)):
+        await until(job, "registers", kill)
+    assert gone(all_of_it)
+    result = await run.build(job, "a test", lambda message: None)
+    assert await asyncio.to_thread(Path(result.built.path).exists)
+
+
+@pytest.mark.long
+def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
+    """A parent that is killed says nothing: the end of stdin does."""
+    job_in(tmp_path)
+    code = (
+        "import asyncio, sys; from agent.cli import run;"
+        f"sys.exit(run(['reindex', '--engine', 'spark', '--jsonl', {str(tmp_path / 'a.jsonl')!r},"
+        f" '--out', {str(tmp_path / 'out')!r}, '--memory', '1g', '--master', 'local[2]']))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        for line in child.stderr:
+            if line.startswith("events"):
+                break
+        below = set(tree(child.pid)) - {child.pid}
+        child.kill()
+        assert gone(below)
