@@ -159,6 +159,13 @@ class CounterError(NostrTallyError):
         self.description = description
         self.code = code
         self.status = status
+        self.about = about
+
+    def named(self, about: str) -> CounterError:
+        """This error with what it is about, where its text does not say so yet."""
+        if self.about or type(self) is not CounterError:
+            return self
+        return CounterError(self.description, code=self.code, status=self.status, about=about)
 
 
 class Duplicate(CounterError):

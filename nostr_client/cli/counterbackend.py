@@ -133,7 +133,7 @@ async def _one(
     if len(names) > 1:
         raise InvalidInput(f"name a stream by --stream of {', '.join(names)}")
     if not names:
-        raise InvalidInput(f"no stream counts {' '.join(wanted)}: there is none for it")
+        raise InvalidInput(f"there is no stream of counters for {' '.join(wanted)}")
     return await store.counters(names[0])
 
 

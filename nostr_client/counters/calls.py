@@ -13,13 +13,13 @@ from nostr_client.counters import rules
 from nostr_client.counters.config import check_name, check_seq
 from nostr_client.counters.numbers import parse_integer
 from nostr_client.counters.subjects import check_patterns, check_subject
+from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from nostr_client.counters.audit import Recount
     from nostr_client.counters.base import Ack, Entry
-    from nostr_client.errors import CounterError
 
 
 class CounterCalls(ABC):
@@ -41,7 +41,10 @@ class CounterCalls(ABC):
         msg_id: str | None = None,
     ) -> Ack:
         lines = rules.increment_headers(n, headers, msg_id)
-        return await self._publish(check_subject(subject), lines)
+        try:
+            return await self._publish(check_subject(subject), lines)
+        except CounterError as error:
+            raise error.named(subject) from error.__cause__
 
     async def add(self, subject: str, n: int, *, msg_id: str | None = None) -> int:
         return (await self.publish(subject, n, msg_id=msg_id)).value()
@@ -74,7 +77,10 @@ class CounterCalls(ABC):
         return found
 
     async def reset(self, subject: str) -> int:
-        return (await self._reset(check_subject(subject))).value()
+        try:
+            return (await self._reset(check_subject(subject))).value()
+        except CounterError as error:
+            raise error.named(subject) from error.__cause__
 
     async def delete(self, subject: str) -> int:
         return await self._purge(*check_patterns([subject]))

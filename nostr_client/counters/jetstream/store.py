@@ -70,9 +70,10 @@ class JetStreamCounterStore:
         not allow direct get. A mirror of counters can be read all the same."""
         info = await self.stream_info(stream)
         if not info.config.allow_msg_counter and not (info.config.mirror or info.config.sources):
-            raise rules.disabled()
+            raise rules.disabled().named(stream)
         if not info.config.allow_direct:
-            raise CounterError("counters are read by direct get; set allow_direct", code=0)
+            text = "counters are read by direct get; set allow_direct"
+            raise CounterError(text, code=0, about=stream)
         return JetStreamCounters(self.connection, stream, info.config.subjects)
 
     async def _api(self, call: str, stream: str, request: object = None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from nostr_client.counters.sqlite.feed import Feed
 from nostr_client.counters.sqlite.group import Group
 from nostr_client.counters.sqlite.remotes import Remotes
 from nostr_client.counters.subjects import check_patterns
+from nostr_client.errors import CounterError
 from nostr_client.store.database import Database
 from nostr_client.store.migrate import check_current, migrate
 
@@ -103,18 +104,24 @@ class SqliteCounterStore:
         """
         info = await self.stream_info(stream)
         if not info.config.allow_msg_counter and not (info.config.mirror or info.config.sources):
-            raise rules.disabled()
+            raise rules.disabled().named(stream)
         return SqliteCounters(self, stream)
 
     async def create_stream(self, config: StreamConfig) -> StreamInfo:
-        await self.write(lambda session: streams.create(session, config))
+        await self._configure(lambda session: streams.create(session, config), config.name)
         await self.settle()
         return await self.stream_info(config.name)
 
     async def update_stream(self, config: StreamConfig) -> StreamInfo:
-        await self.write(lambda session: streams.update(session, config))
+        await self._configure(lambda session: streams.update(session, config), config.name)
         await self.settle()
         return await self.stream_info(config.name)
+
+    async def _configure(self, work: Callable[[Session], None], name: str) -> None:
+        try:
+            await self.write(work)
+        except CounterError as error:
+            raise error.named(name) from error.__cause__
 
     async def delete_stream(self, name: str) -> None:
         await self.write(lambda session: streams.delete(session, name))

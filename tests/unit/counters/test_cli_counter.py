@@ -96,10 +96,15 @@ def test_wrong_usage(cli: Cli) -> None:
     cli("stream", "create", "B", "--subject", "b.*")
     assert "not a whole number" in cli("add", "a.x", "1.5", code=2)
     assert "name a stream by --stream of A, B" in cli("load", code=2)
-    assert "no stream counts z.x" in cli("load", "z.x", code=2)
+    assert "no stream of counters for z.x" in cli("load", "z.x", code=2)
+    too_long = "9" * 70_000
+    assert cli("add", "a.x", too_long, code=1).startswith("nostr-client: a.x: ")
+    cli("stream", "create", "PLAIN", "--subject", "p.*", "--plain")
+    assert "PLAIN: message counters is disabled" in cli("load", "--stream", "PLAIN", code=1)
     assert "not a subject" in cli("load", "a..x", code=2)
     assert "no message found" in cli("reset", "a.x", code=1)
-    assert "overlap" in cli("stream", "create", "C", "--subject", "a.b", code=1)
+    assert "C" in cli("stream", "create", "C", "--subject", "a.b", code=1)
+    assert "A: " in cli("source", "add", "A", "A", code=1)
     assert cli("load", "--stream", "B") == ""
     assert "not SRC=DEST" in cli("source", "add", "A", "B", "--transform", "x", code=2)
 
