@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
 from nostr_client.counters.push import Pusher, PushOptions, aggregate_stream, own_stream
+from nostr_client.counters.push.streams import fullness
 from nostr_client.counters.sqlite import SqliteCounterStore
 from nostr_client.errors import NostrTallyError
 from tests.nats_cluster import running_cluster
@@ -198,3 +199,40 @@ async def test_exact_on_a_cluster_of_which_a_node_is_killed(
         await asyncio.gather(*living)
         await asyncio.gather(*(agent.rest() for agent in agents))
         await check(urls, agents)
+
+
+@pytest.mark.long
+async def test_the_warning_comes_before_the_server_stalls() -> None:
+    """Some 2,000 agents in one total: its source map has no room for more, and nothing says so."""
+
+    async def agents_of(first: int, last: int) -> list[tuple[str, int]]:
+        return [(f"count.agent-{n:04}.plays.a", 1) for n in range(first, last)]
+
+    with running_server() as server:
+        await make_streams(server.url)
+        async with AsyncExitStack() as stack:
+            (agent,) = await new_agents(stack, [1])
+            agent.urls = [server.url]
+            store = await stack.enter_async_context(
+                await JetStreamCounterStore.connect(server.url, SURE)
+            )
+            there, total = await store.counters("AGENTS"), await store.counters("TOTAL")
+            await (await agent.local.counters("app")).add("plays.a", 1)
+            assert "64 KB" not in str((await agent.pusher.push(store)).notes)
+
+            async def summed(count: int) -> bool:
+                return await total.load("total.plays.a") == count
+
+            await there.add_many(await agents_of(0, 1_799))
+            assert await until(lambda: summed(1_800), REST_S)
+            await (await agent.local.counters("app")).add("plays.a", 1)
+            (note,) = (await agent.pusher.push(store)).notes
+            assert "1,800 entries" in note
+            await there.add_many(await agents_of(1_799, 2_400))
+
+            async def stalled() -> bool:
+                (source,) = (await store.stream_info("TOTAL")).sources
+                return source.lag > 0 and fullness(await total.get("total.plays.a")) > 0.99
+
+            assert await until(stalled, REST_S)
+            assert await total.load("total.plays.a") < 2_401
