@@ -52,6 +52,7 @@ class Finding:
             defaults=section.default,
             indexers=section.indexers,
             deny=frozenset(section.denied),
+            most=section.most,
             onion=bool(section.proxy),
         )
         fetch = PoolFetch(self._pool, choice, TIMEOUT_S)

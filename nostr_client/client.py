@@ -57,8 +57,9 @@ class NostrClient:
     within `budget` each. `trust` says what happens to claims that cannot be true; `trusted`
     relays are believed in any case. `store`: a path, where claims are kept, so that later counts
     read only what is new, and events, for `sync`; or an open ClaimBook or EventStore for one of the
-    two, which the caller closes. `choice` says where queries are asked for which no relay is named:
-    on the read relays of the target's author (NIP-65). `now` gives Unix seconds.
+    two, which the caller closes. `keep_events`: what is read for a count goes into the store too.
+    `choice` says where queries are asked for which no relay is named: on the read relays of the
+    target's author (NIP-65). `now` gives Unix seconds.
     """
 
     def __init__(
@@ -73,13 +74,19 @@ class NostrClient:
         trust: TrustPolicy = TrustPolicy.EXCLUDE,
         trusted: Collection[str] = (),
         store: EventStore | ClaimBook | str | Path | None = None,
+        keep_events: bool = False,
         choice: RelayChoice | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._options = _with_timeout(options or Options(), timeout)
         self._relays = _named(relays)
+        if keep_events and (store is None or isinstance(store, ClaimBook)):
+            raise InvalidInput("to keep events, give a store of events: a path, or an EventStore")
         self._counting = CountOptions(
-            timeouts=self._options.timeouts, budget=budget or ReadBudget(), read=read
+            timeouts=self._options.timeouts,
+            budget=budget or ReadBudget(),
+            read=read,
+            keep=self._keep if keep_events else None,
         )
         self._counter = Counter(policy=trust, trusted=_named(trusted).keys(), now=now)
         self._counter.book = store if isinstance(store, ClaimBook) else None
@@ -213,6 +220,11 @@ class NostrClient:
             if result.relays:
                 return result
         return await self.count(asked, relays=relays)
+
+    async def _keep(self, relay: str, events: Sequence[VerifiedEvent]) -> None:
+        await self._open_store()
+        if self._events is not None:
+            await self._events.save(events)
 
     async def _open_store(self) -> None:
         if self._closed:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from nostr_client.options import Limits
     from nostr_client.protocol import Connection
 
+_TICK: Final = 2.0
+"""Seconds that a Date is off by itself: it has whole ones, and was under way."""
+
+_MOST_BEHIND: Final = 86_400.0
+"""Seconds; a clock that is further off is set wrong, or the relay wants us to read much again."""
+
 _SMALLEST_MESSAGE: Final = 1024  # a document that claims less is wrong, not strict
 
 
@@ -30,11 +36,20 @@ class Knowledge:
         self.info: RelayInfo | None = None
         self.notices: deque[str] = deque(maxlen=limits.notices)
         self.heard = 0
+        self.behind = 0.0
         self._limits = limits
 
     def learn(self, **changes: Any) -> None:
         """Note what the relay showed that it can do: fields of `Capabilities`."""
         self.capabilities = msgspec.structs.replace(self.capabilities, **changes)
+
+    def told_time(self, date: float | None, now: float) -> None:
+        """Take the relay's clock, of the handshake, both in Unix seconds; odd ones are ignored.
+
+        One that is ahead is no matter: ours is the earlier one then.
+        """
+        behind = 0.0 if date is None else now - date
+        self.behind = behind if _TICK < behind <= _MOST_BEHIND else 0.0
 
     def counted(self, asked: Sequence[Filter], answer: CountAnswer) -> None:
         """Learn from an answer to COUNT."""

@@ -91,6 +91,7 @@ class RelayPool:
         self._known = known
         self._relay_args = relay_args
         self._relays: dict[str, Relay] = {}
+        self._strangers: set[str] = set()
         self._closed = False
 
     def _own(self, part: Owned) -> Owned:
@@ -113,8 +114,8 @@ class RelayPool:
         """The relay at a URL, made at the first call; not connected before it is asked something.
 
         `capabilities` are those of an earlier run, for a relay that is new here. `stranger`: the
-        user did not name it; a new one then connects to public addresses alone. Raises
-        InvalidRelayURL, and InvalidInput for more relays than `Limits.relays` or after `close`.
+        user did not name it; one that only strangers named connects to public addresses alone.
+        Raises InvalidRelayURL, and InvalidInput for more than `Limits.relays` or after `close`.
         """
         key = normalize(url)
         if self._closed:
@@ -131,6 +132,11 @@ class RelayPool:
                 verifier=self._verifier,
                 **self._relay_args,
             )
+            if stranger:
+                self._strangers.add(key)
+        elif not stranger and key in self._strangers:
+            self._strangers.discard(key)
+            self._relays[key].connect_by(self._transport)
         return self._relays[key]
 
     def _guard(self) -> Transport:
@@ -140,7 +146,9 @@ class RelayPool:
 
     async def remove(self, url: str) -> None:
         """Close the relay at a URL and forget it; unknown ones pass."""
-        relay = self._relays.pop(normalize(url), None)
+        key = normalize(url)
+        self._strangers.discard(key)
+        relay = self._relays.pop(key, None)
         if relay is not None:
             await relay.close()
 

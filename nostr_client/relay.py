@@ -141,6 +141,16 @@ class Relay:
     ) -> None:
         await self.close()
 
+    def connect_by(self, transport: Transport) -> None:
+        """Use another transport of the caller's from the next attempt on, which is due at once."""
+        self._transport = transport
+        self._supervisor.connect_by(transport)
+
+    @property
+    def behind(self) -> float:
+        """Seconds that the relay's clock was behind ours when it took the connection, else 0."""
+        return self._knowledge.behind
+
     @property
     def status(self) -> RelayStatus:
         """Where the connection stands."""
@@ -337,6 +347,7 @@ class Relay:
             ids=self._ids,
         )
         self._knowledge.apply_limits(connection)
+        self._knowledge.told_time(socket.date, self._now())
         return Session(
             socket,
             connection,

@@ -57,6 +57,17 @@ class Supervisor:
         self._failures = 0  # of attempts, so that whoever waits can tell that one failed
         self._in_a_row = 0
         self._next_attempt = 0.0
+        self._resting: asyncio.Future[None] | None = None
+
+    def connect_by(self, transport: Transport) -> None:
+        """Use this transport from now on, and try it at once where the next attempt is waited for.
+
+        An open connection stays.
+        """
+        self._transport = transport
+        if self._resting is not None:
+            self.status = RelayStatus.CONNECTING
+            self._resting.cancel()
 
     def start(self) -> None:
         """Begin to connect, or begin again after giving up; nothing to do while it runs."""
@@ -177,4 +188,9 @@ class Supervisor:
     async def _rest(self, pause: float) -> None:
         self._next_attempt = asyncio.get_running_loop().time() + pause
         self._gate.wake()
-        await self._sleep(pause)
+        self._resting = asyncio.ensure_future(self._sleep(pause))
+        try:
+            await asyncio.wait([self._resting])
+        finally:
+            self._resting.cancel()
+            self._resting = None

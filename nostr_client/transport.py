@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import socket
 from contextlib import contextmanager
+from contextvars import ContextVar
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
 _CONTROLS_PER_MINUTE: Final = 600  # libraries in use send up to one a second
 _TOO_BIG: Final = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
+_DATE: Final = re.compile(
+    r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT", re.ASCII
+)
+_heard: Final[ContextVar[list[str] | None]] = ContextVar("heard", default=None)
 _BAD_TEXT: Final = aiohttp.WSCloseCode.INVALID_TEXT
 
 
@@ -56,7 +63,15 @@ def _describe(error: BaseException) -> str:
 class WebSocket:
     """One open connection; one reader and one writer at a time. Made by `Transport.connect`."""
 
-    def __init__(self, ws: aiohttp.ClientWebSocketResponse, url: str, options: Options) -> None:
+    def __init__(
+        self,
+        ws: aiohttp.ClientWebSocketResponse,
+        url: str,
+        options: Options,
+        date: float | None = None,
+    ) -> None:
+        self.date = date
+        """What the peer's clock said in the handshake, in Unix seconds, if it told."""
         self._ws = ws
         self._url = url
         self._options = options
@@ -172,13 +187,15 @@ class Transport:
                 timeout=aiohttp.ClientTimeout(total=None),
                 auto_decompress=False,  # a small document needs none, and none can be a bomb
                 cookie_jar=aiohttp.DummyCookieJar(),  # a relay must not recognise us by a cookie
-                trace_configs=[_no_redirects()],
+                trace_configs=[_tracing()],
             )
         return self._session
 
     async def connect(self, url: str) -> WebSocket:
         """Open a WebSocket to `url` (ws or wss). Raises NetworkError."""
         options = self.options
+        heard: list[str] = []
+        _heard.set(heard)
         with _wrapped(url, "connecting"):
             async with asyncio.timeout(options.timeouts.connect):
                 ws = await self._open_session().ws_connect(
@@ -189,7 +206,7 @@ class Transport:
                     autoping=False,
                     timeout=aiohttp.ClientWSTimeout(ws_close=options.timeouts.close),
                 )
-        return WebSocket(ws, url, options)
+        return WebSocket(ws, url, options, _unix_time(heard[-1] if heard else ""))
 
     async def get_document(self, url: str, *, accept: str) -> bytes:
         """GET a small document from a relay's URL, with exactly this Accept header.
@@ -230,11 +247,28 @@ class Transport:
         await self.close()
 
 
-def _no_redirects() -> aiohttp.TraceConfig:
+def _unix_time(date: str) -> float | None:
+    """An HTTP date (RFC 9110, IMF-fixdate) in Unix seconds; None for anything else."""
+    if not _DATE.fullmatch(date):
+        return None
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _tracing() -> aiohttp.TraceConfig:
     """`ws_connect` follows redirects, and a relay must not send us elsewhere: into our own network.
 
-    Browsers follow none either.
+    Browsers follow none either. The date of a handshake is heard here, as `ws_connect` drops it.
     """
+
+    async def hear(
+        session: aiohttp.ClientSession, context: object, told: aiohttp.TraceRequestEndParams
+    ) -> None:
+        found = _heard.get()
+        if found is not None:
+            found.append(told.response.headers.get("Date", ""))
 
     async def refuse(
         session: aiohttp.ClientSession, context: object, told: aiohttp.TraceRequestRedirectParams
@@ -247,6 +281,7 @@ def _no_redirects() -> aiohttp.TraceConfig:
 
     config = aiohttp.TraceConfig()
     config.on_request_redirect.append(refuse)
+    config.on_request_end.append(hear)
     return config
 
 

@@ -132,6 +132,7 @@ class FaultyRelay:
         compress: bool = False,
         pongs: bool = True,
         refuse: int = 0,
+        date: str | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.behaviour = behaviour or Behaviour()
@@ -147,6 +148,8 @@ class FaultyRelay:
         self.pings = 0
         self.refuse = refuse
         """HTTP status that every handshake gets instead of a WebSocket; 0 for none."""
+        self.date = date
+        """What its handshakes say that the time is; None: the time."""
         self._compress = compress
         self._tls = tls
         self._port = 0
@@ -226,6 +229,8 @@ class FaultyRelay:
         if self.refuse:
             return web.Response(status=self.refuse)
         ws = web.WebSocketResponse(compress=self._compress, max_msg_size=0, autoping=False)
+        if self.date is not None:
+            ws.headers["Date"] = self.date
         await ws.prepare(request)
         peer = Peer(ws, request, self)
         self.peers.append(peer)

@@ -62,6 +62,12 @@ class RelaysSection(Section, frozen=True):
     read: Annotated[bool, Meta(description="read the events of relays that send no registers")] = (
         True
     )
+    keep_events: Annotated[
+        bool, Meta(description="keep the events that are read for watches in the store")
+    ] = False
+    most: Annotated[
+        int, Meta(ge=1, le=100, description="relays asked of those that one relay list names")
+    ] = 4
 
 
 class IdentitySection(Section, frozen=True):

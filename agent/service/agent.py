@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agent.config import Config
     from agent.journal import Journal
     from agent.service.parts import Parts
+    from nostr_client.count.asking import CountOptions
 
 MERGES_AT_ONCE = 2
 """Merges are CPU: more at once would only make the loop wait."""
@@ -69,7 +70,7 @@ class Agent:
             database,
             parts.pool,
             make_counter(config, parts.store, clock),
-            parts.count_options,
+            self._count_options(config),
         )
         self.syncing = Syncing(
             clock,
@@ -115,13 +116,17 @@ class Agent:
         await self.sync_specs.load(config.syncs, self.journal)
         self.keeping.section = config.retention
         self.watching.counter = make_counter(config, self.parts.store, self.clock)
-        self.watching.options = replace(self.parts.count_options, read=config.relays.read)
+        self.watching.options = self._count_options(config)
         await make_streams(self.parts.counters, config)
         self.worker.limits = self._limits()
         await self.linking.configure(config)
         await self.refresh()
         for name in self.linking.sourcing.sources:
             self.worker.nudge(f"{LINK} {name}")
+
+    def _count_options(self, config: Config) -> CountOptions:
+        options, relays = self.parts.count_options, config.relays
+        return replace(options, read=relays.read, keep=options.keep if relays.keep_events else None)
 
     async def refresh(self) -> None:
         """Watches or syncs have changed: bring tasks and listeners in line."""

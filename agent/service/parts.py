@@ -33,11 +33,11 @@ from nostr_client.sync.memory import SyncMemory, memory_of
 from nostr_client.watch import WATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncIterator, Collection, Sequence
 
     from agent.clock import Clock
     from agent.config import Config
-    from nostr_client.keys import Signer
+    from nostr_client.keys import Signer, VerifiedEvent
 
 STUCK_S: Final = 30.0
 """A writer that has finished nothing for so long is stuck."""
@@ -116,7 +116,7 @@ async def open_parts(
             store=store,
             path=str(path),
             pool=pool,
-            count_options=CountOptions(timeouts=options.timeouts, read=config.relays.read),
+            count_options=count_options(options, store, ingest.provenance),
             memory=memory_of(store, clock.wall),
             counters=counters,
             signer=signer,
@@ -149,6 +149,17 @@ async def _open_store(
 def pool_options(config: Config) -> Options:
     """How relays are connected to."""
     return Options(connection=ConnectionOptions(proxy=config.relays.proxy or None))
+
+
+def count_options(options: Options, store: SqliteStore, provenance: Provenance) -> CountOptions:
+    """How watches count, and where the events that they read would be kept."""
+
+    async def keep(relay: str, events: Sequence[VerifiedEvent]) -> None:
+        for verified in events:
+            provenance.note(verified.event.id, relay)
+        await store.save(events)
+
+    return CountOptions(timeouts=options.timeouts, keep=keep)
 
 
 def make_counter(config: Config, store: SqliteStore, clock: Clock) -> Counter:

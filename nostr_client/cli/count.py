@@ -10,8 +10,11 @@ from nostr_client.cli.output import json_option, print_json, say, waiting
 from nostr_client.cli.questions import (
     NAMES,
     asked_query,
+    deny_option,
     filter_option,
     indexer_option,
+    keep_option,
+    most_option,
     relay_choice,
     trust_option,
     trusted_option,
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 @filter_option
 @relay_option
 @indexer_option
+@deny_option
+@most_option
 @timeout_option
 @click.option("--read/--no-read", default=True, help="Read the events of relays without HLL.")
 @click.option(
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False),
     help="Keep what relays say in this store; the next count reads only what is new.",
 )
+@keep_option
 @key_file_option
 @json_option
 @click.pass_context
@@ -99,6 +105,8 @@ def count(
 def _client(
     indexers: Sequence[str],
     *,
+    denied: Sequence[str],
+    most: int,
     timeout: float,
     read: bool,
     max_bytes: int,
@@ -106,12 +114,15 @@ def _client(
     trust: str,
     trusted: Sequence[str],
     store: str | None,
+    keep_events: bool,
     key_file: str | None,
 ) -> NostrClient:
     from nostr_client.client import NostrClient
     from nostr_client.merge import TrustPolicy
     from nostr_client.options import ReadBudget
 
+    if keep_events and store is None:
+        raise click.UsageError("--keep-events needs --store PATH")
     return NostrClient(
         timeout=timeout,
         read=read,
@@ -119,7 +130,8 @@ def _client(
         trust=TrustPolicy(trust),
         trusted=trusted,
         store=store,
-        choice=relay_choice(indexers),
+        keep_events=keep_events,
+        choice=relay_choice(indexers, denied, most),
         signer=optional_signer(key_file),
     )
 

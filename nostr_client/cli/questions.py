@@ -60,6 +60,26 @@ indexer_option: Callable[[F], F] = click.option(
     f"Else those of ${INDEXERS_VARIABLE}.",
 )
 
+deny_option: Callable[[F], F] = click.option(
+    "--deny",
+    "denied",
+    metavar="URL|HOST",
+    multiple=True,
+    help="Never ask this relay, or this host and its subdomains, where a relay list names it.",
+)
+
+most_option: Callable[[F], F] = click.option(
+    "--most",
+    type=click.IntRange(min=1, max=100),
+    default=4,
+    show_default=True,
+    help="Ask so many relays of a relay list at most.",
+)
+
+keep_option: Callable[[F], F] = click.option(
+    "--keep-events", is_flag=True, help="Keep events that are read in the store, not claims alone."
+)
+
 
 class Duration(_FloatType):
     """Seconds, given as `90s`, `15m`, `2h`, `1d` or `1w`."""
@@ -94,8 +114,12 @@ def asked_query(what: str | None, target: str | None, filters: Sequence[str]) ->
     return counting.canonical(what, target)
 
 
-def relay_choice(indexers: Sequence[str]) -> RelayChoice | None:
+def relay_choice(
+    indexers: Sequence[str], denied: Sequence[str] = (), most: int = 4
+) -> RelayChoice | None:
     """How relays are found where none is named; None without an indexer."""
     from nostr_client.outbox import RelayChoice
 
-    return RelayChoice(indexers=tuple(indexers)) if indexers else None
+    if not indexers:
+        return None
+    return RelayChoice(indexers=tuple(indexers), deny=frozenset(denied), most=most)

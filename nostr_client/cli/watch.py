@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,8 +16,11 @@ from nostr_client.cli.questions import (
     NAMES,
     Duration,
     asked_query,
+    deny_option,
     filter_option,
     indexer_option,
+    keep_option,
+    most_option,
     relay_choice,
     trust_option,
     trusted_option,
@@ -28,10 +32,12 @@ from nostr_client.cli.store import store_option, store_place
 from nostr_client.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from nostr_client.client import NostrClient
     from nostr_client.count.result import CountResult
-    from nostr_client.watch import Point, Watch, WatchBook
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.watch import Point, Runner, Watch, WatchBook
 
 FORMATS = ("csv", "json", "parquet")
 
@@ -262,49 +268,82 @@ def _text(text: str, output: Path | None) -> None:
 @click.option("--once", is_flag=True, help="Ask every one of them now, once, and end.")
 @relay_option
 @indexer_option
+@deny_option
+@most_option
 @timeout_option
+@keep_option
 @key_file_option
 @store_option
 @json_option
 @click.pass_context
 def run(
     ctx: click.Context,
+    /,
     names: tuple[str, ...],
     once: bool,
     relays: tuple[str, ...],
-    indexers: tuple[str, ...],
-    timeout: float,
-    key_file: str | None,
     path: Path | None,
     as_json: bool,
+    keep_events: bool,
+    **how: Any,
 ) -> None:
     """Ask watches when they are due, until interrupted; all of them, or those named.
 
     --relay and --indexer are for watches that name no relays themselves.
     """
-    from nostr_client.client import NostrClient
-
-    client = NostrClient(
-        relays,
-        timeout=timeout,
-        choice=relay_choice(indexers),
-        signer=optional_signer(key_file),
-    )
-    statuses = run_async(_run(client, store_place(path), names, once, as_json))
+    running = _run(store_place(path), names, once, as_json, _Asked(relays, keep_events, how))
+    statuses = run_async(running)
     ctx.exit(outcome_code(statuses) if once and statuses else 0)
 
 
-async def _run(
-    client: Any, path: Path, names: tuple[str, ...], once: bool, as_json: bool
-) -> list[str]:
-    from nostr_client.watch import WatchBook
+class _Asked(NamedTuple):
+    """Who is asked, and how."""
 
-    async with client, await WatchBook.open(path) as book:
+    relays: tuple[str, ...]
+    keep_events: bool
+    how: Mapping[str, Any]
+
+    def client(self, store: SqliteStore | None) -> NostrClient:
+        from nostr_client.client import NostrClient
+
+        how = self.how
+        return NostrClient(
+            self.relays,
+            timeout=how["timeout"],
+            store=store,
+            keep_events=self.keep_events,
+            choice=relay_choice(how["indexers"], how["denied"], how["most"]),
+            signer=optional_signer(how["key_file"]),
+        )
+
+
+@asynccontextmanager
+async def _asking(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchBook, Runner]]:
+    """The watches of a store and what asks them, over one file."""
+    from nostr_client.claims import CLAIMS
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.watch import WATCHES, WatchBook
+
+    async with AsyncExitStack() as stack:
+        store = None
+        if asked.keep_events:
+            opening = SqliteStore.open(path, migrations=[CLAIMS, WATCHES])
+            store = await stack.enter_async_context(await opening)
+            book = WatchBook(store.database)
+        else:
+            book = await stack.enter_async_context(await WatchBook.open(path))
+        client = await stack.enter_async_context(asked.client(store))
+        yield book, client.runner(book)
+
+
+async def _run(
+    path: Path, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
+) -> list[str]:
+    async with _asking(path, asked) as (book, runner):
         known = {made.name for made, _ in await book.all()}
         for name in names:
             if name not in known:
                 raise _unknown(name)
-        runner = client.runner(book)
         wanted = set(names) or None
         if not once:
             async for name, result in runner.run(wanted):

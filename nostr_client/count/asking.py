@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from nostr_client.claims import Place
     from nostr_client.count.queries import Query
+    from nostr_client.count.reading import Keep
     from nostr_client.filters import Filter
     from nostr_client.merge import Claim
     from nostr_client.messages import CountAnswer
@@ -35,13 +36,15 @@ PATIENCE_MOST = 3.0
 class CountOptions:
     """How a count is done. `read`: whether relays without registers are read by events.
 
-    `reread`: how often what was read before is read again, where claims are kept.
+    `reread`: how often what was read before is read again, where claims are kept. `keep` gets the
+    verified events that are read, with the URL of their relay.
     """
 
     timeouts: Timeouts = field(default_factory=Timeouts)
     budget: ReadBudget = field(default_factory=ReadBudget)
     read: bool = True
     reread: Reread = field(default_factory=Reread)
+    keep: Keep | None = None
 
     @property
     def patience(self) -> float:
@@ -94,8 +97,9 @@ class Asking:
                 self._place or PlaceInMemory(replaces=query.one_per_author),
                 budget=options.budget,
                 silence=options.timeouts.eose,
-                clock=int(self._outcome.asked_at),
+                clock=int(self._outcome.asked_at - self._relay.behind),
                 reread=options.reread,
+                keep=options.keep,
             )
         return self._made
 

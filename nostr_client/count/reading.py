@@ -19,13 +19,15 @@ from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.merge import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from nostr_client.claims import Mark, Memory, Place, Reread
     from nostr_client.count.queries import Query
     from nostr_client.options import ReadBudget
     from nostr_client.relay import Relay
     from nostr_client.subscription import Subscription
+
+    Keep = Callable[[str, Sequence[VerifiedEvent]], Awaitable[object]]
 
 _COARSE = 0.1
 """Part of the silence by which a page may be given up early: timers are not moved by each event."""
@@ -55,10 +57,11 @@ class Reader:
         silence: float,
         clock: int,
         reread: Reread,
+        keep: Keep | None = None,
     ) -> None:
         """`silence`: seconds without an event after which a page counts as given up.
 
-        `clock`: Unix seconds now, or the relay's where that is earlier.
+        `clock`: Unix seconds now, or the relay's where that is earlier. `keep` gets what comes.
         """
         self._relay = relay
         self._query = query
@@ -67,6 +70,7 @@ class Reader:
         self._silence = silence
         self._clock = clock
         self._reread = reread
+        self._keep = keep
         self._round: Round | None = None
         self._came: dict[bytes, Held] = {}
         self._bytes_before = 0
@@ -259,11 +263,11 @@ class Reader:
                 batch = await page.batch()
                 if not batch:
                     return True
-                found += self._held(batch)
+                found += await self._taken(batch)
                 until = loop.time() + self._silence
                 if until - (patience.when() or 0.0) > _COARSE * self._silence:
                     patience.reschedule(until)
-        found += self._held(await self._drain(page))
+        found += await self._taken(await self._drain(page))
         return False
 
     async def _drain(self, page: Subscription) -> list[VerifiedEvent]:
@@ -275,7 +279,9 @@ class Reader:
         results = await asyncio.to_thread(verify_many, [item.event for item in taken])
         return [result for result in results if isinstance(result, VerifiedEvent)]
 
-    def _held(self, events: Sequence[VerifiedEvent]) -> list[Held]:
+    async def _taken(self, events: Sequence[VerifiedEvent]) -> list[Held]:
+        if self._keep is not None and events:
+            await self._keep(self._relay.url, events)
         return [held for item in events if (held := self._query.hold(item.event)) is not None]
 
     def _spent(self) -> bool:

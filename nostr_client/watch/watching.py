@@ -165,6 +165,8 @@ class Watching:
         filters = [f.replace(since=max(since, f.since or 0)) for f in self.query.filters]
         with relay.subscribe(filters, live=True) as subscription:
             while batch := await subscription.batch():
+                if self._options.keep is not None:
+                    await self._options.keep(relay.url, batch)
                 held = [one for v in batch if (one := self.query.hold(v.event)) is not None]
                 await self._take(relay.url, held)
         self._followed.discard(relay.url)  # refused or given up: the next round tries again
