@@ -46,6 +46,7 @@ class Model:
         self.watches: dict[str, schema.Watch] = {}
         self.relays: dict[str, schema.Relay] = {}
         self.syncs: dict[str, schema.Sync] = {}
+        self.links: dict[str, schema.CounterLink] = {}
         self.log: deque[schema.LogLine] = deque(maxlen=LOG_LINES)
         self.counters_told = 0
         """Counts up when the agent tells of a counter."""
@@ -98,9 +99,10 @@ class Model:
         self.watches = watches
         self.relays = {one.url: one for one in told.relays}
         self.syncs = {one.spec.name: one for one in told.syncs}
+        self.links = {one.name: one for one in told.links}
         self.counters_told += 1
         self.log.clear()  # another run counts its lines anew; the page of the log asks for them
-        return {"status", "watches", "relays", "syncs", "counters", "log"}
+        return {"status", "watches", "relays", "syncs", "counters", "links", "log"}
 
     def _change(self, told: Delta, now: float) -> set[str]:
         changed: set[str] = set()
@@ -128,6 +130,12 @@ class Model:
         if told.counter is not None:
             self.counters_told += 1
             changed.add("counters")
+        if told.link is not None:
+            self.links[told.link.name] = told.link
+            changed.add("links")
+        if told.removed_link is not None and told.removed_link in self.links:
+            del self.links[told.removed_link]
+            changed.add("links")
         if told.removed_watch is not None and told.removed_watch in self.watches:
             del self.watches[told.removed_watch]
             changed.add("watches")

@@ -15,6 +15,7 @@ from agent.api.backend import Refusal, not_found
 from agent.api.feed import Feed
 from agent.api.guard import Access
 from agent.api.server import ApiServer, serve
+from agent.relay.listen import bind
 from nostr_client.relayurl import normalize
 from tests.tui import world
 
@@ -261,7 +262,7 @@ def served(port: int = 0) -> Iterator[Served]:
     stop: list[asyncio.Event] = []
 
     async def main() -> None:
-        async with serve(Access(token=TOKEN), port=port) as api:
+        async with serve(Access(token=TOKEN), bind("127.0.0.1", port)) as api:
             stop.append(asyncio.Event())
             started.set_result(Served(asyncio.get_running_loop(), api))
             await stop[0].wait()

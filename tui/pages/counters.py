@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static, Tree
 
 from nostr_client.errors import NostrTallyError
-from tui import format
+from tui import format, ways
 from tui.action import bindings
 from tui.actions import ACTIONS
 from tui.columns import Column
@@ -66,6 +66,7 @@ class CountersPage(Page):
                 tree.can_focus = False
                 yield tree
                 yield Grid(INCREMENTS, self._increment_row, id="increments")
+        yield Static(id="ways", markup=False)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -80,6 +81,10 @@ class CountersPage(Page):
             start(self, self.look, "look")
         if changed & {"frame", "link"}:
             self._list()
+        if "links" in changed:
+            told = ways.lines(self.model.links.values())
+            self.query_one("#ways").display = bool(told)
+            self.query_one("#ways", Static).update("\n".join(told))
 
     async def look(self) -> None:
         """Ask for the counters that are shown."""

@@ -164,7 +164,7 @@ class Page(Screen[None]):
             empty.update(words)
 
 
-EVERYTHING = ("frame", "link", "status", "watches", "relays", "syncs", "counters", "log")
+EVERYTHING = ("frame", "link", "status", "watches", "relays", "syncs", "counters", "links", "log")
 
 
 def matches(wanted: str, *texts: Any) -> bool:

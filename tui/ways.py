@@ -1,0 +1,52 @@
+"""Links of counters as lines of text: whence counts come, where they go, and what holds them up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tui import format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agent.api.schema import CounterLink
+
+MOST: Final = 5
+"""Lines at most: what is not well comes first."""
+
+_ORDER: Final = ("stopped", "failing", "behind", "waiting", "ok")
+
+
+def lines(links: Iterable[CounterLink], most: int = MOST) -> list[str]:
+    """One line for each link, the troubled ones first; a last one for those that are left out."""
+    found = sorted(links, key=lambda one: (_ORDER.index(one.state), one.name))
+    shown = [_line(one) for one in found[:most]]
+    more = len(found) - most
+    return [*shown, f"{more} more: nostr-agent counter sources"] if more > 0 else shown
+
+
+def _line(one: CounterLink) -> str:
+    way = "from" if one.direction == "in" else "to"
+    head = f"{one.state:<8}{one.name}: {one.stream} {way} {one.peer}"
+    told = [head, *_numbers(one)]
+    if one.why:
+        told.append(one.why)
+    if one.path:
+        told.append(" <- ".join(one.path))
+    if one.confirmable:
+        told.append(f"nostr-agent counter confirm {one.name}")
+    return "   ".join(told)
+
+
+def _numbers(one: CounterLink) -> list[str]:
+    told = []
+    if one.last_value is not None:
+        told.append(f"{one.last_subject}={format.integer(one.last_value)}")
+    if one.lag:
+        told.append(f"{one.lag:.0f} {_UNITS[one.via]} behind")
+    counts = (("gaps", one.gaps), ("parked", one.parked), ("left out", one.left_out))
+    told += [f"{n} {name}" for name, n in counts if n]
+    return told
+
+
+_UNITS: Final = {"agent": "messages", "nats": "counters", "nostr": "s"}
