@@ -10,6 +10,7 @@ from typing import Final
 METADATA: Final = 0  # NIP-01
 TEXT_NOTE: Final = 1  # NIP-10
 CONTACTS: Final = 3  # NIP-02
+ENCRYPTED_MESSAGE: Final = 4  # NIP-04
 DELETION: Final = 5  # NIP-09
 REPOST: Final = 6  # NIP-18
 REACTION: Final = 7  # NIP-25

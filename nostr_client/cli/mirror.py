@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("first", metavar="RELAY_A")
 @click.argument("second", metavar="RELAY_B")
-@click.option("--filter", "filters", metavar="JSON", multiple=True, help="A filter; more are OR'd.")
+@click.option(
+    "--filter",
+    "filters",
+    metavar="JSON",
+    multiple=True,
+    help="A filter, without `limit`; more are OR'd.",
+)
 @click.option("--dry-run", is_flag=True, help="Compare only.")
 @key_file_option
 @json_option

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 @click.command()
 @store_option
 @relay_option
-@click.option("--filter", "filters", metavar="JSON", multiple=True, help="A filter; more are OR'd.")
+@click.option(
+    "--filter",
+    "filters",
+    metavar="JSON",
+    multiple=True,
+    help="A filter, without `limit`; more are OR'd.",
+)
 @click.option(
     "--filter-event",
     metavar="ID",

@@ -10,6 +10,7 @@ from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, Rela
 from nostr_client.filters import Filter
 from nostr_client.gate import Gate
 from nostr_client.keys import stored_event
+from nostr_client.kinds import ENCRYPTED_MESSAGE, GIFT_WRAP
 from nostr_client.reasons import Reason, classify
 from nostr_client.sync.memory import Side
 from nostr_client.sync.tally import RelayOut
@@ -28,6 +29,9 @@ _READ: Final = 100
 
 _CLOSED_DOOR: Final = 20
 """Refusals for who we are, in a row from the first event on, after which no more are sent."""
+
+_UNLISTED: Final = (ENCRYPTED_MESSAGE, GIFT_WRAP)
+"""Kinds that relays do not list to strangers: it shows when they have what they seemed to lack."""
 
 _FOR_US: Final = (Reason.AUTH_REQUIRED, Reason.RESTRICTED)
 
@@ -132,7 +136,7 @@ class Uploads:
     async def _send(self, event: Event, tries: int) -> None:
         try:
             verified = stored_event(event)
-            await self._relay.publish(verified, self._options.progress, paced=True)
+            ok = await self._relay.publish(verified, self._options.progress, paced=True)
         except RelayRefused as error:
             await self._refused(event, tries, error)
         except (NetworkError, DeadlineExceeded) as error:
@@ -143,6 +147,8 @@ class Uploads:
             self._tally.uploaded += 1
             self._tally.moves += 1
             self._pauses = 0
+            if ok.reason is Reason.DUPLICATE and event.kind in _UNLISTED:
+                await self._settle(event)
         finally:
             self._flying -= 1
             self._gate.wake()
@@ -161,9 +167,12 @@ class Uploads:
         tally = self._tally
         if reason in _FOR_US and not tally.uploaded and tally.refused >= _CLOSED_DOOR:
             raise RelayOut(f"it takes no events from us: {error.reason}") from error
+        await self._settle(event)
+
+    async def _settle(self, event: Event) -> None:
+        """Do not hand it to this relay again for a while."""
         key = bytes.fromhex(event.id)
-        ttl = self._options.settled_ttl
-        await self._memory.settle(self._relay.url, Side.UP, [key], ttl)
+        await self._memory.settle(self._relay.url, Side.UP, [key], self._options.settled_ttl)
 
     def _retry(self, event: Event, tries: int, error: RelayError) -> None:
         if tries + 1 < self._options.tries:

@@ -189,6 +189,21 @@ async def test_uploads_wait_between_the_water_marks() -> None:
         assert max(unanswered) <= 20
 
 
+async def test_private_events_that_a_relay_has_and_does_not_list_are_sent_once_more_at_most() -> (
+    None
+):
+    class Private(SpeaksNeg):
+        async def neg_filters(self, peer: Peer, sub_id: str, wanted: Any) -> list[Filter]:
+            return [NOTES]
+
+    private = [note(n, kind=4) for n in range(9)]
+    async with syncing(private, (Private(), notes(range(3)))) as (client, _, (server,)):
+        asked = Filter(kinds=[1, 4])
+        haves = [(await client.sync(asked)).have for _ in range(3)]
+        assert haves == [9, 9, 0]
+        assert server.verbs()["EVENT"] == 18
+
+
 OVERFLOWS = {
     "strfry": ("blocked: too many query results", True),
     "first text": ("RESULTS_TOO_BIG", False),
