@@ -10,6 +10,8 @@ from agent.api import about, holdings, schema
 from nostr_client import hll
 from nostr_client.counters.numbers import format_integer
 from nostr_client.relayurl import normalize
+from nostr_client.sync.report import RelayNumbers
+from nostr_client.told import Told
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -67,23 +69,18 @@ def _unit(result: CountResult) -> Any:
     return str(result.unit)
 
 
+_CHANGED = ("count", "status", "method")
+"""What the API says of a claim in another form."""
+
+
 def claim(said: Claim, part: Part | None, *, excluded: bool) -> schema.Claim:
     """One relay's claim, with its part in the number."""
     return schema.Claim(
-        relay=said.relay,
+        **{name: getattr(said, name) for name in Told.__struct_fields__ if name not in _CHANGED},
+        count=None if said.count is None else min(said.count, LARGEST),
         status=str(said.status),
         method=None if said.method is None else str(said.method),
-        count=None if said.count is None else min(said.count, LARGEST),
-        approximate=said.approximate,
-        limited=said.limited,
         estimate=None if said.registers is None else round(hll.estimate(said.registers), 1),
-        events_read=said.events_read,
-        bytes_read=said.bytes_read,
-        last_read=said.last_read,
-        asked_at=said.asked_at,
-        answered_at=said.answered_at,
-        latency_ms=said.latency_ms,
-        warnings=said.warnings,
         used=() if part is None else part.used,
         share=None if part is None else part.share,
         reasons=_reasons(part, excluded=excluded),
@@ -99,11 +96,8 @@ def _reasons(part: Part | None, *, excluded: bool) -> tuple[str, ...]:
 
 def relay_sync(report: RelayReport) -> schema.RelaySync:
     """How a sync stands with one relay."""
-    fields = {name: getattr(report, name) for name in _SYNC_FIELDS}
-    return schema.RelaySync(status=str(report.status), **fields)
-
-
-_SYNC_FIELDS = tuple(n for n in schema.RelaySync.__struct_fields__ if n != "status")
+    numbers = {name: getattr(report, name) for name in RelayNumbers.__struct_fields__}
+    return schema.RelaySync(**numbers | {"status": str(report.status)})
 
 
 def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> schema.Relay:

@@ -67,6 +67,8 @@ from agent.api.shapes import (
     SubjectBody as SubjectBody,
 )
 from agent.specs import AlertSpec, FilterObject, Name, QueryName, SyncSpec, Url, WatchSpec
+from nostr_client.sync.report import RelayNumbers
+from nostr_client.told import Told
 
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
@@ -143,23 +145,10 @@ class Figure(Answer, frozen=True):
     lower_bound: bool
 
 
-class Claim(Answer, frozen=True):
+class Claim(Told, Answer, frozen=True):
     """What one relay said, and what became of it in the number."""
 
-    relay: str
-    status: str
-    method: str | None = None
-    count: int | None = None
-    approximate: bool | None = None
-    limited: bool | None = None
     estimate: float | None = None
-    events_read: int = 0
-    bytes_read: int = 0
-    last_read: int | None = None
-    asked_at: float | None = None
-    answered_at: float | None = None
-    latency_ms: float | None = None
-    warnings: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
     share: float | None = None
     reasons: tuple[str, ...] = ()
@@ -230,21 +219,8 @@ class CountBody(Body, frozen=True):
     timeout: Annotated[float, Meta(gt=0, le=120)] = 15.0
 
 
-class RelaySync(Answer, frozen=True):
+class RelaySync(RelayNumbers, Answer, frozen=True):
     """How a sync stands with one relay; numbers of events and of bytes."""
-
-    relay: str
-    status: str
-    reason: str = ""
-    need: int = 0
-    have: int = 0
-    downloaded: int = 0
-    uploaded: int = 0
-    bytes_sent: int = 0
-    bytes_received: int = 0
-    rounds: int = 0
-    windows: int = 0
-    compared: int = 0
 
 
 class Sync(Answer, frozen=True):

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from nostr_client.told import Told
+
 
 class ClaimStatus(StrEnum):
     """How asking one relay ended; everything but OK means that its number is not known."""
@@ -63,30 +65,17 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return not self.gone and not self.missed
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Claim(Told, frozen=True, kw_only=True, gc=False):
     """One relay's answer to one query (design: the unit that is kept, shown and merged).
 
-    `relay` is spelled as the user wrote it. `count` counts events. Times are Unix seconds,
-    `latency_ms` the milliseconds from asking to the answer. `registers` are 256 bytes. `last_read`
-    is the time up to which the events of the relay are known, None unless they were read to the
-    end. `count_high` is set where several filters were counted one by one: `count` is then the
-    largest and `count_high` the sum of their counts. `reading` lives in memory alone.
+    `registers` are 256 bytes. `count_high` is set where several filters were counted one by one:
+    `count` is then the largest and `count_high` the sum of their counts. `reading` lives in memory
+    alone.
     """
 
-    relay: str
     status: ClaimStatus
     method: Method | None = None
-    count: int | None = None
-    approximate: bool | None = None
-    limited: bool | None = None
     registers: bytes | None = None
-    events_read: int = 0
-    bytes_read: int = 0
-    last_read: int | None = None
-    asked_at: float | None = None
-    answered_at: float | None = None
-    latency_ms: float | None = None
-    warnings: tuple[str, ...] = ()
     count_high: int | None = None
     reading: Reading | None = None
 

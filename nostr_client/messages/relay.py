@@ -12,6 +12,24 @@ from nostr_client.messages.client import NegMsg, dump
 from nostr_client.reasons import Reason
 
 
+class Said:
+    """What words of a relay mean; for messages that have them in `message`."""
+
+    __slots__ = ()
+
+    message: str
+
+    @property
+    def prefix(self) -> str:
+        """The machine-readable word before the colon of the message, or ""."""
+        return reasons.prefix(self.message)
+
+    @property
+    def reason(self) -> Reason:
+        """What the message is about."""
+        return reasons.classify(self.message)
+
+
 class EventReceived(msgspec.Struct, frozen=True, gc=False):
     """An event for a subscription (NIP-01); its structure is checked, id and signature are not."""
 
@@ -33,22 +51,12 @@ class Eose(msgspec.Struct, frozen=True):
         return dump("EOSE", self.sub_id)
 
 
-class Ok(msgspec.Struct, frozen=True):
+class Ok(Said, msgspec.Struct, frozen=True):
     """The answer to EVENT or AUTH (NIP-01); `event_id` is what the relay wrote, even `?`."""
 
     event_id: str
     accepted: bool
     message: str = ""
-
-    @property
-    def prefix(self) -> str:
-        """The machine-readable word before the colon of the message, or ""."""
-        return reasons.prefix(self.message)
-
-    @property
-    def reason(self) -> Reason:
-        """What the message is about."""
-        return reasons.classify(self.message)
 
     @property
     def holds_event(self) -> bool:
@@ -60,41 +68,21 @@ class Ok(msgspec.Struct, frozen=True):
         return dump("OK", self.event_id, self.accepted, self.message)
 
 
-class Closed(msgspec.Struct, frozen=True):
+class Closed(Said, msgspec.Struct, frozen=True):
     """The relay ended or refused a REQ, COUNT or NEG session (NIP-01)."""
 
     sub_id: str
     message: str = ""
-
-    @property
-    def prefix(self) -> str:
-        """The machine-readable word before the colon of the message, or ""."""
-        return reasons.prefix(self.message)
-
-    @property
-    def reason(self) -> Reason:
-        """What the message is about."""
-        return reasons.classify(self.message)
 
     def to_json(self) -> str:
         """`["CLOSED", id, message]`."""
         return dump("CLOSED", self.sub_id, self.message)
 
 
-class Notice(msgspec.Struct, frozen=True):
+class Notice(Said, msgspec.Struct, frozen=True):
     """Words for a person, about nothing in particular (NIP-01)."""
 
     message: str
-
-    @property
-    def prefix(self) -> str:
-        """The machine-readable word before the colon of the message, or ""."""
-        return reasons.prefix(self.message)
-
-    @property
-    def reason(self) -> Reason:
-        """What the message is about."""
-        return reasons.classify(self.message)
 
     def to_json(self) -> str:
         """`["NOTICE", message]`."""

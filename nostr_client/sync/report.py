@@ -17,15 +17,15 @@ class SyncStatus(StrEnum):
     FAILED = "failed"  # nothing could be compared
 
 
-class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One relay: numbers of events, of bytes on its connection, and how it ended.
+class RelayNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of events with one relay, and of bytes on its connection.
 
     `need` are events that the relay has and the store lacked, `have` the other way round; what is
     settled (deleted, expired, superseded, hidden or refused before) is in neither.
     """
 
     relay: str
-    status: SyncStatus
+    status: str
     reason: str = ""
     need: int = 0
     have: int = 0
@@ -39,6 +39,12 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that ended well, and windows read by REQ to their end."""
     compared: int = 0
     """Events that were held here in those windows, or that came by them."""
+
+
+class RelayReport(RelayNumbers, frozen=True, kw_only=True):
+    """One relay: its numbers, and how it ended."""
+
+    status: SyncStatus
     paged: int = 0
     """Those of `windows` that were read by REQ."""
     declined: int = 0
