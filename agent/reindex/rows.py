@@ -18,9 +18,10 @@ import msgspec
 from agent.reindex import inputs
 from nostr_client.errors import InvalidEvent, InvalidInput, StoreCorrupt
 from nostr_client.event import Event, has_valid_id, parse_event
+from nostr_client.store.lines import LINE_LIMIT
 from nostr_client.store.rows import decode_tags, encode_tags
 from nostr_client.store.rules import d_of, expiration
-from nostr_client.store.transfer import LINE_LIMIT, REASONS_KEPT
+from nostr_client.store.transfer import REASONS_KEPT
 
 if TYPE_CHECKING:
     import sqlite3

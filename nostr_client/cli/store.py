@@ -42,15 +42,18 @@ def store() -> None:
 @store_option
 @json_option
 def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> None:
-    """Save the events of JSONL files; "-" is stdin.
+    """Save the events of JSONL files, gzipped or not; "-" is stdin.
 
-    Every line is verified. What is left out is told by reason, and is no failure.
+    Every line is verified. What is left out is told by reason, and is no failure: exit code 1 only
+    when not one of the lines is an event. After an interruption, import again to go on.
     """
     report = run_async(_import(store_place(path), files))
     if as_json:
         print_json({**_fields(report), "stored": report.stored})
     else:
         _tell_import(report)
+    nothing = 0 < report.lines == sum(report.reasons.values())
+    click.get_current_context().exit(1 if nothing else 0)
 
 
 @store.command()
@@ -59,8 +62,10 @@ def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> N
 def export(path: Path | None, **conditions: Any) -> None:
     """Write events as JSON lines to stdout, oldest first, then by id.
 
-    Without conditions: all of them.
+    Without conditions: all of them. A limit says which are newest: `store query` has that.
     """
+    if conditions.get("limit") is not None:
+        raise click.UsageError("export has no limit: `store query` prints the newest ones")
     run_async(_export(store_place(path), _optional_filters(conditions)))
 
 
@@ -131,12 +136,14 @@ def _fields(struct: object) -> dict[str, Any]:
 
 
 async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
+    from nostr_client.store.lines import joined, unpacked
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.store.transfer import import_jsonl, joined
+    from nostr_client.store.transfer import import_jsonl
 
     async with await SqliteStore.open(path) as opened:
         with _progress("importing", _size(files)) as advance:
-            return await import_jsonl(opened, joined(files), lambda _, done: advance(done))
+            lines = joined([unpacked(file) for file in files])
+            return await import_jsonl(opened, lines, lambda _, done: advance(done))
 
 
 async def _export(path: Path, filters: Sequence[Filter]) -> None:
@@ -181,8 +188,10 @@ async def _count(path: Path, filters: Sequence[Filter]) -> tuple[int, int]:
 
 
 def _size(files: Sequence[IO[bytes]]) -> int | None:
-    """Bytes in all, for the progress bar; None when one of them is a pipe."""
-    if not all(file.seekable() for file in files):
+    """Bytes in all, for the progress bar; None when one of them is a pipe, or gzipped."""
+    from nostr_client.store.lines import is_gzip
+
+    if not all(file.seekable() and not is_gzip(file) for file in files):
         return None
     return sum(Path(file.name).stat().st_size for file in files)
 

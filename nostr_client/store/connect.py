@@ -58,7 +58,7 @@ def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOption
 
 def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
     """Readers alone; works beside the process that writes. Raises StoreError when absent."""
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:
         raise StoreError(f"no store at {path}")
     with ExitStack() as undo:
         readers = tuple(_reader(path, "ro", options, undo) for _ in range(options.readers))

@@ -11,7 +11,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from nostr_client.errors import StoreError
+from nostr_client.errors import SchemaTooNew, StoreCorrupt, StoreError
 from nostr_client.store.connect import (
     Opened,
     attach_writer,
@@ -79,7 +79,11 @@ class Database:
             return cls(None, opened, options)
         file = _user_path(path)
         opener = open_read_only if read_only else open_file
-        return cls(file, await asyncio.to_thread(opener, file, migrations, options), options)
+        try:
+            opened = await asyncio.to_thread(opener, file, migrations, options)
+        except (StoreCorrupt, SchemaTooNew) as error:
+            raise type(error)(f"{file}: {error}") from error
+        return cls(file, opened, options)
 
     @property
     def read_only(self) -> bool:

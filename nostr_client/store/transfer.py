@@ -13,6 +13,7 @@ from nostr_client.errors import InvalidEvent
 from nostr_client.event import Event, parse_event
 from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.store.base import Status
+from nostr_client.store.lines import LINE_LIMIT, Lines, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from nostr_client.store.base import Outcome
 
     Progress = Callable[[int, int], None]
-
-LINE_LIMIT = 16 * 2**20
-"""Bytes of one line that are read: far above any event, far below the memory."""
 
 CHUNK = 256
 """Lines that one thread parses and verifies at a time."""
@@ -100,54 +98,6 @@ async def _next_batch(
         jobs = [loop.run_in_executor(threads, verify_many, part) for part in parts]
         batch.extend(tally.checked([one for part in await asyncio.gather(*jobs) for one in part]))
     return batch
-
-
-def read_lines(stream: Lines, chunk: int) -> Iterator[list[bytes]]:
-    """Lines without their end, blank ones left out, in lists; one over LINE_LIMIT is cut.
-
-    Split at newlines alone: U+2028 and its like are part of a line.
-    """
-    lines: list[bytes] = []
-    while raw := stream.readline(LINE_LIMIT + 1):
-        if len(raw) > LINE_LIMIT and not raw.endswith(b"\n"):
-            _skip_rest(stream)
-        line = raw.strip(b" \t\r\n")
-        if line:
-            lines.append(line)
-        if len(lines) == chunk:
-            yield lines
-            lines = []
-    if lines:
-        yield lines
-
-
-def joined(streams: Sequence[Lines]) -> Lines:
-    """Several files as one; the last line of each need not end."""
-    return _Joined(streams)
-
-
-class Lines(Protocol):
-    """What is read: a binary file, or anything with its `readline`."""
-
-    def readline(self, size: int = -1, /) -> bytes: ...
-
-
-class _Joined:
-    def __init__(self, streams: Sequence[Lines]) -> None:
-        self._streams = list(streams)
-
-    def readline(self, size: int = -1, /) -> bytes:
-        while self._streams:
-            line = self._streams[0].readline(size)
-            if line:
-                return line
-            self._streams.pop(0)
-        return b""
-
-
-def _skip_rest(stream: Lines) -> None:
-    while (part := stream.readline(LINE_LIMIT)) and not part.endswith(b"\n"):
-        pass
 
 
 def _take(source: Iterator[list[bytes]], most: int) -> list[list[bytes]]:

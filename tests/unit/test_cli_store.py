@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import subprocess
@@ -53,6 +54,19 @@ def test_import_tells_what_it_left_out_and_succeeds(path: Path, lines: list[str]
     assert "1 invalid" in again.stderr
 
 
+def test_import_reads_gzip_and_fails_where_nothing_is_an_event(
+    tmp_path: Path, lines: list[str]
+) -> None:
+    packed, noise = tmp_path / "e.jsonl.gz", tmp_path / "noise"
+    packed.write_bytes(gzip.compress("\n".join(lines).encode()))
+    noise.write_bytes(b"\x00\xff\n[1]\n")
+    done = run_cli("import", packed, "--store", tmp_path / "s.db")
+    assert (done.returncode, done.stdout) == (0, "10 of 10 stored\n")
+    failed = run_cli("import", noise, "--store", tmp_path / "s.db", "--json")
+    assert failed.returncode == 1
+    assert json.loads(failed.stdout)["statuses"] == {"invalid": 2}
+
+
 def test_export_is_jsonl_in_the_order_of_time(path: Path, lines: list[str]) -> None:
     done = run_cli("export", "--store", path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -80,6 +94,8 @@ def test_query_count_stats_and_verify(path: Path, lines: list[str]) -> None:
 def test_no_conditions_at_all_is_wrong_usage(path: Path) -> None:
     assert run_cli("query", "--store", path).returncode == 2
     assert run_cli("count", "--store", path, "--filter", "{").returncode == 2
+    limited = run_cli("export", "--store", path, "--limit", "3")
+    assert (limited.returncode, limited.stdout) == (2, "")
 
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:

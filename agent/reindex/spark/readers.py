@@ -16,7 +16,7 @@ from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
 from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse, row_of
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
 from agent.reindex.spark.storesource import NAME, StoreSource
-from nostr_client.store.transfer import LINE_LIMIT
+from nostr_client.store.lines import LINE_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

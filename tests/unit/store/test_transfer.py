@@ -14,7 +14,7 @@ from nostr_client.filters import Filter
 from nostr_client.store import transfer
 from nostr_client.store.base import Status
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.store.transfer import export_jsonl, import_jsonl, joined, read_lines
+from nostr_client.store.transfer import export_jsonl, import_jsonl
 from tests.conformance.store_events import NOW, make
 from tests.conftest import shared_path
 
@@ -102,22 +102,6 @@ async def test_reasons_do_not_grow_with_the_file(store: SqliteStore) -> None:
     report = await import_jsonl(store, io.BytesIO(lines.encode()))
     assert report.statuses == {Status.INVALID: report.lines}
     assert len(report.reasons) <= transfer.REASONS_KEPT + 1
-
-
-def test_lines_are_split_at_newlines_alone_and_long_ones_are_cut(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(transfer, "LINE_LIMIT", 8)
-    text = "a\u2028b\n\r\n" + "x" * 30 + "\n12345678\n" + "y" * 100
-    chunks = list(read_lines(io.BytesIO(text.encode()), chunk=2))
-    lines = [line for chunk in chunks for line in chunk]
-    assert lines == ["a\u2028b".encode(), b"x" * 9, b"12345678", b"y" * 9]
-    assert max(map(len, chunks)) == 2
-
-
-def test_files_are_joined_even_when_a_last_line_does_not_end() -> None:
-    stream = joined([io.BytesIO(b"a\nb"), io.BytesIO(b""), io.BytesIO(b"c\n")])
-    assert list(read_lines(stream, 5)) == [[b"a", b"b", b"c"]]
 
 
 async def test_many_batches_and_progress(
