@@ -12,7 +12,7 @@ from nostr_client.counters.push.round import Round, Turn
 from nostr_client.counters.push.rules import Known
 from nostr_client.counters.push.streams import full_note
 from nostr_client.counters.subjects import is_subject
-from nostr_client.errors import CounterError
+from nostr_client.errors import CounterError, RelayError
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Pusher:
             return notes
         try:
             return notes + await self._about_total(remote, sent)
-        except CounterError as error:
+        except (CounterError, RelayError) as error:
             return [*notes, f"{self._options.total}: {error}"]
 
     async def _about_total(self, remote: CounterStore, sent: Sequence[str]) -> list[str]:

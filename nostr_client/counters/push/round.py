@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.counters import rules as counting
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.numbers import parse_integer
 from nostr_client.counters.push import outbox
 from nostr_client.counters.push.rules import NOTHING, Even, Flight, Found, Known, Stop, decide
-from nostr_client.errors import CounterError, DeadlineExceeded, NetworkError
+from nostr_client.errors import CounterError, RelayError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from nostr_client.counters.base import Counters, CounterStore
     from nostr_client.store.database import Database
+
+NOT_NOW: Final = 500
+"""A status from which on a server says that it cannot at the moment, not that it will not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +89,13 @@ class Turn:
                     self.doubt = ""
                     return
                 self.doubt = "it has moved there: read again"
-            except (DeadlineExceeded, NetworkError, NoStream) as error:
+            except (RelayError, NoStream) as error:
                 self.doubt = str(error)
             except CounterError as error:
-                await self._know(Known(self._known.acked, None, self._known.late))
-                self.refused, self.doubt = str(error), ""
-                return
+                if error.status < NOT_NOW:
+                    self.refused, self.doubt = str(error), ""
+                    return
+                self.doubt = str(error)
 
     async def _step(self) -> bool:
         """Read and, where it differs, send; whether that was all. Raises what leaves doubt."""
@@ -109,11 +113,18 @@ class Turn:
             self.even = True
             await self._know(Known(found.value, None, doubted.late))
             return True
+        again = step.flight == self._known.flight
         await self._know(Known(found.value, step.flight, doubted.late))
-        return await self._send(step.flight)
+        return await self._send(step.flight, again=again)
 
-    async def _send(self, flight: Flight) -> bool:
-        if not await self._round.send(self.subject, flight):
+    async def _send(self, flight: Flight, *, again: bool) -> bool:
+        try:
+            moved = await self._round.send(self.subject, flight)
+        except CounterError as error:
+            if error.status < NOT_NOW and not again and not isinstance(error, NoStream):
+                await self._know(Known(self._known.acked, None, self._known.late))
+            raise
+        if not moved:
             return False
         self.sent += 1
         self.even = flight.want == self.local

@@ -254,6 +254,38 @@ async def test_no_fault_is_ever_counted_twice_even_for_a_moment(
     assert [entry.incr async for entry in history] == [5, 2]
 
 
+@pytest.mark.parametrize("status", [400, 503])
+async def test_an_error_while_in_doubt_forgets_nothing(
+    local: SqliteCounterStore, server: FaultyStore, status: int
+) -> None:
+    """Without the id of the first copy, the second would count beside it."""
+    push = pusher(local, attempts=1)
+    await add(local, "plays.a", 5)
+    server.faults.script = ["late"]
+    await push.push(server)
+    await add(local, "plays.a", 2)
+    for broken in ("last_message", "deliver"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(server, broken, refusing(status))
+            report = await push.push(server)
+            assert not report.settled
+            assert bool(report.refused) == (status == 400)
+            assert bool(report.doubtful) == (status == 503)
+    await push.push(server)
+    await server.pass_time(2 * DELAY_NS)
+    assert (await push.push(server)).settled
+    assert await total(server) == {"total.plays.a": 7}
+    history = (await SqliteCounterStore.counters(server, "AGENTS")).history("count.es.plays.a")
+    assert [entry.incr async for entry in history] == [5, 2]
+
+
+def refusing(status: int) -> Callable[..., Any]:
+    async def refuse(*_: object) -> None:
+        raise CounterError("no leader", code=10008, status=status)
+
+    return refuse
+
+
 async def test_a_value_that_comes_back_is_pushed_again(
     local: SqliteCounterStore, server: FaultyStore
 ) -> None:
