@@ -12,7 +12,7 @@ async def main(npub: str, *relays: str) -> None:
     for claim in result.relays:
         print(f"{claim.relay}: {claim.count} by {claim.method}, {claim.status}")
     word = "exactly" if result.exact else f"between {result.low} and {result.high}, about"
-    print(f"{word} {result.value} {result.unit}")
+    print(f"{word} {result.value} followers")
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""The wheel, installed without the checkout and what only tests need, does what it promises."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nostr_client import __version__
+from nostr_client.nip19 import PublicKey
+from tests.conftest import missing
+from tests.faulty_relay import FaultyRelay
+from tests.worlds import TARGET, follow
+
+ROOT = Path(__file__).parents[1]
+SNIPPET = (ROOT / "examples" / "count_followers.py").read_text("utf-8")
+CONSOLE = ("nostr-client", "nostr-agent", "nostr-tui")
+
+
+def interpreter(version: str) -> str:
+    """A Python of that version: on the PATH, or kept by pyenv; else a skip."""
+    for one in sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python")):
+        return str(one)
+    found = shutil.which(f"python{version}")
+    if found is None:
+        missing(f"Python {version}")
+    return str(found)
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={"HOME": str(cwd), "PATH": "/usr/bin:/bin"},
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def installed(folder: Path, python: str, extras: str, *flags: str) -> Path:
+    """The `bin` of a new environment with the wheel of this checkout in it."""
+    uv = shutil.which("uv")
+    if uv is None:
+        subprocess.run([python, "-m", "venv", folder / "env"], check=True, timeout=120)
+        pip: list[str | Path] = [folder / "env/bin/python", "-m", "pip", "install", "-q"]
+    else:
+        subprocess.run([uv, "venv", "-q", "-p", python, folder / "env"], check=True, timeout=120)
+        pip = [uv, "pip", "install", "-q", "-p", folder / "env/bin/python", *flags]
+    wheel = built(folder, python)
+    subprocess.run([*pip, f"{wheel}{extras}"], cwd=folder, check=True, timeout=300)
+    return folder / "env" / "bin"
+
+
+def built(folder: Path, python: str) -> Path:
+    """A wheel, made from the sources alone."""
+    if uv := shutil.which("uv"):
+        command = [uv, "build", "-q", "--wheel", "-o", folder, ROOT]
+    else:
+        command = [python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT]
+    subprocess.run(command, check=True, timeout=240)
+    (wheel,) = folder.glob("*.whl")
+    assert __version__ in wheel.name
+    return wheel
+
+
+async def counts(bin_: Path, folder: Path) -> None:
+    """A program of the SDK and a command of the user, outside the checkout."""
+    (folder / "followers.py").write_text(SNIPPET, "utf-8")
+    npub = PublicKey(TARGET).encode()
+    async with FaultyRelay(events=[follow(i) for i in range(5)]) as relay:
+        program = (bin_ / "python", folder / "followers.py", npub, relay.url)
+        command = (bin_ / "nostr-client", "count", "followers", npub, "-r", relay.url)
+        for one in (program, command):
+            said = await asyncio.to_thread(run, *one, cwd=folder)
+            assert "5 followers" in said or "followers: 5 (exact)" in said, said
+
+
+@pytest.mark.timeout(300)
+async def test_the_wheel_with_what_it_needs_alone(tmp_path: Path) -> None:
+    bin_ = await asyncio.to_thread(installed, tmp_path, sys.executable, "")
+    await counts(bin_, tmp_path)
+    assert (await asyncio.to_thread(run, bin_ / "nostr-client", "--version", cwd=tmp_path)).strip()
+    typed = bin_.parent.glob("lib/python*/site-packages/*/py.typed")
+    assert {path.parent.name for path in typed} >= {"nostr_client", "agent", "tui"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("flags", [(), ("--resolution", "lowest-direct")], ids=["newest", "lowest"])
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+async def test_every_python_and_both_ends_of_the_dependencies(
+    version: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    if shutil.which("uv") is None:
+        missing("uv")
+    extras = "[agent,tui,nats,parquet,plot]"
+    bin_ = await asyncio.to_thread(installed, tmp_path, interpreter(version), extras, *flags)
+    await counts(bin_, tmp_path)
+    for name in CONSOLE:
+        said = await asyncio.to_thread(run, bin_ / name, "--version", cwd=tmp_path)
+        assert __version__ in said
+        assert "Usage" in await asyncio.to_thread(run, bin_ / name, "--help", cwd=tmp_path)
+    await asyncio.to_thread(run, bin_ / "nostr-agent", "init", cwd=tmp_path)
+    await asyncio.to_thread(run, bin_ / "nostr-agent", "check", cwd=tmp_path)
