@@ -17,10 +17,15 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml requirements.lock
 	@scripts/setup-venv "$(VENV)" "$(PYTHON)"
-	@touch $@
+	@touch $@ $(VENV)/.ready
 
-demo: setup
+# What only tests need (a JVM, other relays, servers) is left out: a first look is quick.
+demo: $(VENV)/.ready
 	@$(PY) -m agent.demo
+
+$(VENV)/.ready: pyproject.toml requirements.lock
+	@scripts/setup-venv "$(VENV)" "$(PYTHON)" agent,tui no-lock
+	@touch $@
 
 test: setup
 	$(PY) -m pytest -m "not long" -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
