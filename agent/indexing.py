@@ -30,7 +30,7 @@ class Indexing:
 
     def __init__(self, store: SqliteStore, index: Index) -> None:
         self._store = store
-        self._index = index
+        self.index = index
         self._exchange = asyncio.Lock()
 
     async def stats(self) -> holdings.Index:
@@ -50,13 +50,13 @@ class Indexing:
     async def tidy(self) -> int:
         """Read the registers again that removals made too high, in small steps; how many."""
         done = 0
-        while (n := await self._index.refresh(STEP)) > 0:
+        while (n := await self.index.refresh(STEP)) > 0:
             done += n
         return done
 
     async def snapshot(self) -> holdings.IndexMark:
         """Where a bulk rebuild begins."""
-        mark = await self._index.snapshot()
+        mark = await self.index.snapshot()
         return holdings.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
 
     async def adopt(self, built: Path) -> holdings.Index:
@@ -66,7 +66,7 @@ class Indexing:
         """
         async with self._exchange:
             await asyncio.to_thread(_check, built)
-            await self._index.adopt(built)
+            await self.index.adopt(built)
         return await self.stats()
 
 

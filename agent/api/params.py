@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from agent.api import schema
 from agent.api.shapes import Body
-from agent.specs import Name, Url
+from agent.specs import Name
 
 Limit = Annotated[int, Meta(ge=1, le=10_000)]
 StreamName = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -61,9 +61,9 @@ class MessagesQuery(Body, frozen=True):
 
 
 class RelayQuery(Body, frozen=True):
-    """Which relay, as /v1/relays names it."""
+    """Which relay, as /v1/relays names it: ASCII, so that it fits into a request line."""
 
-    url: Url
+    url: Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[!-~]+(?!\n)$")]
 
 
 class OfLink(Body, frozen=True):

@@ -23,7 +23,7 @@ from agent.watches import query_of
 from agent.watching import KIND as WATCH
 from agent.watching import MERGE, Watched
 from nostr_client._version import __version__
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
@@ -269,7 +269,10 @@ class AgentBackend(CounterCalls):
     async def relay_info(self, url: str) -> about.RelayInfo:
         pool = self._agent.parts.pool.relays
         one = _known(pool, normalize(url), "relay that was asked something:")
-        return views.relay_info(one.url, await one.info())
+        try:
+            return views.relay_info(one.url, await one.info())
+        except RelayError as error:
+            raise Refusal(409, "no_document", str(error)) from error
 
     async def store_stats(self) -> schema.Store:
         parts = self._agent.parts

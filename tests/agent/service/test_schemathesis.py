@@ -37,6 +37,7 @@ stream = "app"
 """
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("known", [False, True], ids=["any-names", "known-names"])
 async def test_schemathesis_finds_nothing(tmp_path: Path, known: bool) -> None:
     """Generated requests, valid and not, against every operation; fewer than in the long set."""
