@@ -23,7 +23,7 @@ from tui.pages.relays import RelaysPage
 from tui.pages.syncs import SyncsPage
 from tui.pages.watch import WatchPage
 from tui.themes import OWN
-from tui.work import start
+from tui.work import is_whole, start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -122,12 +122,12 @@ class TallyApp(App[None]):
         self._drawn_at = time.monotonic()
         self.redraws += 1
         page = self._front()
-        if page is not None and page.is_mounted:
+        if page is not None:
             page.draw(changed)
 
     def _tick(self) -> None:
         page = self._front()
-        if page is not None and page.is_current:
+        if page is not None and page.is_current and is_whole(page):
             page.head()
             page.tick()
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nostr_client._version import __version__
 from nostr_client.errors import InvalidInput, NostrTallyError
 
-FAILURE, USAGE = 1, 2
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tui.app import TallyApp
+
+FAILURE, USAGE, TERMINATED = 1, 2, 143
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -21,30 +30,66 @@ FAILURE, USAGE = 1, 2
     type=click.Path(path_type=Path, dir_okay=False),
     help="The file with the API's token. Else where the running agent says.",
 )
+@click.option("--demo", is_flag=True, help="Bring local relays, people and an agent to look at.")
+@click.option("--embedded", is_flag=True, help="Run the agent too, unless one is running.")
 @click.option("--read-only", is_flag=True, help="Look, and change nothing.")
 @click.option("--theme", default="tally-dark", show_default=True, help="Colours to begin with.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII alone.")
 @click.version_option(__version__, prog_name="nostr-tui")
-def cli(
-    api: str | None, token_file: Path | None, read_only: bool, theme: str, ascii_only: bool
-) -> None:
+def cli(**given: Any) -> None:
     """Show what the agent counts, live, in the terminal.
 
     NO_COLOR is honoured. Exit codes: 0 ok, 1 failure, 2 wrong usage.
     """
+    if given["demo"] and given["embedded"]:
+        raise click.UsageError("--demo brings an agent: leave --embedded out")
+    sys.exit(asyncio.run(_run(given)))
+
+
+async def _run(given: dict[str, Any]) -> int:
+    """The application, with the agent that it brings, to its end; the exit code."""
     from agent.api.address import reach
+
+    async with AsyncExitStack() as stack:
+
+        def locate() -> tuple[str, str]:
+            return reach(given["api"], given["token_file"])
+
+        if given["demo"] or given["embedded"]:
+            locate = await _brought(stack, demo=given["demo"]) or locate
+        app = _app(locate, given)
+        _end_in_order(app)
+        await app.run_async()
+    return app.return_code or 0
+
+
+async def _brought(stack: AsyncExitStack, *, demo: bool) -> Callable[[], tuple[str, str]] | None:
+    """Start an agent as a child; None where one is running already."""
+    from tui import child
+
+    if not demo and child.is_running():
+        return None
+    started = await stack.enter_async_context(child.child(child.SANDBOX if demo else child.OWN))
+    return started.locate
+
+
+def _app(locate: Callable[[], tuple[str, str]], given: dict[str, Any]) -> TallyApp:
     from tui.app import TallyApp
     from tui.glyphs import speaks_unicode
 
-    app = TallyApp(
-        lambda: reach(api, token_file),
-        read_only=read_only,
-        ascii_only=ascii_only or not speaks_unicode(os.environ),
+    return TallyApp(
+        locate,
+        read_only=given["read_only"],
+        ascii_only=given["ascii_only"] or not speaks_unicode(os.environ),
         no_color="NO_COLOR" in os.environ,
-        theme=theme,
+        theme=given["theme"],
     )
-    app.run()
-    sys.exit(app.return_code or 0)
+
+
+def _end_in_order(app: TallyApp) -> None:
+    """Leave the terminal as it was, also when told to end."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, app.exit, None, TERMINATED)
 
 
 def main() -> None:

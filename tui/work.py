@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from textual.css.query import NoMatches
+
 LONG = "long"
 """What takes as long as somebody takes to answer, or for ever."""
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from textual.worker import WorkType
 
 
+def is_whole(node: DOMNode) -> bool:
+    """Whether a node stands with all its parts: neither it nor the application is being ended."""
+    return node.app.is_running and node.is_attached
+
+
 def start(
     node: DOMNode,
     what: Callable[[], Coroutine[Any, Any, None]],
@@ -22,5 +29,13 @@ def start(
     alone: bool = True,
 ) -> None:
     """Begin it, to end with the node; alone in a group, what that did before is given up."""
-    work: WorkType[None] = what
+
+    async def done() -> None:
+        try:
+            await what()
+        except NoMatches:  # it has lost its parts already where it is being taken down
+            if is_whole(node):
+                raise
+
+    work: WorkType[None] = done
     node.run_worker(work, group=group or LONG, exclusive=bool(group) and alone)

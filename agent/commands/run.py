@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.commands.options import chosen_file, config_options, load_config
+from agent.parent import end_with_stdin
 from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, say
 
@@ -24,6 +25,7 @@ SWITCH_S = 0.0005
 @click.command()
 @config_options
 @click.option("--store", metavar="PATH", help="The store's file; as --set store.path=PATH.")
+@click.option("--until-eof", is_flag=True, help="End when stdin ends: for a parent process.")
 @click.option("--once", is_flag=True, help="Do what is due, then end: for cron.")
 @json_option
 @click.pass_context
@@ -33,6 +35,7 @@ def run(
     settings: tuple[str, ...],
     store: str | None,
     once: bool,
+    until_eof: bool,
     as_json: bool,
 ) -> None:
     """Run the agent until SIGTERM or Ctrl-C; SIGHUP reads the configuration again.
@@ -47,6 +50,8 @@ def run(
     if as_json:
         given.append("service.log_format=json")
     sys.setswitchinterval(SWITCH_S)
+    if until_eof:
+        end_with_stdin()
     try:
         ctx.exit(_run(config, tuple(given), once=once))
     except InvalidConfig as error:

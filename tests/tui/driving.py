@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
-PATIENCE_S = 15.0
+PATIENCE_S = 10.0
 SIZES = ((80, 24), (140, 40))
 _NAMES = {" ": "space", ":": "colon", "/": "slash", "{": "left_curly_bracket"}
 
@@ -27,14 +27,15 @@ _NAMES = {" ": "space", ":": "colon", "/": "slash", "{": "left_curly_bracket"}
 class Driver:
     """A running application, and the means to use it as a person does."""
 
-    def __init__(self, app: TallyApp, pilot: Pilot[None]) -> None:
+    def __init__(self, app: TallyApp, pilot: Pilot[None], patience: float) -> None:
         self.app = app
+        self.patience = patience
         self.pilot = pilot
 
     async def until(self, check: Callable[[], bool]) -> None:
         """Wait until `check` says yes; fails after a while, with what is on the screen."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self.patience):
                 while not check():
                     await self.pilot.pause(0.01)
         except TimeoutError:
@@ -76,7 +77,8 @@ class Driver:
         return str(self.app.screen.query_one(selector, Static).content)
 
     async def picture(self) -> str:
-        """The screen as SVG, with still cursors."""
+        """The screen as SVG, with still cursors and without toasts, which pass."""
+        self.app.clear_notifications()
         for one in self.app.screen.query(Input):
             one.cursor_blink = False
         await self.settled()
@@ -89,14 +91,15 @@ async def driving(
     size: tuple[int, int] = (140, 40),
     *,
     live: bool = True,
+    patience: float = PATIENCE_S,
     **options: Any,
 ) -> AsyncIterator[Driver]:
     """The application over an API, at the time of `world`; waits until it is live."""
     locate = (lambda: (url, TOKEN)) if isinstance(url, str) else url
     app = TallyApp(locate, **{"now": lambda: world.NOW, **options})
     app.animation_level = "none"
-    async with app.run_test(size=size) as pilot:
-        driver = Driver(app, pilot)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        driver = Driver(app, pilot, patience)
         if live:
             await driver.until(lambda: app.model.link == "live" and app.model.heard > 0)
         await driver.settled()

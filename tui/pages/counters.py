@@ -13,7 +13,7 @@ from tui.action import bindings
 from tui.actions import ACTIONS
 from tui.columns import Column
 from tui.pages.page import Page, matches
-from tui.widgets.grid import Cell, Grid
+from tui.widgets.grid import GONE, Cell, Grid
 from tui.work import start
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ class CountersPage(Page):
         yield Static(id="ways", markup=False)
 
     def on_mount(self) -> None:
-        super().on_mount()
-        self.set_interval(EVERY_S, self.look)
+        self.set_interval(EVERY_S, self._look_soon)
 
     async def entered(self) -> None:
         self.query_one("#subjects").focus()
@@ -78,13 +77,16 @@ class CountersPage(Page):
 
     def show(self, changed: set[str]) -> None:
         if "counters" in changed and self.model.counters_told:
-            start(self, self.look, "look")
+            self._look_soon()
         if changed & {"frame", "link"}:
             self._list()
         if "links" in changed:
             told = ways.lines(self.model.links.values())
             self.query_one("#ways").display = bool(told)
             self.query_one("#ways", Static).update("\n".join(told))
+
+    def _look_soon(self) -> None:
+        start(self, self.look, "look")
 
     async def look(self) -> None:
         """Ask for the counters that are shown."""
@@ -171,7 +173,9 @@ class CountersPage(Page):
         tree.root.expand()
 
     def _row(self, subject: str) -> Mapping[str, Cell]:
-        one = self._counters[subject]
+        one = self._counters.get(subject)
+        if one is None:
+            return GONE
         incr = one.incr or ""
         return {
             "subject": Cell(subject, "strong"),
@@ -182,7 +186,9 @@ class CountersPage(Page):
         }
 
     def _increment_row(self, seq: str) -> Mapping[str, Cell]:
-        one = self._increments[seq]
+        one = self._increments.get(seq)
+        if one is None:
+            return GONE
         incr = one.incr or ""
         return {
             "at": Cell(format.clock(one.ts), "dim"),

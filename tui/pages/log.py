@@ -12,7 +12,7 @@ from tui.action import bindings
 from tui.actions import ACTIONS
 from tui.columns import Column
 from tui.pages.page import Page, matches
-from tui.widgets.grid import Cell, Grid
+from tui.widgets.grid import GONE, Cell, Grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,7 +91,9 @@ class LogPage(Page):
         self.show({"log"})
 
     def _row(self, n: str) -> Mapping[str, Cell]:
-        line = self._lines[n]
+        line = self._lines.get(n)
+        if line is None:
+            return GONE
         return {
             "at": Cell(format.clock(line.at), "dim"),
             "level": Cell(line.level, TONES.get(line.level, "")),

@@ -15,7 +15,7 @@ from tui.columns import Column
 from tui.model import MOVED_S
 from tui.pages import panels
 from tui.pages.page import Page, matches
-from tui.widgets.grid import Cell, Grid
+from tui.widgets.grid import GONE, Cell, Grid
 from tui.work import start
 
 if TYPE_CHECKING:
@@ -64,9 +64,8 @@ class Overview(Page):
                 yield Static(id=f"panel-{name}", classes="panel")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#watches").focus()
-        self.set_interval(COUNTERS_EVERY_S, self._count)
+        self.set_interval(COUNTERS_EVERY_S, self._count_soon)
 
     async def entered(self) -> None:
         await self._count()
@@ -80,7 +79,7 @@ class Overview(Page):
     async def _count(self) -> None:
         if self.is_current:
             await self.tally.look_at_counters()
-            self._panel("counters")
+            self.draw({"counters shown"})
 
     def show(self, changed: set[str]) -> None:
         if changed & {"watches", "link", "frame"}:
@@ -91,7 +90,7 @@ class Overview(Page):
             grid.show(self._names())
             self.say(grid, "#no-watches", self._missing())
         for name in panels.NAMES:
-            if name in changed:
+            if name in changed or f"{name} shown" in changed:
                 self._panel(name)
         if changed & {"counters", "link"}:
             self._count_soon()
@@ -106,10 +105,8 @@ class Overview(Page):
     def sort_by(self, column: str | None) -> None:
         if column is None:
             column = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
-            self.reverse = False
-        elif column == self.sort:
-            self.reverse = not self.reverse
         if column in SORTS:
+            self.reverse = column == self.sort and not self.reverse
             self.sort = column
             self.show({"watches"})
 
@@ -138,7 +135,9 @@ class Overview(Page):
         return one.spec.name
 
     def _row(self, name: str) -> Mapping[str, Cell]:
-        one, glyphs = self.model.watches[name], self.tally.glyphs
+        one, glyphs = self.model.watches.get(name), self.tally.glyphs
+        if one is None:
+            return GONE
         now = self.tally.now()
         moved = now - self.model.moved.get(name, -MOVED_S) < MOVED_S
         bar = {p.column.key: p.width for p in self.query_one("#watches", Grid).placed()}

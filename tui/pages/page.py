@@ -11,7 +11,7 @@ from textual.widgets import Input, Static
 from tui.actions import ACTIONS, TABS
 from tui.widgets.frame import Heading, Keys, Tabs, TooSmall
 from tui.widgets.grid import Grid
-from tui.work import start
+from tui.work import is_whole, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,9 +103,6 @@ class Page(Screen[None]):
         yield Keys()
         yield TooSmall()
 
-    def on_mount(self) -> None:
-        self.draw(set(EVERYTHING))
-
     def on_screen_resume(self) -> None:
         self.draw(set(EVERYTHING))
         start(self, self.entered, "entered")
@@ -115,7 +112,9 @@ class Page(Screen[None]):
             self.call_after_refresh(self.draw, set(EVERYTHING))
 
     def draw(self, changed: set[str]) -> None:
-        """Draw the frame, and what has changed."""
+        """Draw the frame, and what has changed; nothing while it is made or taken down."""
+        if not (self.is_mounted and is_whole(self)):
+            return
         self.set_class(self.model.stale, "-stale")
         for grid in self.query(Grid):
             grid.faded = self.model.stale and self.model.heard_at is not None

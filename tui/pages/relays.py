@@ -15,7 +15,7 @@ from tui.actions import ACTIONS
 from tui.columns import Column
 from tui.pages.page import Page, matches
 from tui.pages.panels import relay_sign
-from tui.widgets.grid import Cell, Grid
+from tui.widgets.grid import GONE, Cell, Grid
 from tui.work import start
 
 if TYPE_CHECKING:
@@ -81,10 +81,8 @@ class RelaysPage(Page):
     def sort_by(self, column: str | None) -> None:
         if column is None:
             column = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
-            self.reverse = False
-        elif column == self.sort:
-            self.reverse = not self.reverse
         if column in SORTS:
+            self.reverse = column == self.sort and not self.reverse
             self.sort = column
             self.show({"relays"})
 
@@ -114,7 +112,9 @@ class RelaysPage(Page):
         return one.url
 
     def _row(self, url: str) -> Mapping[str, Cell]:
-        one, glyphs = self.model.relays[url], self.tally.glyphs
+        one, glyphs = self.model.relays.get(url), self.tally.glyphs
+        if one is None:
+            return GONE
         up = one.status == "connected"
         tone = ("warn" if one.failing else "good") if up else "bad"
         if one.status == "initialized":

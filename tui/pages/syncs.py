@@ -12,7 +12,7 @@ from tui.actions import ACTIONS
 from tui.columns import Column
 from tui.pages.page import Page, matches
 from tui.pages.panels import sync_part
-from tui.widgets.grid import Cell, Grid
+from tui.widgets.grid import GONE, Cell, Grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,7 +84,9 @@ class SyncsPage(Page):
         below.border_title = self.pointed
 
     def _row(self, name: str) -> Mapping[str, Cell]:
-        one, glyphs = self.model.syncs[name], self.tally.glyphs
+        one, glyphs = self.model.syncs.get(name), self.tally.glyphs
+        if one is None:
+            return GONE
         wide = {p.column.key: p.width for p in self.query_one("#syncs", Grid).placed()}
         state = "running" if one.running else one.outcome or "new"
         ended = one.ended_at
@@ -104,7 +106,7 @@ class SyncsPage(Page):
         sync = self.model.syncs.get(self.pointed)
         one = next((r for r in sync.relays if r.relay == relay), None) if sync else None
         if sync is None or one is None:
-            return {}
+            return GONE
         return {
             "relay": Cell(format.host(relay), "strong"),
             "status": Cell(one.status, TONES.get(one.status, "bad")),

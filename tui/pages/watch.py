@@ -14,7 +14,7 @@ from tui.action import bindings
 from tui.actions import ACTIONS
 from tui.pages.page import Page, matches
 from tui.plotting import SPANS
-from tui.widgets.grid import Cell, Grid
+from tui.widgets.grid import GONE, Cell, Grid
 from tui.work import start
 
 if TYPE_CHECKING:
@@ -123,7 +123,10 @@ class WatchPage(Page):
 
     def _row(self, relay: str) -> Mapping[str, Cell]:
         spec = self.shown.spec if self.shown else None
-        return claims.row(self._claims[relay], self.tally.now(), self.tally.glyphs, spec)
+        one = self._claims.get(relay)
+        if one is None:
+            return GONE
+        return claims.row(one, self.tally.now(), self.tally.glyphs, spec)
 
     async def _look(self) -> None:
         """Ask for claims and history of what the model shows now; again if that has moved on."""

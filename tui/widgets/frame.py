@@ -70,6 +70,11 @@ class Bar(Static):
         super().__init__()
         self._ends: list[tuple[int, str]] = []
 
+    @property
+    def names(self) -> list[str]:
+        """The actions that are shown."""
+        return [name for _, name in self._ends]
+
     def fill(self, parts: Sequence[tuple[str, Content]], gap: str) -> None:
         """Show these parts, each with the action that it stands for."""
         self._ends, at = [], 0

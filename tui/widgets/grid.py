@@ -38,6 +38,10 @@ class Cell(NamedTuple):
     tone: str = ""
 
 
+GONE: Mapping[str, Cell] = {}
+"""The cells of a row whose thing is not there any more: the next `show` takes it away."""
+
+
 class Grid(ScrollView, can_focus=True):
     """Rows by key; the cursor stays with its key when rows move."""
 

@@ -1,0 +1,69 @@
+"""Local relays of every kind that there is: with registers, without, slow, refusing, lying."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from agent.relay.options import RelayOptions
+from agent.relay.server import serve
+from nostr_client import hll
+from nostr_client.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AsyncExitStack
+
+    from agent.sandbox.people import Deed
+    from nostr_client.filters import Filter
+
+LATE_S: Final = 0.8
+
+
+class LateStore(SqliteStore):
+    """Takes its time to count."""
+
+    async def count(self, filters: Sequence[Filter]) -> int:
+        await asyncio.sleep(LATE_S)
+        return await super().count(filters)
+
+
+class LyingStore(SqliteStore):
+    """Says that twenty times as many people were there, by registers that no people make."""
+
+    async def count(self, filters: Sequence[Filter]) -> int:
+        return 20 * await super().count(filters)
+
+    async def registers(self, filter: Filter) -> bytes:
+        return bytes([9]) * hll.M
+
+
+class Kind(NamedTuple):
+    """One relay: its name, what it does, what is behind it."""
+
+    name: str
+    options: RelayOptions
+    store: type[SqliteStore] = SqliteStore
+
+
+KINDS: Final = (
+    Kind("first", RelayOptions(name="first relay")),
+    Kind("second", RelayOptions(name="second relay")),
+    Kind("plain", RelayOptions(name="a relay without registers", hll=False)),
+    Kind("reader", RelayOptions(name="a relay that cannot count", count=False, negentropy=False)),
+    Kind("late", RelayOptions(name="a slow relay"), LateStore),
+    Kind("liar", RelayOptions(name="a relay that lies"), LyingStore),
+)
+GOOD: Final = 5
+"""Relays that events are sent to; what lies needs none."""
+
+
+async def start(stack: AsyncExitStack, deeds: Sequence[Deed]) -> list[str]:
+    """Start one of each with the deeds that were sent to it; their URLs."""
+    urls = []
+    for n, kind in enumerate(KINDS):
+        store = await stack.enter_async_context(await kind.store.open(":memory:"))
+        await store.save([deed.event for deed in deeds if n in deed.relays or n >= GOOD])
+        server = await stack.enter_async_context(serve(store, port=0, options=kind.options))
+        urls.append(server.url)
+    return urls

@@ -1,0 +1,356 @@
+"""Everything that can be done: reachable by key, palette and help, and it does what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from textual.widgets import Button, Input
+
+from tests.tui import world
+from tests.tui.driving import Driver, driving
+from tui.actions import ACTIONS, BY_NAME
+from tui.commands import Commands
+from tui.pages.log import LEVELS
+from tui.plotting import SPANS
+from tui.widgets.frame import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.tui.backend import Recorded, Served
+
+PAGES = ("overview", "watch", "relays", "syncs", "counters", "log")
+
+
+def recording(tui: Driver) -> list[str]:
+    """From now on actions are written down instead of done."""
+    done: list[str] = []
+
+    def note(name: str, words: list[str] | None = None) -> None:
+        done.append(name)
+
+    tui.app.action_do = note  # type-checked by mypy as a method of the same form
+    return done
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_every_action_of_a_page_has_its_keys(page: str, api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.app.go(page)
+        await tui.settled()
+        done = recording(tui)
+        wanted = []
+        for action in ACTIONS:
+            for key in action.keys.split(",") if action.on(page) else ():
+                await tui.pilot.press(key)
+                wanted.append(action.name)
+        await tui.until(lambda: len(done) >= len(wanted))
+    assert done == wanted
+
+
+def test_no_key_means_two_things_on_a_page() -> None:
+    for page in PAGES:
+        keys = [key for a in ACTIONS if a.on(page) for key in a.keys.split(",")]
+        assert len(keys) == len(set(keys)), page
+
+
+async def test_every_action_is_in_the_palette(api: Served, agent: Recorded) -> None:
+    """First of what its name finds, and among what is listed before anything is typed."""
+    async with driving(api.api.url) as tui:
+        done = recording(tui)
+        commands = Commands(tui.app.screen)
+        listed = [hit.text async for hit in commands.discover()]
+        for action in ACTIONS:
+            hits = [hit async for hit in commands.search(f":{action.name}")]
+            best = max(hits, key=lambda hit: hit.score)
+            best.command()
+    assert done == [action.name for action in ACTIONS]
+    assert listed == done
+
+
+async def test_every_action_is_in_the_help(api: Served, agent: Recorded) -> None:
+    from tui.dialogs.help import Help
+
+    chosen: list[str | None] = []
+    async with driving(api.api.url) as tui:
+        for action in ACTIONS:
+            await tui.app.push_screen(Help("overview", read_only=False), chosen.append)
+            await tui.type(f"{action.name} {action.help}")
+            await tui.press("enter")
+    assert chosen == [action.name for action in ACTIONS]
+
+
+async def test_help_runs_what_is_chosen(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("question_mark")
+        await tui.type("agent's log")
+        await tui.press("enter")
+        await tui.until(lambda: tui.app.page_name == "log")
+
+
+async def test_the_footer_has_five_to_seven_keys_and_does_what_is_clicked(
+    api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, (80, 24)) as tui:
+        for page in PAGES:
+            await tui.app.go(page)
+            await tui.settled()
+            assert 5 <= len(tui.app.screen.query_one(Keys).names) <= 7, page
+        await tui.app.go("overview")
+        await tui.settled()
+        done = recording(tui)
+        await tui.pilot.click(Keys, offset=(11, 0))
+        await tui.until(lambda: bool(done))
+        assert done == ["watch add"]
+
+
+async def test_nothing_is_destroyed_by_one_key(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        for action in [one for one in ACTIONS if "after a question" in one.help]:
+            await tui.app.go(action.pages[0])
+            await tui.press(action.keys.split(",")[0], "enter")
+            await tui.until(lambda: len(tui.app.screen_stack) == 1)
+    assert agent.asked == []
+    assert {a.name for a in ACTIONS if "Remove" in a.help or "reset" in a.name} <= {
+        a.name for a in ACTIONS if "after a question" in a.help
+    }
+
+
+async def test_read_only_changes_nothing_and_offers_nothing(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url, read_only=True) as tui:
+        await tui.press("a", "r", "x")
+        assert "read-only" in tui.text()
+        assert len(tui.app.screen_stack) == 1
+        assert "Add" not in tui.app.screen.query_one(Keys).names
+        await tui.press("question_mark")
+        writing = [a.name for a in ACTIONS if a.writes]
+        assert not set(tui.grid("#help-actions").keys) & set(writing)
+        assert len(tui.grid("#help-actions").keys) == len(ACTIONS) - len(writing)
+    assert agent.asked == []
+
+
+# What single actions do.
+
+
+async def test_going_from_page_to_page(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        for key, page in zip("12345", [one for one in PAGES if one != "watch"], strict=True):
+            await tui.press(key)
+            assert tui.app.page_name == page
+        await tui.press("1", "down", "enter")
+        assert (tui.app.page_name, tui.app.watched) == ("watch", "launch-reactions")
+        assert "1,287" in tui.text() or "exact distinct authors" in tui.text()
+        await tui.press("escape")
+        assert tui.app.page_name == "overview"
+        assert tui.grid().key == "launch-reactions"
+
+
+async def test_adding_a_watch_by_pasting(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        from textual.events import Paste
+
+        tui.app.post_message(Paste(f" {world.NPUB}\n"))
+        await tui.until(lambda: len(tui.app.screen_stack) == 2)
+        await tui.settled()
+        assert "person: what to count?" in tui.text()
+        assert tui.app.screen.query_one("#name", Input).value == "followers-npub-0uf63m"
+        await tui.press("enter", "enter")
+        await tui.until(lambda: "watching followers-npub-0uf63m" in tui.text())
+        assert "followers-npub-0uf63m" in tui.grid("#watches").keys
+    assert agent.asked == [("add_watch", "followers-npub-0uf63m")]
+
+
+async def test_adding_a_watch_of_a_filter_with_a_name(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("a")
+        await tui.type("npub1wrong")
+        assert "not npub, nevent, naddr" in tui.text()
+        assert tui.app.screen.query_one("#go", Button).disabled
+        tui.app.screen.query_one("#target", Input).value = '{"kinds":[1],"#t":["nostr"]}'
+        await tui.settled()
+        tui.app.screen.query_one("#name", Input).value = "tag"
+        await tui.settled()
+        await tui.pilot.click("#go")
+        await tui.until(lambda: "watching tag" in tui.text())
+        spec = agent.watch_map["tag"].spec
+    assert spec.filters == ({"kinds": [1], "#t": ["nostr"]},)
+    assert spec.query is None
+
+
+async def test_what_the_agent_refuses_is_a_toast(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.app.perform("sync add", ["mine", '{"kinds":[1]'])
+        await tui.app.perform("sync cancel", ["nothing"])
+        await tui.until(lambda: "there is no sync nothing" in tui.text())
+        assert "a name and a filter are needed" in tui.text()
+
+
+async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("r", "enter", "e")
+        await tui.until(lambda: "counting without wss://nos.lol" in tui.text())
+        await tui.until(lambda: "left out by the watch" in tui.text())
+        assert agent.watch_map["fiatjaf-followers"].spec.excluded == ("wss://nos.lol",)
+        tui.grid("#claims").point(world.DAMUS)
+        await tui.press("t")
+        await tui.until(lambda: "trusted by you" in tui.text())
+        tui.grid("#claims").point(world.NOS)
+        await tui.press("e")
+        await tui.until(lambda: "counting again with" in tui.text())
+        await tui.press("x", "y")
+        await tui.until(lambda: tui.app.page_name == "overview")
+        await tui.until(lambda: "fiatjaf-followers" not in tui.grid("#watches").keys)
+    assert [what for what, _ in agent.asked] == [
+        "recount",
+        "change_watch",
+        "change_watch",
+        "change_watch",
+        "remove_watch",
+    ]
+    assert BY_NAME["watch rm"].writes
+
+
+async def test_spans_of_the_plot(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("enter")
+        seen = []
+        for _ in SPANS:
+            await tui.press("h")
+            seen.append(str(tui.app.screen.query_one("#plot").border_title))
+        assert seen == ["last 1w", "all there is", "last 1h", "last 1d"]
+        await tui.app.perform("watch span", ["1h"])
+        await tui.settled()
+        assert tui.app.watch_page.span == "1h"
+
+
+async def test_filter_sort_turn_and_copy(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("s")
+        assert tui.grid().keys[:2] == ["fiatjaf-followers", "launch-reactions"]
+        await tui.press("S")
+        assert tui.grid().keys[-1] == "fiatjaf-followers"
+        await tui.press("slash")
+        await tui.type("launch")
+        assert tui.grid().keys == ["launch-reposts", "launch-reactions"]
+        await tui.press("enter", "y")
+        assert "copied launch-re" in tui.text()
+        await tui.press("slash", "escape")
+        assert len(tui.grid().keys) == len(world.WATCHES)
+        await tui.pilot.click("#watches", offset=(3, 0))
+        await tui.settled()
+        assert tui.grid().keys[0] == "fiatjaf-followers"
+        await tui.app.perform("sort", ["1h"])
+        assert tui.grid().keys[0] == "launch-reactions"
+
+
+async def test_the_mouse_points_and_opens(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.pilot.click("#watches", offset=(5, 3))
+        assert tui.grid().key == "launch-reposts"
+        await tui.pilot.click("#watches", offset=(5, 2), times=2)
+        await tui.until(lambda: tui.app.page_name == "watch")
+        assert tui.app.watched == "launch-reactions"
+        await tui.pilot.click("Tabs", offset=(15, 0))
+        await tui.until(lambda: tui.app.page_name == "relays")
+
+
+async def test_syncs_run_stop_come_and_go(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("3", "r")
+        await tui.until(lambda: "running mine" in tui.text())
+        await tui.press("c", "y")
+        await tui.until(lambda: "stopped mine" in tui.text())
+        await tui.press("a")
+        await tui.type('dms {"kinds":[4]}')
+        await tui.press("enter")
+        await tui.until(lambda: "dms" in tui.grid("#syncs").keys)
+        tui.grid("#syncs").point("old")
+        await tui.press("x", "y")
+        await tui.until(lambda: "old" not in tui.grid("#syncs").keys)
+    assert agent.asked == [
+        ("run_sync", "mine"),
+        ("cancel_sync", "mine"),
+        ("add_sync", "dms"),
+        ("remove_sync", "old"),
+    ]
+
+
+async def test_counters_by_pattern_stream_recount_add_and_reset(
+    api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("4", "w")
+        tui.app.screen.query_one(Input).value = "events.*"
+        await tui.press("enter")
+        await tui.until(lambda: len(tui.grid("#subjects").keys) == 3)
+        await tui.press("r")
+        await tui.until(lambda: "events.1 adds up to 52113" in tui.text())
+        agent.problems = ("message 3: 5 instead of 4",)
+        await tui.press("r")
+        await tui.until(lambda: "message 3: 5 instead of 4" in tui.text())
+        await tui.press("escape", "plus")
+        await tui.type("2")
+        await tui.press("enter")
+        await tui.until(lambda: "events.1 is 52115" in tui.text())
+        await tui.press("x", "y")
+        await tui.until(lambda: "events.1 begins anew" in tui.text())
+        await tui.press("n")
+        await tui.until(lambda: "stream VOTES" in tui.text())
+    assert agent.asked == [
+        ("audit", "events.1"),
+        ("audit", "events.1"),
+        ("add", "events.1 2"),
+        ("reset", "events.1"),
+    ]
+
+
+async def test_the_log_by_level_and_held(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("5")
+        seen = []
+        for _ in LEVELS:
+            await tui.press("l")
+            seen.append(len(tui.grid().keys))
+        assert seen == [5, 2, 1, 6]
+        await tui.press("f")
+        assert "held" in tui.static("#log-state")
+        await tui.app.perform("logs level", ["error"])
+        assert list(tui.grid().keys) == ["5"]
+
+
+async def test_themes_by_name_and_by_list(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.app.perform("theme", ["tally-light"])
+        assert tui.app.theme == "tally-light"
+        await tui.app.perform("theme", ["none-such"])
+        await tui.until(lambda: "there is no theme none-such" in tui.text())
+        await tui.press("T")
+        await tui.until(lambda: len(tui.app.screen_stack) == 2)
+
+
+async def test_leaving(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.pilot.press("q")
+        await tui.until(lambda: not tui.app.is_running)
+
+
+@pytest.mark.parametrize(
+    ("line", "good"),
+    [
+        ("count followers", lambda tui: "a target" in tui.text() or "Count once" in tui.text()),
+        ("count nothing npub1x", lambda tui: "the query is one of" in tui.text()),
+        ("watch show nobody", lambda tui: "there is no watch nobody" in tui.text()),
+        ("counter add votes.yes many", lambda tui: "a whole number are needed" in tui.text()),
+    ],
+)
+async def test_commands_that_lack_something_say_what(
+    line: str, good: Callable[[Driver], bool], api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("colon")
+        await tui.type(line)
+        await tui.until(lambda: f":{line.split()[0]}" in tui.text())
+        await tui.press("enter")
+        await tui.until(lambda: good(tui))
+    assert agent.asked == []

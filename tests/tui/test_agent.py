@@ -1,0 +1,125 @@
+"""Against a real agent on local relays: numbers move, and it may go and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.api.address import reach
+from agent.relay.server import serve
+from agent.specs import WatchSpec
+from nostr_client.event import EventTemplate
+from nostr_client.pool import RelayPool
+from nostr_client.store.sqlite import SqliteStore
+from tests.agent.service.kit import an_agent, config_text
+from tests.tui.driving import driving
+from tests.worlds import signer
+from tui.child import SANDBOX, child
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.keys import VerifiedEvent
+
+MOVES_WITHIN_S = 2.0
+NOTES = ("a1" * 32, "b2" * 32, "c3" * 32)
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+
+
+def reaction(person: int, note: str) -> VerifiedEvent:
+    template = EventTemplate(kind=7, content="+", tags=(("e", note),), created_at=int(time.time()))
+    return signer(person).sign_now(template)
+
+
+async def test_a_reaction_moves_the_number_within_two_seconds(tmp_path: Path) -> None:
+    """One of three has to: the machine may be busy with other things for a moment."""
+    took = []
+    async with (
+        await SqliteStore.open(":memory:") as store,
+        serve(store, port=0) as relay,
+        an_agent(tmp_path, [relay.url]) as agent,
+        RelayPool() as pool,
+        driving(
+            lambda: (agent.service.api.url, agent.service.token), now=time.time, patience=45
+        ) as tui,
+    ):
+        for n, note in enumerate(NOTES):
+            await agent.client.add_watch(WatchSpec(name=f"r{n}", query="reactions", target=note))
+        await tui.until(
+            lambda: (
+                all(one.answered for one in tui.app.model.watches.values())
+                and len(tui.app.model.watches) == len(NOTES)
+            )
+        )
+        tui.app.watched = "r0"
+        for n, note in enumerate(NOTES):
+            tui.app.watched = f"r{n}"
+            await tui.app.go("overview")
+            await tui.app.go("watch")
+            await tui.settled()
+            published = time.monotonic()
+            await pool.publish(reaction(n, note), [relay.url])
+            await tui.until(lambda: tui.app.screen.query_one("#digits").value == "1")
+            took.append(time.monotonic() - published)
+    assert min(took) < MOVES_WITHIN_S, took
+
+
+async def start(folder: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent", "run", "--config", str(folder / "agent.toml")),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=os.environ,
+    )
+
+
+@pytest.mark.timeout(150)
+async def test_an_agent_that_is_killed_is_away_until_it_is_back(tmp_path: Path) -> None:
+    """Nobody presses a key; the port of the new one is another."""
+    async with await SqliteStore.open(":memory:") as store, serve(store, port=0) as relay:
+        await store.save([reaction(1, NOTES[0])])
+        watch = f'[[watches]]\nname = "mine"\nquery = "reactions"\ntarget = "{NOTES[0]}"'
+        (tmp_path / "agent.toml").write_text(config_text(tmp_path, [relay.url], watch))
+        process = await start(tmp_path)
+        try:
+            async with driving(lambda: reach(None, None), now=time.time, patience=45) as tui:
+                await tui.until(lambda: "1/1" in tui.text())
+                process.kill()
+                await process.wait()
+                await tui.until(lambda: "agent away" in tui.text())
+                assert "mine" in tui.text()
+                assert tui.grid("#watches").faded
+                await store.save([reaction(2, NOTES[0])])
+                process = await start(tmp_path)
+                await tui.until(lambda: "● live" in tui.text())
+                await tui.app.ask(lambda client: client.recount("mine"))
+                await tui.until(lambda: tui.app.model.watches["mine"].figure.value == 2)
+                assert not tui.grid("#watches").faded
+        finally:
+            process.terminate()
+            await process.wait()
+
+
+@pytest.mark.timeout(150)
+async def test_an_agent_of_our_own_lives_as_long_as_we_do(tmp_path: Path) -> None:
+    async with child(SANDBOX) as one, driving(one.locate, now=time.time, patience=45) as tui:
+        await tui.until(lambda: "author-followers" in tui.text())
+        await tui.until(lambda: any(w.figure for w in tui.app.model.watches.values()))
+        assert one.process.returncode is None
+        assert one.process.stdin is not None
+        one.process.stdin.close()
+        await tui.until(lambda: "agent away" in tui.text())
+        await tui.until(lambda: "has ended" in tui.app.model.why)
+    assert one.process.returncode == 0

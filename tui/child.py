@@ -1,0 +1,105 @@
+"""An agent that belongs to this application: started with it, ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+import msgspec
+
+from agent.api.address import addresses, reach
+from nostr_client.errors import NetworkError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+STOP_S: Final = 8.0
+"""How long it may take to close its store in order."""
+
+SANDBOX: Final = ("-m", "agent.sandbox")
+OWN: Final = ("-m", "agent", "run", "--until-eof", "--set", "service.log=warning")
+
+
+class _Told(msgspec.Struct):
+    api: str
+    token: str
+
+
+class Child:
+    """A running process; `locate` says where its agent is, once it is there."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, said: IO[bytes], talk: IO[bytes]
+    ) -> None:
+        self.process = process
+        self._said = said
+        self._talk = talk
+
+    def locate(self) -> tuple[str, str]:
+        """URL and token. Raises NetworkError while it starts, and when it has ended, with why."""
+        if self.process.returncode is not None:
+            raise NetworkError(f"the agent has ended: {self._last_words()}")
+        line = os.pread(self._said.fileno(), 4096, 0)
+        if not line.endswith(b"\n"):
+            return self._published()
+        told = msgspec.json.decode(line, type=_Told)
+        return reach(told.api, Path(told.token))
+
+    def _published(self) -> tuple[str, str]:
+        """An agent with a configuration of its own says it where commands look, too."""
+        found = addresses()
+        if found.pid != self.process.pid:
+            raise NetworkError("the agent is starting")
+        return reach(found.api, Path(found.token))
+
+    def _last_words(self) -> str:
+        text = os.pread(self._talk.fileno(), 64 * 1024, 0).decode("utf-8", "replace")
+        return (text.strip().splitlines() or [f"code {self.process.returncode}"])[-1]
+
+    async def stop(self) -> None:
+        """End it in order, at the latest after a while."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        if self.process.returncode is None:
+            self.process.terminate()
+        try:
+            async with asyncio.timeout(STOP_S):
+                await self.process.wait()
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+
+
+@asynccontextmanager
+async def child(arguments: Sequence[str]) -> AsyncIterator[Child]:
+    """A Python process with these arguments, until the block is left."""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as talk:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=said,
+            stderr=talk,
+            start_new_session=True,  # Ctrl-C is ours alone
+        )
+        one = Child(process, said, talk)
+        try:
+            yield one
+        finally:
+            await one.stop()
+
+
+def is_running() -> bool:
+    """Whether an agent of this user says that it runs, and its process is there."""
+    try:
+        os.kill(addresses().pid, 0)
+    except (NetworkError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
