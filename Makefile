@@ -11,7 +11,7 @@ PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
-.PHONY: setup demo test test-long check bench docs reference lock clean
+.PHONY: setup demo test test-long check bench docs reference lock clean bench-spark spark-dist
 
 setup: $(STAMP)
 
@@ -42,6 +42,14 @@ check: setup
 # The speed peers have an environment of their own: one of them needs a C compiler.
 bench: .venv-bench/.stamp
 	@.venv-bench/bin/python -m bench $(BENCH_ARGS)
+
+# The bulk rebuild beside DuckDB and polars: a million events, some ten minutes.
+bench-spark: .venv-bench/.stamp
+	@.venv-bench/bin/python -m bench.reindex $(BENCH_ARGS)
+
+# What the workers of a cluster need, packed (docs/how-to/reindex.md).
+spark-dist: setup
+	@scripts/spark-dist dist/spark-env.tar.gz $(PY)
 
 .venv-bench/.stamp: pyproject.toml requirements.lock
 	@scripts/setup-venv .venv-bench "$(PYTHON)" bench

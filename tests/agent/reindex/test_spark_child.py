@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(600)
 
 
-def job_in(folder: Path) -> Job:
+def job_in(folder: Path, *, master: str = "local[2]", out: str = "out") -> Job:
     archive = inputs.archive("jsonl", [str(write_archive(folder / "a.jsonl", nasty()))])
     job, _ = run.make_job(
         archive,
         engine="spark",
-        out=folder / "out",
+        out=folder / out,
         urls=URLS,
         hot=HOT,
         now=NOW,
-        master="local[2]",
+        master=master,
         memory="1g",
         partitions=2,
         aot="use",
@@ -65,7 +66,7 @@ def gone(pids: set[int]) -> bool:
     while any(alive(pid) for pid in pids):
         if time.monotonic() > end:
             return False
-        os.sched_yield()
+        threading.Event().wait(0.1)
     return True
 
 
@@ -96,7 +97,7 @@ async def test_sigterm_ends_all_of_it_with_130_and_the_next_run_goes_on(
         os.kill(child, signal.SIGTERM)
 
     with pytest.raises(ReindexFailed, match="130"):
-        await until(job, "tags", stop)
+        await until(job, "dead", stop)
     assert leftovers(tmp_path) == []
     assert child is not None
     assert gone({child})

@@ -1,0 +1,152 @@
+"""A whole rebuild by Spark beside the plain engine in the same run, and DuckDB and polars beside
+both on the same tables. On one machine those two are several times faster than Spark: what speaks
+for Spark is bounded memory, signatures in parallel, and the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.reindex import inputs, reference, rows, run
+from agent.reindex.protocol import STAGES, Stage
+from agent.reindex.usage import tree_cpu, tree_memory
+from bench.reindex_events import store_of
+from bench.report import Report, arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.reindex.protocol import EngineName
+
+GIB = 2**30
+
+
+class Watched:
+    """Wall and CPU seconds and the most memory of a run and all its processes."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.peak = 0
+        ended = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(ended,), daemon=True)
+        start, cpu = time.monotonic(), tree_cpu()
+        watcher.start()
+        try:
+            call()
+        finally:
+            ended.set()
+            watcher.join()
+        self.wall, self.cpu = time.monotonic() - start, tree_cpu() - cpu
+
+    def _watch(self, ended: threading.Event) -> None:
+        while not ended.wait(0.5):
+            self.peak = max(self.peak, tree_memory())
+
+
+def rebuild(store: Path, engine: EngineName) -> tuple[Watched, dict[str, Stage]]:
+    """One whole rebuild by its child, as the command does it; the index it makes is thrown away."""
+    stages: dict[str, Stage] = {}
+
+    def tell(message: object) -> None:
+        if isinstance(message, Stage) and message.state == "done":
+            stages[message.name] = message
+
+    def call() -> None:
+        source = inputs.Input(kind="store", paths=(str(store),))
+        job, why = run.make_job(source, engine=engine, memory="4g", master="local[2]")
+        result = asyncio.run(run.build(job, why, tell))
+        run.discard(Path(result.built.path))
+
+    work = store.with_name(f"{store.stem}.reindex")
+    subprocess.run(["rm", "-rf", str(work)], check=True)
+    try:
+        return Watched(call), stages
+    finally:
+        subprocess.run(["rm", "-rf", str(work)], check=True)
+
+
+def numpy_registers(store: Path) -> tuple[float, float]:
+    """Wall and CPU seconds of the plain engine from its keys to the registers of hot targets."""
+    with closing(inputs.open_store(store)) as conn:
+        read = rows.from_store(conn, inputs.read_mark(conn))
+        made = reference.from_store_rows(read, inputs.Settings(now=0))
+    start, cpu = time.monotonic(), time.process_time()
+    for table in ("hot", "hot_author"):
+        for _ in made.rows(table):
+            pass
+    return time.monotonic() - start, time.process_time() - cpu
+
+
+def parquet_of(store: Path, folder: Path) -> Path:
+    """The events as Parquet, for peers that read no SQLite."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema(
+        [("id", pa.binary()), ("pubkey", pa.binary()), ("created_at", pa.int64()),
+         ("kind", pa.int32()), ("tags", pa.string())]
+    )  # fmt: skip
+    file = folder / "events.parquet"
+    sql = "SELECT e.id, u.pubkey, e.created_at, e.kind, e.tags FROM event e JOIN author u USING (a)"
+    with closing(inputs.open_store(store)) as conn, pq.ParquetWriter(file, schema) as out:
+        cursor = conn.execute(sql)
+        while found := cursor.fetchmany(50_000):
+            columns = list(zip(*found, strict=True))
+            columns[4] = tuple(tags.decode() for tags in columns[4])
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+            out.write_table(pa.table(arrays, schema=schema))
+    return file
+
+
+def peers(report: Report, store: Path, millions: float) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        file = parquet_of(store, folder)
+        for peer in ("duckdb", "polars"):
+            command = [sys.executable, "-m", "bench.reindex_peers", peer, str(file), str(folder)]
+            try:
+                done = Watched(lambda c=command: subprocess.run(c, check=True, capture_output=True))
+            except subprocess.CalledProcessError as error:
+                report.note(f"{peer} is not here or failed: {error.stderr[-200:]!r}")
+                continue
+            report.figure(f"{peer}: wall", done.wall, "s")
+            report.figure(f"{peer}: CPU per million events", done.cpu / millions, "s")
+            report.figure(f"{peer}: memory", done.peak / GIB, "GiB")
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    count = int(os.environ.get("REINDEX_EVENTS", 20_000 if options.quick else 1_000_000))
+    report, millions = Report("reindex", options), count / 1e6
+    store = store_of(count)
+    plain, plain_stages = rebuild(store, "reference")
+    spark, stages = rebuild(store, "spark")
+    report.time("whole rebuild, wall", spark.wall, peer="plain engine", theirs=plain.wall,
+                at_least=1 / 1.2)  # fmt: skip
+    report.time("whole rebuild, CPU", spark.cpu, peer="plain engine", theirs=plain.cpu)
+    wall, cpu = numpy_registers(store)
+    registers = stages["registers"]
+    report.time("registers, wall", registers.seconds, peer="numpy", theirs=wall, at_least=1.0)
+    report.time("registers, CPU", registers.cpu, peer="numpy", theirs=cpu)
+    for name in ("start", *STAGES, "publish"):
+        report.figure(f"{name}: CPU per million events", stages[name].cpu / millions, "s")
+    for name, stage in plain_stages.items():
+        report.figure(f"plain {name}: CPU per million events", stage.cpu / millions, "s")
+    report.figure("memory of the process tree", spark.peak / GIB, "GiB", at_most=6.0)
+    report.figure("memory of the plain engine", plain.peak / GIB, "GiB")
+    report.figure("tags staged", stages["tags"].rows, "rows")
+    peers(report, store, millions)
+    report.note(f"{count:,} events; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Unsigned events in the shape of those of `bench.dataset`, a million a minute, into a store.
+
+Signatures are no part of a rebuild, and would take two and a half minutes a million to make.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from contextlib import closing
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from bench.dataset import KINDS, SPAN, START
+from nostr_client.event import Event
+from nostr_client.store.authors import Authors
+from nostr_client.store.save import Saver
+from nostr_client.store.taghash import TagHasher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERSION = 1
+BATCH = 20_000
+
+
+class Fast:
+    """Ids, keys and targets by seed; kinds and tags a person as public relays have them."""
+
+    def __init__(self, count: int, seed: int = 20261102) -> None:
+        self._rng = random.Random(seed)
+        self._count = count
+        self._authors = [self._rng.randbytes(32).hex() for _ in range(max(50, count // 30))]
+        self._notes = [self._rng.randbytes(32).hex() for _ in range(max(100, count // 10))]
+        self._kinds = list(KINDS)
+        self._weights = list(accumulate(KINDS.values()))
+
+    def _one(self, of: list[str]) -> str:
+        """Few are named often: the cube of an even choice."""
+        return of[int(self._rng.random() ** 3 * len(of))]
+
+    def __iter__(self) -> Iterator[Event]:
+        rng = self._rng
+        kinds = rng.choices(self._kinds, cum_weights=self._weights, k=self._count)
+        for index, kind in enumerate(kinds):
+            at = START + index * SPAN // self._count
+            tags = self._tags(kind)
+            yield Event(
+                rng.randbytes(32).hex(), self._one(self._authors), at, kind, tags, "", "0" * 128
+            )
+
+    def _tags(self, kind: int) -> tuple[tuple[str, ...], ...]:
+        note, author = self._one(self._notes), self._one(self._authors)
+        if kind == 3:
+            size = min(1_500, round(self._rng.lognormvariate(6.0, 0.8)))
+            return tuple(("p", self._one(self._authors)) for _ in range(size))
+        if kind == 9735:
+            return (("p", author), ("e", note), ("bolt11", f"lnbc{self._rng.randrange(1, 999)}u1p"))
+        if kind in (30_023, 30_078):
+            return (("d", str(self._rng.randrange(50))), ("t", "x"))
+        if kind in (0, 5, 1059):
+            return (("p", author),)
+        extra = (("E", note), ("K", "1")) if kind == 1111 else ()
+        return (("e", note), ("p", author), ("k", "1"), *extra)
+
+
+def store_of(count: int) -> Path:
+    """A store of `count` events, made on first use: its rows are those that a save would write."""
+    folder = Path(platformdirs.user_cache_dir("nostr-tally")) / "bench"
+    path = folder / f"reindex-v{VERSION}-{count}" / "store.db"
+    if path.exists():
+        return path
+    part = path.with_name("part.db")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.unlink(missing_ok=True)
+    _fill(part, count)
+    os.replace(part, path)
+    return path
+
+
+def _fill(path: Path, count: int) -> None:
+    import asyncio
+
+    from nostr_client.store.sqlite import SqliteStore
+
+    async def make() -> None:
+        async with await SqliteStore.open(path):
+            """The tables alone."""
+
+    asyncio.run(make())
+    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
+        conn.execute("PRAGMA synchronous = OFF")
+        conn.execute("PRAGMA cache_size = -262144")
+        (key,) = conn.execute("SELECT value FROM meta WHERE key = 'tag_hash_key'").fetchone()
+        saver = Saver(TagHasher(key), Authors())
+        batch: list[Event] = []
+        for event in Fast(count):
+            batch.append(event)
+            if len(batch) == BATCH:
+                _save(conn, saver, batch)
+                batch = []
+        _save(conn, saver, batch)
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _save(conn: sqlite3.Connection, saver: Saver, batch: list[Event]) -> None:
+    conn.execute("BEGIN")
+    saver.save(conn, batch, START)
+    conn.execute("COMMIT")
