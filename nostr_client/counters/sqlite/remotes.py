@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.counters.engine import read, remote, served, take
-from nostr_client.counters.engine.lookup import page
-from nostr_client.counters.subjects import matches
+from nostr_client.counters.engine.lookup import under
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nostr_client.counters.engine.lookup import Found
     from nostr_client.counters.engine.remote import Known, Parked, Remote
@@ -95,14 +94,12 @@ def _values(conn: sqlite3.Connection, stream: str, patterns: Sequence[str], most
     id = read.stream_id(conn, stream)
     found: dict[str, str] = {}
     size = 0
-    after: str | None = ""
-    while after is not None:
-        subjects, after = page(conn, id, ">", after)
-        for one in subjects:
-            value = _value(conn, id, one) if _named(patterns, one.subject) else None
-            if value is not None:
-                found[one.subject] = value
-                size += len(one.subject) + len(value) + PER_VALUE
+    for one in _named(conn, id, patterns):
+        value = None if one.subject in found else _value(conn, id, one)
+        if value is None:
+            continue
+        found[one.subject] = value
+        size += len(one.subject) + len(value) + PER_VALUE
         if size > most:
             raise TooMany(
                 f"the values of {stream} take more than {most} characters: add them up in a"
@@ -111,8 +108,9 @@ def _values(conn: sqlite3.Connection, stream: str, patterns: Sequence[str], most
     return Values(served.head(conn, id), served.ways_into(conn, stream), found)
 
 
-def _named(patterns: Sequence[str], subject: str) -> bool:
-    return any(matches(pattern, subject) for pattern in patterns)
+def _named(conn: sqlite3.Connection, stream: int, patterns: Sequence[str]) -> Iterator[Found]:
+    """Every counter that a pattern names; one that several name comes several times."""
+    return (one for pattern in patterns for one in under(conn, stream, pattern))
 
 
 def _value(conn: sqlite3.Connection, stream: int, one: Found) -> str | None:
