@@ -50,7 +50,7 @@ class Member:
             remotes,
             self.links,
             lambda section: NostrReader(
-                section, section.relays, pool, store, clock, signer, lambda id, url: None
+                section, lambda: section.relays, pool, store, clock, signer, lambda id, url: None
             ),
         )
         self.publishing = Publishing(clock, journal, remotes, self.links, store, pool, signer)

@@ -10,7 +10,7 @@ from agent.fleet.answers import batch_of, joined
 from nostr_client import nip19
 from nostr_client.counters import nostr
 from nostr_client.counters.sealing import Sealer, is_sealed
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, clip
 from nostr_client.keys import KeySigner
 from nostr_client.options import ReadBudget
 
@@ -47,6 +47,8 @@ class Reader(Protocol):
     """Reads one source. Raises NostrTallyError and its kinds; safe to cancel."""
 
     peer: str
+    troubles: tuple[str, ...]
+    """What went wrong at the newest reading without ending it: relays that did not answer."""
 
     async def read(self, known: Known | None, *, again: bool) -> Batch | None:
         """What is new, or with `again` the newest of every subject; None: nothing is there yet."""
@@ -60,6 +62,7 @@ class AgentReader:
 
     def __init__(self, section: SourceSection) -> None:
         self.peer = f"{section.agent.rstrip('/')} {section.of or section.stream}"
+        self.troubles: tuple[str, ...] = ()
         self._section = section
         self._stream = section.of or section.stream
         self._client: AgentClient | None = None
@@ -131,7 +134,7 @@ class NostrReader:
     def __init__(
         self,
         section: SourceSection,
-        relays: Sequence[str],
+        relays: Callable[[], Sequence[str]],
         pool: RelayPool,
         store: SqliteStore,
         clock: Clock,
@@ -148,7 +151,8 @@ class NostrReader:
         self._clock = clock
         self._signer = signer
         self._heard = heard
-        self._failed = ""
+        self.troubles: tuple[str, ...] = ()
+        self._answered = True
 
     async def read(self, known: Known | None, *, again: bool) -> Batch | None:
         if not again:
@@ -159,17 +163,19 @@ class NostrReader:
             return nostr.parse(self._readable(found), self._stream, found)
         if kept:
             raise InvalidInput("its event is dated in the future")
-        if self._failed:
-            raise InvalidInput(f"no event is here, and relays did not answer: {self._failed}")
+        if not self._answered:
+            text = "; ".join(self.troubles)
+            raise InvalidInput(f"no event is here, and no relay answered: {text}")
         return None
 
     async def _fetch(self) -> None:
         """Bring what relays have into the store, which keeps the version that counts."""
         told = await self._pool.gather(
-            self._relays,
+            self._relays(),
             lambda relay: relay.fetch(self._asked.replace(limit=VERSIONS), budget=BUDGET),
         )
-        self._failed = "; ".join(map(str, told.errors.values())) if not told.answers else ""
+        self.troubles = tuple(clip(str(error), 200) for error in told.errors.values())
+        self._answered = bool(told.answers) or not told.errors
         now = self._clock.wall()
         for url, page in told.answers.items():
             good = [one for one in page.events if nostr.newest([one.event], self._asked, now)]

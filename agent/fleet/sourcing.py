@@ -199,7 +199,10 @@ class Sourcing:
             left_out=known.left_out,
             parked=count,
             changed_at=None if known.changed is None else known.changed / 1e9,
-            problems=tuple(clip(f"{p.subject}: {p.why}", 300) for p in parked),
+            problems=(
+                *one.reader.troubles,
+                *(clip(f"{p.subject}: {p.why}", 300) for p in parked),
+            ),
         )
 
 

@@ -11,6 +11,7 @@ from agent.alerting import Alerting
 from agent.api.feed import Feed
 from agent.finding import KIND as FIND
 from agent.finding import Finding
+from agent.fleet.arrivals import SOON_S
 from agent.hearing import Hearing
 from agent.keeping import KIND as HOUSE
 from agent.keeping import Keeping
@@ -84,7 +85,7 @@ class Agent:
         self.finding = Finding(clock, parts.pool)
         self.leaving = Leaving(parts.pool)
         self.keeping = Keeping(clock, journal, parts.store, parts.index)
-        self.linking = Linking(config, parts, clock, journal, self.links)
+        self.linking = Linking(config, parts, clock, journal, self.links, self._soon)
         self.alerting = Alerting(clock, journal, database)
         runners = {
             watching.KIND: self._ask,
@@ -154,6 +155,11 @@ class Agent:
         for url in await self.leaving.round(self.loads()):
             self.feed.publish(removed_relay=url)
         return ok
+
+    def _soon(self, name: str) -> None:
+        """Have a link run in a moment; what runs just now has brought the news itself."""
+        if not self.worker.is_running(f"{LINK} {name}"):
+            self.worker.nudge(f"{LINK} {name}", SOON_S)
 
     async def _find(self, _: str) -> bool:
         if await self.finding.look(self.watching.watches):

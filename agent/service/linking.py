@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent.fleet.arrivals import Arrivals
 from agent.fleet.publishing import Publishing
 from agent.fleet.pushing import Pushing
 from agent.fleet.reader import AgentReader, NostrReader
@@ -11,7 +12,7 @@ from agent.fleet.sourcing import Sourcing
 from agent.watches import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from agent.clock import Clock
     from agent.config import Config
@@ -27,8 +28,15 @@ class Linking:
     """Runs links by their names, whatever they are made of."""
 
     def __init__(
-        self, config: Config, parts: Parts, clock: Clock, journal: Journal, links: Links
+        self,
+        config: Config,
+        parts: Parts,
+        clock: Clock,
+        journal: Journal,
+        links: Links,
+        soon: Callable[[str], None],
     ) -> None:
+        """`soon` has a link run in a moment, unless it runs just now."""
         self._config = config
         self._parts = parts
         self._clock = clock
@@ -39,14 +47,15 @@ class Linking:
             clock, journal, remotes, links, parts.store, parts.pool, parts.signer
         )
         self.pushing = Pushing(clock, journal, parts.counters, links)
+        self.arrivals = Arrivals(soon)
+        parts.store.on_batch.append(self.arrivals.hook)
 
     def _reader(self, section: SourceSection) -> Reader:
         if section.agent:
             return AgentReader(section)
-        relays = self._config.relays
         return NostrReader(
             section,
-            chosen(section.relays, relays.default, relays.denied),
+            lambda: self._chosen(section),
             self._parts.pool,
             self._parts.store,
             self._clock,
@@ -54,9 +63,14 @@ class Linking:
             self._parts.provenance.note,
         )
 
+    def _chosen(self, section: SourceSection) -> list[str]:
+        relays = self._config.relays
+        return chosen(section.relays, relays.default, relays.denied)
+
     async def configure(self, config: Config) -> None:
         """Take a configuration, the first or another."""
         self._config = config
+        self.arrivals.configure(config.counters.sources)
         await self.sourcing.configure(config.counters.sources)
         self.publishing.configure(config.counters.publish, config.relays)
         self.pushing.configure(config.counters.push)

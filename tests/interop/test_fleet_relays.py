@@ -187,6 +187,9 @@ async def test_only_listed_keys_count_whatever_a_relay_says(tmp_path: Path) -> N
         assert await top.value("app.hits") == 0
         await top.source(leaf, *relays.every)
         assert await top.value("app.hits") == 10
+        link = await top.source(leaf, relays.sound, "ws://127.0.0.1:9")  # nobody is there
+        assert link.state == "ok"
+        assert "ws://127.0.0.1:9" in link.problems[0]
 
 
 async def test_a_hostile_key_is_held_within_its_limits(tmp_path: Path) -> None:

@@ -292,6 +292,7 @@ interval = "300ms"
     publishing = stream("app", "x.>") + PUBLISH.format(readers="")
     async with a_relay() as url, a_relay() as elsewhere:
         more = stream("total") + over_nostr("leaf", 91) + sync.replace("RELAY", url)
+        more = more.replace('interval = "200ms"', 'interval = "1h"')  # its arrival is noticed
         async with (
             agent_of(tmp_path / "leaf", publishing, (url,), key=91) as leaf,
             agent_of(tmp_path / "top", more, (elsewhere,)) as top,
