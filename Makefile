@@ -36,6 +36,7 @@ test-long: setup
 check: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/codespell
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
