@@ -11,7 +11,7 @@ PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
-.PHONY: setup demo test test-long check bench docs reference lock clean bench-spark spark-dist
+.PHONY: setup demo test test-long check bench bench-page docs reference lock clean bench-spark spark-dist
 
 setup: $(STAMP)
 
@@ -51,6 +51,10 @@ bench-spark: .venv-bench/.stamp
 # What the workers of a cluster need, packed (docs/how-to/reindex.md).
 spark-dist: setup
 	@scripts/spark-dist dist/spark-env.tar.gz $(PY)
+
+# docs/benchmarks.md, of the results that `make bench` left.
+bench-page: setup
+	@PYTHONPATH=. $(PY) scripts/bench_page.py
 
 .venv-bench/.stamp: pyproject.toml requirements.lock
 	@scripts/setup-venv .venv-bench "$(PYTHON)" bench

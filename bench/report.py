@@ -153,10 +153,10 @@ class Report:
         for column in ("ratio", "target", ""):
             table.add_column(column, justify="right")
         for row in self.rows:
-            theirs = "" if row.theirs is None else _quantity(row.theirs, row.unit)
+            theirs = "" if row.theirs is None else quantity(row.theirs, row.unit)
             ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
             met = {None: "", True: "met", False: "MISSED"}[row.met]
-            ours = _quantity(row.ours, row.unit)
+            ours = quantity(row.ours, row.unit)
             table.add_row(row.what, ours, theirs, row.peer, ratio, row.target, met)
         return table
 
@@ -179,7 +179,8 @@ def _run(call: Callable[[], object], calls: int) -> float:
     return time.process_time() - start
 
 
-def _quantity(value: float, unit: str) -> str:
+def quantity(value: float, unit: str) -> str:
+    """A value with its unit, times in the unit that fits."""
     if unit != "s":
         return f"{_short(value)} {unit}"
     for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import names
+from bench.page import missing, page
+from bench.report import Report
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,3 +30,19 @@ def test_quick_form_runs(name: str, tmp_path: Path) -> None:
     assert document["rows"] or document["notes"]
     for row in document["rows"]:
         assert row["ours"] >= 0
+
+
+def test_the_page_shows_full_results_alone(tmp_path: Path) -> None:
+    options = argparse.Namespace(quick=False, out=tmp_path)
+    report = Report("one", options)
+    report.time("a thing", 0.002, peer="other 1.2", theirs=0.006, at_least=4)
+    report.figure("memory", 12.5, "MB", at_most=20)
+    report.note("no | peer")
+    report.finish()
+    Report("two", argparse.Namespace(quick=True, out=tmp_path), notes=["quick"]).finish()
+    text = page(tmp_path)
+    assert "| a thing | 2 ms | 6 ms | other 1.2 | 3.00x | ≥ 4x | **missed** |" in text
+    assert "| memory | 12.5 MB |  |  |  | ≤ 20 | met |" in text
+    assert "- no \\| peer" in text
+    assert "## two" not in text
+    assert missing(tmp_path, ["one", "two", "three"]) == ["two", "three"]

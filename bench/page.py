@@ -1,0 +1,73 @@
+"""The page docs/benchmarks.md, made of what the benchmarks left in bench/results/."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.report import RESULTS, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+
+HEAD = """# Benchmarks
+
+<!-- Made by `make bench-page` of what `make bench` left in bench/results/. -->
+
+`make bench` runs every benchmark, `make bench-page` writes this page of what they printed. A peer
+runs beside ours in the same run on the same machine; a ratio above 1 is in our favour. Times are
+CPU time unless a line says otherwise. Targets are ours; what missed its target is here too.
+"""
+
+
+def page(folder: Path = RESULTS) -> str:
+    """The text of the page. Quick runs are left out: their figures are not for quoting."""
+    found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
+    return "\n".join([HEAD, *(_section(one) for one in found if not one["quick"])])
+
+
+def _section(document: dict[str, Any]) -> str:
+    day = datetime.fromtimestamp(document["at"], UTC).date()
+    lines = [
+        f"## {document['bench']}",
+        "",
+        f"{day}, Python {document['python']}, {document['machine']}; "
+        f"`python -m bench.{document['bench']}`.",
+        "",
+        "| What | Ours | Theirs | Peer | Ratio | Target | |",
+        "|---|---|---|---|---|---|---|",
+        *(_row(row) for row in document["rows"]),
+        "",
+        *(f"- {_cell(note)}" for note in document["notes"]),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(row: dict[str, Any]) -> str:
+    unit = row["unit"]
+    theirs = "" if row["theirs"] is None else quantity(row["theirs"], unit)
+    ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}x"
+    met = {None: "", True: "met", False: "**missed**"}[row["met"]]
+    return _cells(
+        row["what"], quantity(row["ours"], unit), theirs, row["peer"], ratio, row["target"], met
+    )
+
+
+def _cells(*cells: str) -> str:
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("<=", "≤").replace(">=", "≥")
+
+
+def missing(folder: Path, names: Iterable[str]) -> list[str]:
+    """Benchmarks that left no full result in `folder`."""
+    quick = {
+        path.stem: json.loads(path.read_text("utf-8"))["quick"] for path in folder.glob("*.json")
+    }
+    return [name for name in names if quick.get(name, True)]
