@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from nostr_client.errors import NostrTallyError
 
 if TYPE_CHECKING:
-    from agent.api import about, holdings, schema
+    from agent.api import about, holdings, rebuilds, schema
     from agent.api.feed import Feed
     from agent.specs import SyncSpec, WatchSpec
 
@@ -118,6 +118,12 @@ class Backend(Protocol):
     async def index_snapshot(self) -> holdings.IndexMark: ...
 
     async def adopt_index(self, path: str) -> holdings.Index: ...
+
+    async def rebuild(self) -> rebuilds.Rebuild: ...
+
+    async def start_rebuild(self, body: rebuilds.RebuildBody) -> rebuilds.Rebuild: ...
+
+    async def cancel_rebuild(self) -> schema.Done: ...
 
     async def retention(self) -> schema.Retention: ...
 

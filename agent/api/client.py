@@ -9,7 +9,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from agent.api import about, holdings, schema
+from agent.api import about, holdings, rebuilds, schema
 from agent.api.schema import Message
 from nostr_client.errors import DeadlineExceeded, InvalidInput, NetworkError, NostrTallyError, clip
 
@@ -211,6 +211,18 @@ class AgentClient:
         body = holdings.AdoptBody(path=path)
         url = "/v1/store/index/adopt"
         return await self._send("POST", url, holdings.Index, body, timeout=timeout)
+
+    async def rebuild(self) -> rebuilds.Rebuild:
+        """The newest bulk rebuild."""
+        return await self._get("/v1/store/rebuild", rebuilds.Rebuild)
+
+    async def start_rebuild(self, body: rebuilds.RebuildBody) -> rebuilds.Rebuild:
+        """Have the agent rebuild its derived tables; `rebuild` tells how it goes."""
+        return await self._send("POST", "/v1/store/rebuild", rebuilds.Rebuild, body)
+
+    async def cancel_rebuild(self) -> schema.Done:
+        """End the bulk rebuild that runs."""
+        return await self._send("DELETE", "/v1/store/rebuild", schema.Done)
 
     async def retention(self) -> schema.Retention:
         return await self._get("/v1/retention", schema.Retention)

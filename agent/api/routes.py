@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from agent.api import about, holdings, params, schema
+from agent.api import about, holdings, params, rebuilds, schema
 from agent.api.params import Nothing
 from agent.specs import SyncSpec, WatchSpec
 
@@ -269,6 +269,29 @@ ROUTES: tuple[Route, ...] = (
         holdings.Index,
         lambda b, c: b.adopt_index(c.body.path),
         body=holdings.AdoptBody,
+    ),
+    R(
+        "GET",
+        "/v1/store/rebuild",
+        "The newest bulk rebuild of the derived tables.",
+        rebuilds.Rebuild,
+        lambda b, c: b.rebuild(),
+    ),
+    R(
+        "POST",
+        "/v1/store/rebuild",
+        "Rebuild the derived tables from the events, in a process of its own.",
+        rebuilds.Rebuild,
+        lambda b, c: b.start_rebuild(c.body),
+        body=rebuilds.RebuildBody,
+        status=202,
+    ),
+    R(
+        "DELETE",
+        "/v1/store/rebuild",
+        "Cancel the bulk rebuild; what is live stays as it is.",
+        schema.Done,
+        lambda b, c: b.cancel_rebuild(),
     ),
     R(
         "GET",

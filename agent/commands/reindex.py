@@ -52,10 +52,15 @@ def reindex(
 
     Exit code 1 when --check found a difference, 130 when cancelled.
     """
+    from agent.commands import rebuilding
     from agent.commands.reindexbars import bars
 
     source = _source(store, given, config, settings)
     with bars(quiet=as_json) as tell:
+        if source.kind == "store" and rebuilding.agent_writes(source.store):
+            done = run_async_until_sigterm(rebuilding.by_agent(given, tell))
+            rebuilding.show(done, as_json=as_json)
+            click.get_current_context().exit(rebuilding.code_of(done, given))
         result = run_async_until_sigterm(_run(source, given, tell))
     if as_json:
         print_json(result)

@@ -28,6 +28,8 @@ GRACE_S: Final = 30.0
 
 STDERR_KEPT: Final = 50
 
+COMMAND = (sys.executable, "-m", "agent.reindex.child")
+
 
 class ReindexFailed(NostrTallyError):
     """The rebuild ended without a result; what was there before is untouched."""
@@ -39,9 +41,7 @@ async def messages(job: Job) -> AsyncGenerator[Message]:
     Raises ReindexFailed where it ended without saying why.
     """
     child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "agent.reindex.child",
+        *COMMAND,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -123,6 +123,12 @@ async def put_in_place(
     return msgspec.structs.replace(result, generation=generation, repaired=repaired)
 
 
+def discard_result(result: Result) -> None:
+    """Throw away what was built for a mere check."""
+    if result.built.path:
+        discard(Path(result.built.path))
+
+
 def discard(built: Path) -> None:
     """Remove a built file and what SQLite put beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):

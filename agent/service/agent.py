@@ -22,6 +22,7 @@ from agent.live import Live
 from agent.metrics import Metrics
 from agent.service.linking import Linking
 from agent.service.parts import make_counter, make_streams
+from agent.service.reindexing import Reindexing
 from agent.service.specs import Specs
 from agent.specs import SyncSpec, WatchSpec, seconds
 from agent.syncing import AT_ONCE, Syncing
@@ -87,6 +88,7 @@ class Agent:
         self.keeping = Keeping(clock, journal, parts.store, parts.index)
         self.linking = Linking(config, parts, clock, journal, self.links, self._soon)
         self.alerting = Alerting(clock, journal, database)
+        self.reindexing = Reindexing(clock, journal, parts.store, parts.index)
         runners = {
             watching.KIND: self._ask,
             MERGE: self._merge,
@@ -183,6 +185,7 @@ class Agent:
             group.create_task(self.live.run())
             group.create_task(self.hearing.run())
             group.create_task(self.alerting.run())
+            group.create_task(self.reindexing.run())
 
     async def keep_relays(self) -> None:
         """Keep what relays showed that they can do; a store that takes nothing is told, no more."""

@@ -29,7 +29,7 @@ from nostr_client.relayurl import normalize
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from agent.api import about
+    from agent.api import about, rebuilds
     from agent.api.feed import Feed
     from agent.indexing import Indexing
     from agent.service.agent import Agent
@@ -289,6 +289,16 @@ class AgentBackend(CounterCalls):
         found = await self._index().adopt(Path(path))
         self._agent.journal.info("index_adopted", generation=found.generation, hot=found.hot)
         return found
+
+    async def rebuild(self) -> rebuilds.Rebuild:
+        return self._agent.reindexing.shown
+
+    async def start_rebuild(self, body: rebuilds.RebuildBody) -> rebuilds.Rebuild:
+        return self._agent.reindexing.start(body)
+
+    async def cancel_rebuild(self) -> schema.Done:
+        self._agent.reindexing.cancel()
+        return schema.Done()
 
     def _index(self) -> Indexing:
         index = self._agent.parts.index

@@ -115,6 +115,11 @@ class SqliteStore:
         self._saver.urls = frozenset((*self._saver.urls, *urls))
 
     @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses that this store answers for, in order."""
+        return tuple(sorted(self._saver.urls))
+
+    @property
     def hasher(self) -> TagHasher:
         """The hash of the tag index, for those who read it in the writer's thread."""
         return self._saver.hasher

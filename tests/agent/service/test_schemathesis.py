@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.api.document import document
+from agent.reindex import engines
 from tests.agent.service.kit import an_agent
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow
@@ -39,15 +40,21 @@ stream = "app"
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("known", [False, True], ids=["any-names", "known-names"])
-async def test_schemathesis_finds_nothing(tmp_path: Path, known: bool) -> None:
+async def test_schemathesis_finds_nothing(
+    tmp_path: Path, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Generated requests, valid and not, against every operation; fewer than in the long set."""
+    monkeypatch.setattr(engines, "has_spark", lambda: False)  # else it would start Java
     await schemathesis(tmp_path, 3, known=known)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("known", [False, True], ids=["any-names", "known-names"])
-async def test_schemathesis_finds_nothing_long(tmp_path: Path, known: bool) -> None:
+async def test_schemathesis_finds_nothing_long(
+    tmp_path: Path, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "has_spark", lambda: False)
     await schemathesis(tmp_path, 100, known=known)
 
 

@@ -1,0 +1,136 @@
+"""The bulk rebuild that a running agent starts: a child process reads, the agent adopts.
+
+One at a time. The agent loads no Spark and no Java; what it waits for costs it nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent.api.backend import Refusal
+from agent.api.rebuilds import Rebuild, RebuildBody, RebuildDifference, RebuildStage
+from agent.reindex import inputs, run
+from agent.reindex.protocol import Stage, Talk
+from nostr_client.errors import NostrTallyError
+from nostr_client.taskgroup import task_group
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.clock import Clock
+    from agent.indexing import Indexing
+    from agent.journal import Journal
+    from agent.reindex.protocol import Job, Message
+    from agent.reindex.run import Result
+    from nostr_client.store.sqlite import SqliteStore
+
+
+class Reindexing:
+    """Runs rebuilds as they are asked for; `shown` is the newest one."""
+
+    def __init__(
+        self, clock: Clock, journal: Journal, store: SqliteStore, index: Indexing | None
+    ) -> None:
+        self.shown = Rebuild()
+        self._clock = clock
+        self._journal = journal
+        self._store = store
+        self._index = index
+        self._asked: RebuildBody | None = None
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, body: RebuildBody) -> Rebuild:
+        """Begin one. Raises Refusal where one runs, or nothing can be rebuilt."""
+        if self.shown.running:
+            raise Refusal(409, "running", "a rebuild runs already")
+        if self._index is None or self._store.database.path is None:
+            raise Refusal(409, "no_index", "this agent keeps no derived tables: set store.index")
+        if body.check and body.repair:
+            raise Refusal(409, "both", "a repair checks first: ask for it alone")
+        self.shown = Rebuild(running=True, started_at=self._clock.wall())
+        self._asked = body
+        self._wanted.set()
+        return self.shown
+
+    def cancel(self) -> None:
+        """End the one that runs; nothing half is left. Raises Refusal where none does."""
+        if not self.shown.running:
+            raise Refusal(409, "not_running", "no rebuild runs")
+        if self._task is not None:
+            self._task.cancel()
+
+    async def run(self) -> None:
+        """Do what is asked for until cancelled, which ends the child too."""
+        async with task_group() as group:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                self._task = group.create_task(self._one(self._asked or RebuildBody()))
+                await asyncio.wait([self._task])
+                self._over(self._task.cancelled())
+
+    def _over(self, cancelled: bool) -> None:
+        if cancelled:
+            self._change(outcome="cancelled")
+        self._change(running=False, ended_at=self._clock.wall())
+        self._journal.info("rebuild_ended", outcome=self.shown.outcome, why=self.shown.message)
+
+    async def _one(self, body: RebuildBody) -> None:
+        try:
+            result = await self._rebuild(body)
+        except NostrTallyError as error:
+            self._change(outcome="failed", message=str(error))
+            return
+        self._change(
+            outcome="done",
+            rows=result.built.rows,
+            generation=result.generation,
+            repaired=result.repaired,
+        )
+
+    async def _rebuild(self, body: RebuildBody) -> Result:
+        path, index = self._store.database.path, self._index
+        assert path is not None
+        assert index is not None
+        await index.snapshot()
+        job, why = await asyncio.to_thread(self._job, path, body)
+        self._change(engine=job.engine, why=why)
+        result = await run.build(job, why, self._heard)
+        if result.checked is not None:
+            self._change(found=result.checked.found, differences=_differences(result))
+        if body.check:
+            await asyncio.to_thread(run.discard_result, result)
+            return result
+        return await run.put_in_place(self._store, index.index, result, repairs=body.repair)
+
+    def _job(self, path: Path, body: RebuildBody) -> tuple[Job, str]:
+        return run.make_job(
+            inputs.Input(kind="store", paths=(str(path.absolute()),)),
+            engine=body.engine,
+            urls=self._store.urls,
+            check=body.check or body.repair,
+            memory=body.memory,
+        )
+
+    def _heard(self, message: Message) -> None:
+        if isinstance(message, Talk):
+            self._change(message=message.text)
+        elif isinstance(message, Stage):
+            stage = msgspec.convert(
+                {name: getattr(message, name) for name in RebuildStage.__struct_fields__},
+                RebuildStage,
+            )
+            others = tuple(one for one in self.shown.stages if one.name != stage.name)
+            self._change(stages=(*others, stage))
+
+    def _change(self, **fields: object) -> None:
+        self.shown = msgspec.structs.replace(self.shown, **fields)
+
+
+def _differences(result: Result) -> tuple[RebuildDifference, ...]:
+    found = () if result.checked is None else result.checked.differences
+    return tuple(RebuildDifference(table=d.table, key=d.key, cause=d.cause) for d in found)
