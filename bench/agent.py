@@ -31,6 +31,7 @@ RELAYS = 30
 TARGET_CORE = 0.01
 TARGET_MB = 150.0
 TARGET_START_S = 1.0
+TARGET_READY_S = 3.0
 PORT = 48_717
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -93,6 +94,25 @@ def all_counted(text: str) -> bool:
     return len(watches) == WATCHES and all(watch["answered"] == 3 for watch in watches)
 
 
+async def started(folder: str, file: Path) -> asyncio.subprocess.Process:
+    """An agent that is starting; it has its bytecode in the folder, as an installed one has."""
+    environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent", "run", "--config", str(file)),
+        cwd=ROOT,
+        env=environ | {"STATE_DIRECTORY": folder, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+
+
+async def first_start(folder: str, file: Path) -> None:
+    """A start that makes the bytecode, which installing a package does."""
+    process = await started(folder, file)
+    await until("/readyz", lambda text: "ready" in text)
+    process.terminate()
+    await process.wait()
+
+
 async def measure(seconds: float) -> dict[str, float]:
     """Start relays and an agent, wait until all is counted, then watch it do nothing."""
     async with AsyncExitStack() as stack:
@@ -103,16 +123,14 @@ async def measure(seconds: float) -> dict[str, float]:
             urls.append((await stack.enter_async_context(serve(store, port=0))).url)
         file = Path(folder) / "agent.toml"
         file.write_text(config(folder, urls))
+        await first_start(folder, file)
         began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "agent", "run", "--config", str(file)),
-            cwd=ROOT,
-            env=os.environ | {"STATE_DIRECTORY": folder},
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        process = await started(folder, file)
         try:
             await until("/healthz", lambda text: "alive" in text)
             start_s, start_cpu = time.monotonic() - began, cpu(process.pid)
+            await until("/readyz", lambda text: "ready" in text)
+            ready_s, ready_cpu = time.monotonic() - began, cpu(process.pid)
             token = (Path(folder) / "token").read_text().strip()
             await until("/v1/watches", all_counted, token, 1.0)
             await asyncio.sleep(5)
@@ -128,6 +146,8 @@ async def measure(seconds: float) -> dict[str, float]:
         "memory_mb": memory,
         "start_s": start_s,
         "start_cpu_s": start_cpu,
+        "ready_s": ready_s,
+        "ready_cpu_s": ready_cpu,
     }
 
 
@@ -141,6 +161,8 @@ def main() -> None:
         report.figure("memory", found["memory_mb"], "MB", at_most=TARGET_MB)
         report.figure("start to /healthz", found["start_s"], "s", at_most=TARGET_START_S)
         report.figure("the same, CPU", found["start_cpu_s"], "s", at_most=TARGET_START_S)
+        report.figure("start to ready", found["ready_s"], "s", at_most=TARGET_READY_S)
+        report.figure("the same, CPU", found["ready_cpu_s"], "s", at_most=TARGET_READY_S)
     else:
         report.note("the CPU of another process is read from /proc, which Linux has")
     report.finish()

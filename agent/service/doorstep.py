@@ -17,6 +17,7 @@ import msgspec
 from agent.api.guard import host_name, is_loopback
 from agent.api.schema import Health, Problem, Ready
 from agent.relay.listen import bind, parse_address
+from agent.service.token import make_token, token_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +42,9 @@ class Doorstep(NamedTuple):
 def answering(section: ApiSection) -> Iterator[Doorstep]:
     """Answer for as long as the block runs, then leave the socket to others.
 
-    Raises InvalidInput, NetworkError (an address in use).
+    Who hears an answer finds the token. Raises InvalidInput, NetworkError (an address in use).
     """
+    make_token(token_file(section))
     step = Doorstep(bind(*parse_address(section.listen)), time.monotonic())
     server = _Server(step, frozenset(host.lower() for host in section.hosts))
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True)

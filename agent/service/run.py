@@ -20,12 +20,13 @@ from agent.journal import Journal, JournalHandler
 from agent.notify import Notifier, taking_long
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
-from agent.service.front import Door, front_door, make_access, read_token, token_file
+from agent.service.front import Door, front_door, make_access
 from agent.service.parts import open_parts
 from agent.service.relaying import Wanted, relay_urls, serve_relay
 from agent.service.reload import changes
 from agent.service.secrets import make_signer
 from agent.service.ticker import Ticker
+from agent.service.token import read_token, token_file
 from agent.specs import seconds
 from nostr_client.errors import NostrTallyError
 from nostr_client.places import addresses_path

@@ -16,6 +16,7 @@ from agent.config.model import ApiSection
 from agent.service.doorstep import AT_ONCE, answering
 from agent.service.front import front_door
 from nostr_client.errors import InvalidInput, NetworkError
+from nostr_client.places import token_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +40,7 @@ def test_health_is_told_and_everything_else_is_starting() -> None:
         port = step.listener.getsockname()[1]
         code, told = asked(port, "/healthz")
         assert (code, told["alive"]) == (200, True)
+        assert token_path().stat().st_mode & 0o777 == 0o600
         assert asked(port, "/healthz", "Agent.Example:80")[0] == 200
         assert asked(port, "/healthz", "evil.example")[1]["code"] == "foreign_host"
         assert asked(port, "/readyz") == (503, {"ready": False, "reasons": ["starting"]})
