@@ -19,14 +19,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SECOND = 1_000_000_000
 
+LEAST_SECONDS = 1e-9
 MOST_SECONDS = 9_000_000_000
 """285 years: nanoseconds are counted in 64 bits."""
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """Refuse nan, which is in no range, and what nanoseconds in 64 bits cannot hold."""
-    if value is not None and not 0 <= value <= MOST_SECONDS:
-        text = f"{value} is not from 0 to {MOST_SECONDS:,} seconds"
+    """Refuse nan, which is in no range, and what nanoseconds cannot say; 0 is none."""
+    if value is not None and value != 0 and not LEAST_SECONDS <= value <= MOST_SECONDS:
+        text = f"{value} is not from {LEAST_SECONDS} to {MOST_SECONDS:,} seconds"
         raise click.BadParameter(text, ctx=ctx, param=param)
     return value
 

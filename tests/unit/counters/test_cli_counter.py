@@ -141,6 +141,7 @@ MISTAKES = [
     ("stream", "edit", "A", "--max-age", "nan"),
     ("stream", "edit", "A", "--max-age=-1"),
     ("stream", "edit", "A", "--window", "inf"),
+    ("stream", "edit", "A", "--window", "1e-12"),
     ("stream", "edit", "A", "--republish", f"a.*={LONE}.*"),
     ("source", "add", "A", LONE),
     ("source", "add", "A", "B", "--filter", LONE),
