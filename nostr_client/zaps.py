@@ -2,7 +2,8 @@
 
 A receipt is written by the wallet service of the receiver, and anybody may write one. Checked is
 what can be checked without asking that service: the zap request inside is signed, asks for the
-same target and amount, and the invoice was made for exactly this request.
+same target and amount, and the invoice was made for exactly this request. One rule for all who
+add zaps up: counts, counters, and the derived tables of a store.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 RECEIPT: Final = 9735
 REQUEST: Final = 9734
 
+TARGET_TAGS: Final = ("e", "a", "p")
+"""What a zap can be for: an event, an address, a person."""
+
+MOST_MSATS: Final = 100 * 100_000_000 * 1_000
+"""A hundred bitcoin: a zap of more is not believed, it would hide every honest sum."""
+
 
 class Zap(NamedTuple):
     """A zap that holds: `amount` in millisats, and the pubkey that asked for it.
@@ -32,33 +39,61 @@ class Zap(NamedTuple):
     sender: str
 
 
+class Paid(NamedTuple):
+    """What a zap was for, as tag name and value, and its amount in millisats."""
+
+    name: str
+    value: str
+    msats: int
+
+
 def read_zap(receipt: Event, target: str | None = None) -> Zap | None:
     """The zap of a receipt, or None where it does not hold; never raises.
 
     `target`: hex id, hex pubkey or address that the zap must be for. Costs a signature check.
     """
-    if receipt.kind != RECEIPT:
+    held = _held(receipt)
+    if held is None or (target is not None and target not in _named(held.request)):
         return None
+    return Zap(held.amount, held.request.pubkey)
+
+
+def paid(receipt: Event) -> list[Paid]:
+    """What `read_zap` says of each target that receipt and request both name; none: []."""
+    held = _held(receipt)
+    if held is None:
+        return []
+    named = _named(held.request)
+    targets = {(name, value) for name in TARGET_TAGS for value in receipt.tag_values(name)}
+    return [Paid(name, value, held.amount) for name, value in sorted(targets) if value in named]
+
+
+class _Held(NamedTuple):
+    request: Event
+    amount: int
+
+
+def _held(receipt: Event) -> _Held | None:
+    """The request and the amount of a receipt that holds; the signature is looked at last."""
     text, invoice = receipt.first_tag("description"), receipt.first_tag("bolt11")
-    if text is None or invoice is None:
+    if receipt.kind != RECEIPT or text is None or invoice is None:
         return None
     try:
-        request = verify(parse_event(text)).event
-        paid = parse_invoice(invoice)
+        request, bill = parse_event(text), parse_invoice(invoice)
+        amount = bill.amount
+        if request.kind != REQUEST or amount is None or amount > MOST_MSATS:
+            return None
+        if bill.description_hash not in (None, sha256(text.encode()).digest()):
+            return None
+        if not _agree(receipt, request, amount):
+            return None
+        return _Held(verify(request).event, amount)
     except (InvalidEvent, InvalidInput):
         return None
-    if paid.amount is None or not _is_for(request, target):
-        return None
-    if paid.description_hash not in (None, sha256(text.encode()).digest()):
-        return None
-    return Zap(paid.amount, request.pubkey) if _agree(receipt, request, paid.amount) else None
 
 
-def _is_for(request: Event, target: str | None) -> bool:
-    if request.kind != REQUEST:
-        return False
-    named = [value for name in "pea" for value in request.tag_values(name)]
-    return target is None or target in named
+def _named(request: Event) -> set[str]:
+    return {value for name in TARGET_TAGS for value in request.tag_values(name)}
 
 
 def _agree(receipt: Event, request: Event, amount: int) -> bool:

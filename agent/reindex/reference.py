@@ -18,9 +18,9 @@ from agent.reindex.dead import Requests
 from agent.reindex.rows import Row, event_of
 from agent.reindex.tables import MOST_MSATS
 from nostr_client import hll, kinds
-from nostr_client.store import zaps
 from nostr_client.store.base import Status
 from nostr_client.store.index_schema import DAY, TRACKED
+from nostr_client.zaps import paid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -84,12 +84,10 @@ class Accumulator:
         found[1] += int.from_bytes(id_, "little")
 
     def _zap(self, row: Row) -> None:
-        receipt = event_of(row)
-        amount = zaps.msats(receipt)
-        for target in zaps.targets(receipt):
-            found = self._zaps.setdefault(target, [0, 0])
+        for name, value, msats in paid(event_of(row)):
+            found = self._zaps.setdefault((name, value), [0, 0])
             found[0] += 1
-            found[1] = min(found[1] + amount, MOST_MSATS)
+            found[1] = min(found[1] + msats, MOST_MSATS)
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a table of `tables.COLUMNS`."""

@@ -56,7 +56,7 @@ class Day(NamedTuple):
 
 
 class Zapped(NamedTuple):
-    """What receipts claim was paid: receipts, and their sum in millisatoshi."""
+    """What was paid by receipts that hold: receipts, and their sum in millisatoshi."""
 
     receipts: int
     msats: int

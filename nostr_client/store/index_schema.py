@@ -2,8 +2,8 @@
 
 `hot`: the canonical questions of NIP-45 about targets with HOT events or more, with exact counts
 and the HLL registers of their authors; `hot_author` says how many events each author has there.
-`daily`: events and authors of each UTC day and kind. `zap`: what receipts say was paid for an
-event, an address or a person.
+`daily`: events and authors of each UTC day and kind. `zap`: receipts that hold, by the rule of
+`nostr_client.zaps`, and what was paid by them for an event, an address or a person.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raise it with the schema, or with what a table means: an older file is built again."""
 
 HOT: Final = 256

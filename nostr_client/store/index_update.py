@@ -12,9 +12,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import hll, kinds
-from nostr_client.store import zaps
 from nostr_client.store.index_schema import DAY, HOT, TRACKED
 from nostr_client.store.lookup import rows_in
+from nostr_client.zaps import paid
 
 if TYPE_CHECKING:
     import sqlite3
@@ -251,10 +251,10 @@ def _shift_daily(
 
 def _shift_zaps(conn: sqlite3.Connection, events: Iterable[Event], sign: int) -> None:
     rows = [
-        (name, value, sign, sign * zaps.msats(event))
+        (name, value, sign, sign * msats)
         for event in events
         if event.kind == kinds.ZAP
-        for name, value in zaps.targets(event)
+        for name, value, msats in paid(event)
     ]
     conn.executemany(_SHIFT_ZAP, rows)
     if sign < 0:

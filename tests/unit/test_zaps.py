@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client import bech32, count
+from nostr_client import count
 from nostr_client.bolt11 import parse_invoice
 from nostr_client.errors import InvalidInput
 from nostr_client.event import Event, EventTemplate
 from nostr_client.keys import KeySigner
-from nostr_client.zaps import read_zap
+from nostr_client.zaps import MOST_MSATS, TARGET_TAGS, paid, read_zap
+from tests.zapping import SENDER, invoice, zap_tags
 
 # Invoices of the BOLT 11 text's own examples.
 DONATION = (
@@ -29,20 +30,9 @@ COFFEE = (
     "qcyq5rqwzqfqqqsyqcyq5rqwzqfqypqdq5xysxxatsyp3k7enxv4jsxqzpu9qrsgquk0rl77nj30yxdy8j9vdx85fkpmdla2"
     "087ne0xh8nhedh8w27kyke0lp53ut353s06fv3qfegext0eh0ymjpf39tuven09sam30g4vgpfna3rh"
 )
-SENDER = KeySigner(sha256(b"sender").digest())
 WALLET = KeySigner(sha256(b"wallet").digest())
 RECEIVER = sha256(b"receiver").hexdigest()
 NOTE = sha256(b"a note").hexdigest()
-
-
-def invoice(amount: str, description: str | None = None) -> str:
-    """An invoice with a prefix amount such as "210n"; its signature is made up."""
-    groups = [0] * 7
-    if description is not None:
-        number = int.from_bytes(sha256(description.encode()).digest(), "big") << 4
-        groups += [23, 52 >> 5, 52 & 31, *(number >> 5 * i & 31 for i in reversed(range(52)))]
-    groups += [0] * 104
-    return bech32.encode_groups(f"lnbc{amount}", groups)
 
 
 def zap_request(**changes: Any) -> Event:
@@ -101,6 +91,21 @@ def test_a_zap_tells_who_paid_how_much() -> None:
     assert read_zap(receipt(zap_request()), "ab" * 32) is None
 
 
+def test_what_was_paid_is_told_for_each_target_that_both_name_and_as_read_zap_says() -> None:
+    address = f"30023:{RECEIVER}:x"
+    tags = (*zap_tags("210n", RECEIVER, ("e", NOTE), ("a", address)), ("a", "elsewhere"))
+    held = WALLET.sign_now(EventTemplate(kind=9735, tags=tags, created_at=1)).event
+    found = paid(held)
+    assert found == [("a", address, 21_000), ("e", NOTE, 21_000), ("p", RECEIVER, 21_000)]
+    for target in (NOTE, RECEIVER, address, "elsewhere", SENDER.pubkey):
+        zap = read_zap(held, target)
+        told = [] if zap is None else [zap.amount]
+        assert told == [one.msats for one in found if one.value == target]
+    assert {one.name for one in found} == set(TARGET_TAGS)
+    most = receipt(zap_request(tags=(("p", RECEIVER),)), invoice("100"), ("p", RECEIVER))
+    assert read_zap(most) == (MOST_MSATS, SENDER.pubkey)
+
+
 def test_an_invoice_with_its_own_description_passes() -> None:
     assert read_zap(receipt(zap_request(), invoice("210n")), NOTE) is not None
 
@@ -118,12 +123,16 @@ BAD = {
     "another event": receipt(zap_request(), None, ("p", RECEIVER), ("e", RECEIVER)),
     "another receiver": receipt(zap_request(), None, ("p", NOTE), ("e", NOTE)),
     "another kind": receipt(zap_request(), kind=9736),
+    "more than anybody would pay": receipt(
+        zap_request(tags=(("p", RECEIVER),)), invoice("101"), ("p", RECEIVER)
+    ),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_receipts_that_prove_nothing_are_not_counted(name: str) -> None:
     assert read_zap(BAD[name]) is None
+    assert paid(BAD[name]) == []
     assert count.zaps(NOTE).hold(BAD[name]) is None
 
 

@@ -2,7 +2,7 @@
 
 Tags are parsed once, here, where the rows pass through Python anyway: `targets` holds the tracked
 targets of an event, each once, name and value in one string; `tags` keeps the JSON of those few
-kinds whose tags a later stage looks at.
+kinds whose tags a later stage looks at; of a zap receipt it has what was paid for what.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from agent.reindex.rows import event_of
 from nostr_client import kinds
 from nostr_client.store.index_schema import TRACKED
 from nostr_client.store.rows import encode_tags
+from nostr_client.zaps import paid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,9 +55,16 @@ def batch(rows: Sequence[Row]) -> pa.RecordBatch:
     columns: list[Sequence[Any]] = [seq, id_, pubkey, created_at, kind, d, exp]
     tagged = list(zip(kind, tags, strict=True))
     columns.append([_targets(k, t) for k, t in tagged])
-    columns.append([encode_tags(t).decode() if k in LOOKED_AT else None for k, t in tagged])
+    columns.append([_kept(row) if row.kind in LOOKED_AT else None for row in rows])
     arrays = [pa.array(values, field.type) for values, field in zip(columns, ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW)
+
+
+def _kept(row: Row) -> str:
+    tags: Sequence[Sequence[str]] = row.tags
+    if row.kind == kinds.ZAP:
+        tags = [(name, value, str(msats)) for name, value, msats in paid(event_of(row))]
+    return encode_tags(tags).decode()
 
 
 def _targets(kind: int, tags: Sequence[Sequence[str]]) -> list[str] | None:

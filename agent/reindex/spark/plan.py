@@ -6,7 +6,7 @@ until a stage writes what they give.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
@@ -14,13 +14,9 @@ from agent.reindex.spark.dead import TAGS
 from agent.reindex.tables import MOST_MSATS
 from nostr_client import kinds
 from nostr_client.store.index_schema import DAY
-from nostr_client.store.zaps import MOST_MSATS as MOST_OF_ONE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-_INVOICE: Final = "^ln(?:bcrt|bc|tbs|tb)([1-9][0-9]{0,19})([munp]?)1"
-_PER_UNIT: Final = {"": 100_000_000_000, "m": 100_000_000, "u": 100_000, "n": 100}
+    from pyspark.sql import DataFrame
 
 
 def tags(events: DataFrame) -> DataFrame:
@@ -79,36 +75,12 @@ def kinds_table(daily: DataFrame) -> DataFrame:
 
 
 def zaps(events: DataFrame) -> DataFrame:
-    """`tables.COLUMNS["zap"]`: what receipts claim was paid, each target of a receipt once."""
-    receipts = events.where(f.col("kind") == kinds.ZAP).select(
-        "id", f.from_json("tags", TAGS).alias("tags")
+    """`tables.COLUMNS["zap"]`, of receipts whose `tags` say what was paid for what."""
+    tag = f.explode(f.from_json("tags", TAGS)).alias("tag")
+    one = events.where(f.col("kind") == kinds.ZAP).select(tag)
+    name, value, msats = (f.get("tag", f.lit(at)) for at in range(3))
+    total = f.sum(msats.cast("decimal(20,0)"))
+    return one.groupBy(name.alias("name"), value.alias("value")).agg(
+        f.count("*").alias("receipts"),
+        f.least(total, f.lit(MOST_MSATS)).cast("long").alias("msats"),
     )
-    one = receipts.select("id", f.posexplode("tags").alias("at", "tag")).where(f.size("tag") > 1)
-    named = one.select(
-        "id", "at", f.get("tag", f.lit(0)).alias("name"), f.get("tag", f.lit(1)).alias("value")
-    )
-    invoices = named.where(f.col("name") == "bolt11").groupBy("id")
-    amounts = invoices.agg(_msats(f.min_by("value", "at")).alias("msats"))
-    wanted = named.where("name IN ('e', 'a', 'p')").select("id", "name", "value").distinct()
-    total = f.coalesce(f.sum("msats"), f.lit(0))
-    return (
-        wanted.join(amounts, "id", "left")
-        .groupBy("name", "value")
-        .agg(
-            f.count("*").alias("receipts"),
-            f.least(total, f.lit(MOST_MSATS)).cast("long").alias("msats"),
-        )
-    )
-
-
-def _msats(invoice: Column) -> Column:
-    """The amount of a BOLT 11 invoice as a decimal; 0 for none, or one beyond belief."""
-    text = f.lower(invoice)
-    number = f.regexp_extract(text, _INVOICE, 1)
-    unit = f.regexp_extract(text, _INVOICE, 2)
-    digits = number.try_cast("decimal(20,0)")  # null where there is no invoice
-    amount = f.when(unit == "p", f.floor(digits / 10).cast("decimal(38,0)"))
-    for name, factor in _PER_UNIT.items():
-        scaled = digits * f.lit(factor).cast("decimal(12,0)")
-        amount = amount.when(unit == name, scaled.cast("decimal(38,0)"))
-    return f.when(amount <= MOST_OF_ONE, amount).otherwise(f.lit(0).cast("decimal(38,0)"))

@@ -9,6 +9,7 @@ from nostr_client.keys import stored_event
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, pubkey
 from tests.conformance.store_events import make as make_verified
+from tests.zapping import zap_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,6 +87,10 @@ def _zaps(rng: random.Random) -> Iterable[Event]:
         for value in (NOTE, rng.choice(ODD)):
             tags = (("bolt11", invoice), ("e", value), ("e", value), ("p", pubkey(n % 2)), ("a",))
             yield make(3, 9735, at=NOW - 700 + n, tags=tags)
+    for n, amount in enumerate(("10u", "25m", "9p", "100", "101", "")):
+        tags = zap_tags(amount, pubkey(n % 2), ("e", NOTE), ("a", f"30023:{pubkey(0)}:x"))
+        yield make(3, 9735, at=NOW - 20 + n, tags=tags)
+        yield make(3, 9735, at=NOW - 30 + n, tags=(*tags, ("a", "not asked for"), ("e",)))
     yield make(3, 9735, at=NOW, tags=(("bolt11",), ("bolt11", "lnbc7u1"), ("p", "")))
 
 
