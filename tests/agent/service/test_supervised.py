@@ -80,7 +80,9 @@ async def killed(folder: Path, *, times: int, every: float) -> None:
         try:
             for _ in range(times):
                 await supervisor.ready()
-                await asyncio.wait({filling}, timeout=every)
+                await asyncio.sleep(every)
+                if filling.done():
+                    filling.result()
                 supervisor.kill()
             await supervisor.ready()
             await filling
