@@ -11,7 +11,7 @@ PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
-.PHONY: setup demo test test-long check bench bench-page docs reference lock clean bench-spark spark-dist
+.PHONY: setup demo test test-long check bench bench-page docs reference lock clean bench-spark spark-dist screenshots
 
 setup: $(STAMP)
 
@@ -67,6 +67,10 @@ docs: .venv-docs/.stamp
 # The pages of docs/reference/ that are made from the code.
 reference: setup
 	PYTHONPATH=. $(PY) scripts/reference.py
+
+# Pictures of the terminal application for the documents, of the demonstration as it runs.
+screenshots: setup
+	@PYTHONPATH=. $(PY) scripts/screenshots.py
 
 .venv-docs/.stamp: pyproject.toml requirements.lock
 	@scripts/setup-venv .venv-docs "$(PYTHON)" docs

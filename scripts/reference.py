@@ -15,6 +15,8 @@ from click.testing import CliRunner
 from agent.api.document import document
 from agent.cli import cli as agent_cli
 from nostr_client.cli.app import cli as client_cli
+from tui.actions import ACTIONS
+from tui.cli import cli as tui_cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,9 +44,18 @@ refusals are an object `error` with a code and a message. The same as an OpenAPI
 """
 
 
+TUI_HEAD = f"""# The terminal application
+
+{MADE}
+
+One table feeds keys, footer, `?` and the palette: what has a key here is also a command after `:`.
+Keys are Textual's names.
+"""
+
+
 def pages() -> dict[str, str]:
     """The text of every page by its file name."""
-    return {"cli.md": _cli(), "http.md": _http()}
+    return {"cli.md": _cli(), "http.md": _http(), "tui.md": _tui()}
 
 
 def _cli() -> str:
@@ -69,6 +80,23 @@ def _paths(group: click.Group, above: list[str]) -> Iterator[list[str]]:
 
 def _shown(group: click.Group, program: str, path: list[str]) -> str:
     done = CliRunner().invoke(group, [*path, "--help"], prog_name=program, terminal_width=WIDTH)
+    return f"```text\n{done.output.rstrip()}\n```\n"
+
+
+def _tui() -> str:
+    lines = [TUI_HEAD, _shown_alone(tui_cli, "nostr-tui"), "## Actions\n"]
+    lines.append("| Keys | Where | Command | |\n|---|---|---|---|")
+    for one in ACTIONS:
+        keys = " ".join(f"`{key}`" for key in one.keys.split(","))
+        command = f"`:{one.name} {one.usage}".strip() + "`"
+        lines.append(
+            f"| {keys} | {', '.join(one.pages) or 'everywhere'} | {command} | {one.help} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _shown_alone(command: click.Command, program: str) -> str:
+    done = CliRunner().invoke(command, ["--help"], prog_name=program, terminal_width=WIDTH)
     return f"```text\n{done.output.rstrip()}\n```\n"
 
 

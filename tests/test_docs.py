@@ -18,11 +18,12 @@ from nostr_client.cli.app import cli
 from nostr_client.nip19 import PublicKey
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, Sketches, follow
+from tui.cli import cli as tui_cli
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+://|#)([^)#]+)[^)]*\)")
-PROGRAMS = {"nostr-client": cli, "nostr-agent": agent_cli}
+PROGRAMS = {"nostr-client": cli, "nostr-agent": agent_cli, "nostr-tui": tui_cli}
 
 
 class Block(NamedTuple):

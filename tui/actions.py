@@ -87,7 +87,7 @@ ACTIONS: Final = (
         "Plot an hour, a day, a week or everything.",
         watches.span,
         W,
-        "[1h|1d|1w|all]",
+        "[SPAN]",
         footer=60,
     ),
     A(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 STOP_S: Final = 8.0
 """How long it may take to close its store in order."""
 
+START_S: Final = 60.0
+"""How long it may take until it can be talked to."""
+
 SANDBOX: Final = ("-m", "agent.sandbox")
 OWN: Final = ("-m", "agent", "run", "--until-eof", "--set", "service.log=warning")
 
@@ -42,20 +45,31 @@ class Child:
 
     def locate(self) -> tuple[str, str]:
         """URL and token. Raises NetworkError while it starts, and when it has ended, with why."""
+        api, token_file = self._place()
+        return reach(api, token_file)
+
+    async def place(self) -> tuple[str, Path]:
+        """URL and token file, as soon as it is there. Raises NetworkError when it has ended."""
+        async with asyncio.timeout(START_S):
+            while True:
+                try:
+                    return self._place()
+                except NetworkError:
+                    if self.process.returncode is not None:
+                        raise
+                await asyncio.sleep(0.1)
+
+    def _place(self) -> tuple[str, Path]:
         if self.process.returncode is not None:
             raise NetworkError(f"the agent has ended: {self._last_words()}")
         line = os.pread(self._said.fileno(), 4096, 0)
-        if not line.endswith(b"\n"):
-            return self._published()
-        told = msgspec.json.decode(line, type=_Told)
-        return reach(told.api, Path(told.token))
-
-    def _published(self) -> tuple[str, str]:
-        """An agent with a configuration of its own says it where commands look, too."""
-        found = addresses()
+        if line.endswith(b"\n"):
+            told = msgspec.json.decode(line, type=_Told)
+            return told.api, Path(told.token)
+        found = addresses()  # one with a configuration of its own says it where commands look
         if found.pid != self.process.pid:
             raise NetworkError("the agent is starting")
-        return reach(found.api, Path(found.token))
+        return found.api, Path(found.token)
 
     def _last_words(self) -> str:
         text = os.pread(self._talk.fileno(), 64 * 1024, 0).decode("utf-8", "replace")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tui.app import TallyApp
+    from tui.child import Child
 
 FAILURE, USAGE, TERMINATED = 1, 2, 143
 
@@ -33,6 +34,8 @@ FAILURE, USAGE, TERMINATED = 1, 2, 143
 @click.option("--demo", is_flag=True, help="Bring local relays, people and an agent to look at.")
 @click.option("--embedded", is_flag=True, help="Run the agent too, unless one is running.")
 @click.option("--read-only", is_flag=True, help="Look, and change nothing.")
+@click.option("--serve", is_flag=True, help="Show it in a browser, on this machine alone.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=4871, help="Of --serve; 0: any.")
 @click.option("--theme", default="tally-dark", show_default=True, help="Colours to begin with.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII alone.")
 @click.version_option(__version__, prog_name="nostr-tui")
@@ -48,29 +51,56 @@ def cli(**given: Any) -> None:
 
 async def _run(given: dict[str, Any]) -> int:
     """The application, with the agent that it brings, to its end; the exit code."""
-    from agent.api.address import reach
-
     async with AsyncExitStack() as stack:
-
-        def locate() -> tuple[str, str]:
-            return reach(given["api"], given["token_file"])
-
+        brought = None
         if given["demo"] or given["embedded"]:
-            locate = await _brought(stack, demo=given["demo"]) or locate
-        app = _app(locate, given)
-        _end_in_order(app)
+            brought = await _brought(stack, demo=given["demo"])
+        if given["serve"]:
+            return await _serve(given, brought)
+        app = _app(_locate(given) if brought is None else brought.locate, given)
+        _on_end(lambda: app.exit(None, TERMINATED))
         await app.run_async()
     return app.return_code or 0
 
 
-async def _brought(stack: AsyncExitStack, *, demo: bool) -> Callable[[], tuple[str, str]] | None:
+def _locate(given: dict[str, Any]) -> Callable[[], tuple[str, str]]:
+    from agent.api.address import reach
+
+    return lambda: reach(given["api"], given["token_file"])
+
+
+async def _brought(stack: AsyncExitStack, *, demo: bool) -> Child | None:
     """Start an agent as a child; None where one is running already."""
     from tui import child
 
     if not demo and child.is_running():
         return None
-    started = await stack.enter_async_context(child.child(child.SANDBOX if demo else child.OWN))
-    return started.locate
+    return await stack.enter_async_context(child.child(child.SANDBOX if demo else child.OWN))
+
+
+async def _serve(given: dict[str, Any], brought: Child | None) -> int:
+    """The application in browsers, each tab a process, until told to end."""
+    from tui.browser import serve
+
+    where = (given["api"], given["token_file"])
+    if brought is not None:
+        where = await brought.place()
+        token = brought.locate()[1]
+    else:
+        token = _locate(given)()[1]
+    until = asyncio.Event()
+    _on_end(until.set, signal.SIGINT)
+    click.echo("open this address on this machine; Ctrl-C ends", err=True)
+    await serve(_command(given, *where), token, given["port"], click.echo, until)
+    return 0
+
+
+def _command(given: dict[str, Any], api: str | None, token_file: Path | None) -> list[str]:
+    """What a tab runs."""
+    words = [sys.executable, "-m", "tui", "--theme", given["theme"]]
+    words += ["--api", api] if api else []
+    words += ["--token-file", str(token_file)] if token_file else []
+    return words + (["--read-only"] if given["read_only"] else [])
 
 
 def _app(locate: Callable[[], tuple[str, str]], given: dict[str, Any]) -> TallyApp:
@@ -86,10 +116,10 @@ def _app(locate: Callable[[], tuple[str, str]], given: dict[str, Any]) -> TallyA
     )
 
 
-def _end_in_order(app: TallyApp) -> None:
-    """Leave the terminal as it was, also when told to end."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, app.exit, None, TERMINATED)
+def _on_end(do: Callable[[], None], *more: signal.Signals) -> None:
+    """End in order when told to: the terminal is left as it was, children are ended."""
+    for number in (signal.SIGTERM, signal.SIGHUP, *more):
+        asyncio.get_running_loop().add_signal_handler(number, do)
 
 
 def main() -> None:

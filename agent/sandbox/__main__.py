@@ -59,7 +59,6 @@ interval = "15s"
 [[syncs]]
 name = "everything"
 filters = [{{ kinds = [1, 3, 6, 7] }}]
-direction = "both"
 interval = "20s"
 """
 
@@ -116,7 +115,7 @@ async def _agent(stack: AsyncExitStack, urls: Sequence[str]) -> tuple[Service, s
 async def _remember(service: Service, world: World, deeds: Sequence[Deed], now: int) -> None:
     database = service.agent.parts.store.database
     for spec in watches(world):
-        found = history.points(deeds, query_of(spec).filters[0], now - WEEK, now)
+        found = history.points(deeds, query_of(spec), relays.GOOD, now - WEEK, now)
         await database.write(partial(history.write, watch=spec.name, found=list(found)))
 
 

@@ -1,0 +1,80 @@
+"""`make screenshots`: pictures of the terminal application, of the demonstration as it runs.
+
+SVG of the pages, and one PNG of the page of `--serve` in Chromium, into docs/assets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.tui.chromium import browsing
+from tests.tui.driving import Driver, driving
+from tui.browser import serve
+from tui.child import SANDBOX, child
+
+if TYPE_CHECKING:
+    from tui.child import Child
+
+TARGET: Final = Path(__file__).parents[1] / "docs" / "assets"
+SIZE: Final = (120, 34)
+PATIENCE_S: Final = 120
+KEYS: Final = {
+    "overview": ("1",),
+    "watch": ("1", "home", "enter", "h"),
+    "relays": ("2", "home", "down"),
+    "syncs": ("3",),
+    "counters": ("4",),
+}
+
+
+async def main() -> None:
+    """Wait until the demonstration has something to show, and take the pictures."""
+    TARGET.mkdir(parents=True, exist_ok=True)
+    async with child(SANDBOX) as one:
+        await one.place()
+        async with driving(one.locate, SIZE, now=time.time, patience=PATIENCE_S) as tui:
+            await tui.until(lambda: _has_lived(tui))
+            for name, keys in KEYS.items():
+                await tui.press(*keys)
+                (TARGET / f"tui-{name}.svg").write_text(plain(await tui.picture()), "utf-8")
+        (TARGET / "tui-browser.png").write_bytes(await _browser(one))
+
+
+def _has_lived(tui: Driver) -> bool:
+    model = tui.app.model
+    counted = [one for one in model.watches.values() if one.changes.get("1h") and one.answered == 6]
+    return len(counted) == 5 and all(one.outcome for one in model.syncs.values())
+
+
+async def _browser(one: Child) -> bytes:
+    api, token_file = await one.place()
+    command = [sys.executable, "-m", "tui", "--api", api, "--token-file", str(token_file)]
+    address, until = asyncio.Queue[str](), asyncio.Event()
+    serving = asyncio.create_task(serve(command, one.locate()[1], 0, address.put_nowait, until))
+    with tempfile.TemporaryDirectory() as folder:
+        async with browsing(Path(folder), await address.get()) as page:
+            await page.until("document.body.classList.contains('-first-byte')")
+            await asyncio.sleep(6)
+            await page.evaluate("document.querySelector('textarea').focus()")
+            await page.key("\r")
+            await asyncio.sleep(4)
+            picture = await page.picture()
+    until.set()
+    await serving
+    return picture
+
+
+def plain(svg: str) -> str:
+    """Without fonts from elsewhere: whoever looks has one of fixed width."""
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    return svg.replace("Fira Code", "monospace").replace("font-family: arial", "font-family: Arial")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,156 @@
+"""`nostr-tui --serve`: the same application in a browser, for whoever has the agent's token.
+
+Each tab runs a process of its own, whose terminal textual-serve carries over a WebSocket. Who may
+come in is decided as for the API: a loopback Host, no foreign Origin, the token. The address that
+is printed has the token once; a cookie takes its place, so that it does not stay in the history.
+"""
+
+from __future__ import annotations
+
+import hmac
+import shlex
+import socket
+from string import Template
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from textual_serve.server import Server
+
+from agent.api.guard import bearer_of, host_name, is_loopback
+from nostr_client.errors import NetworkError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Sequence
+
+    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+COOKIE: Final = "nostr-tui"
+MOST_TABS: Final = 8
+"""Each is a process of some 60 MB."""
+
+CLOSE_S: Final = 5.0
+POLICY: Final = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; font-src 'self'; img-src 'self' data:; "
+    "connect-src 'self' ws:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+PAGE: Final = Template("""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>nostr-tui</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/static/css/xterm.css">
+<style>
+@font-face { font-family: "Roboto Mono"; src: url("/static/fonts/$font"); font-weight: 100 700; }
+html, body { margin: 0; height: 100%; background: #0e131a; color: #d9e1ea; }
+body { font-family: "Roboto Mono", monospace; }
+#terminal { height: 100vh; }
+#start { display: none; }
+#ended { display: none; position: fixed; inset: 0; place-items: center; background: #0e131ae0; }
+body.-closed #ended { display: grid; }
+a { color: #5eb1ef; }
+</style>
+<script src="/static/js/textual.js"></script>
+</head>
+<body>
+<div id="terminal" class="textual-terminal" data-session-websocket-url="$socket"
+ data-font-size="$size"></div>
+<div id="start"></div>
+<div id="ended"><p>It has ended. <a href="/">Begin anew</a></p></div>
+</body>
+</html>
+""")
+FONT: Final = "RobotoMono-VariableFont_wght.ttf"
+
+
+class Browser:
+    """Serves the application that `command` runs, to those who know the token."""
+
+    def __init__(self, command: Sequence[str], token: str) -> None:
+        self._token = token
+        self._server = Server(shlex.join(command), title="nostr-tui")
+        self._tabs = 0
+
+    def application(self) -> web.Application:
+        """The routes, behind the guard."""
+        app = web.Application(middlewares=[self._guard])
+        app.router.add_get("/", self._page)
+        app.router.add_get("/ws", self._session)
+        app.router.add_static("/static", self._server.statics_path)
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not is_loopback(host_name(request.host)):
+            raise web.HTTPForbidden(text="this is served to this machine alone\n")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin != f"http://{request.host}":
+            raise web.HTTPForbidden(text="other pages may not come in here\n")
+        given = request.query.get("token", "")
+        if given and request.path == "/" and self._knows(given):
+            return self._welcome(given)
+        told = request.cookies.get(COOKIE) or bearer_of(request.headers.get("Authorization")) or ""
+        if not self._knows(told):
+            raise web.HTTPUnauthorized(text="open the address that nostr-tui --serve printed\n")
+        return await handler(request)
+
+    def _knows(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+
+    def _welcome(self, token: str) -> web.Response:
+        """To the page without the token in its address, which a cookie has from now on."""
+        found = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
+        found.set_cookie(COOKIE, token, httponly=True, samesite="Strict", path="/")
+        return found
+
+    async def _page(self, request: web.Request) -> web.Response:
+        size = request.query.get("fontsize", "16")
+        text = PAGE.substitute(
+            socket=f"ws://{request.host}/ws", size=size if size.isdecimal() else "16", font=FONT
+        )
+        headers = {
+            "Content-Security-Policy": POLICY,
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-store",
+        }
+        return web.Response(text=text, content_type="text/html", headers=headers)
+
+    async def _session(self, request: web.Request) -> web.StreamResponse:
+        """One tab, until it is closed."""
+        if self._tabs >= MOST_TABS:
+            raise web.HTTPServiceUnavailable(text="there are too many tabs open\n")
+        self._tabs += 1
+        try:
+            answer: web.StreamResponse = await self._server.handle_websocket(request)
+        finally:
+            self._tabs -= 1
+        return answer
+
+
+async def serve(
+    command: Sequence[str],
+    token: str,
+    port: int,
+    told: Callable[[str], None],
+    until: asyncio.Event,
+) -> None:
+    """Serve on loopback until the event; `told` gets the address to open. Raises NetworkError."""
+    try:
+        listener = socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise NetworkError(f"port {port} cannot be listened on: {error}") from error
+    runner = web.AppRunner(
+        Browser(command, token).application(), access_log=None, shutdown_timeout=CLOSE_S
+    )
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener).start()
+        told(f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}")
+        await until.wait()
+    finally:
+        await runner.cleanup()
