@@ -11,6 +11,7 @@ from agent.commands.options import chosen_file, config_options, load_config
 from agent.parent import end_with_stdin
 from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, say
+from nostr_client.errors import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,8 @@ def run(
         end_with_stdin()
     try:
         ctx.exit(_run(config, tuple(given), once=once))
+    except NetworkError as error:  # an address in use: 3 says that no agent is running
+        raise click.ClickException(str(error)) from error
     except InvalidConfig as error:
         for mistake in error.mistakes:
             say(str(mistake))

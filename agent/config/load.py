@@ -121,6 +121,10 @@ class _Report:
         for n in range(len(path), 0, -1):
             if path[:n] in self._given:
                 return self._given[path[:n]]
+        if path not in self._lines:  # a section that overrides alone have made
+            for given, where in self._given.items():
+                if given[: len(path)] == path:
+                    return where
         for n in range(len(path), 0, -1):
             if path[:n] in self._lines:
                 return f"{self._name}:{self._lines[path[:n]]}"

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from nostr_client.errors import StoreError
 from nostr_client.store.faults import store_error
@@ -104,8 +105,16 @@ def _connect(target: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Con
         conn.execute("PRAGMA temp_store = MEMORY")
         conn.execute("PRAGMA trusted_schema = OFF")
     except sqlite3.Error as error:
-        raise store_error(error) from error
+        found = store_error(error)
+        if type(found) is StoreError:  # "unable to open database file" and the like
+            found = StoreError(f"cannot open {_shown(target)}: {found}")
+        raise found from error
     return conn
+
+
+def _shown(target: str) -> str:
+    """The path in a URI of `file_uri`."""
+    return unquote(urlsplit(target).path) or target
 
 
 def _set_up_writer(conn: sqlite3.Connection, options: StoreOptions) -> None:

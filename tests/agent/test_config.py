@@ -85,6 +85,15 @@ query = "fame"
     ]
 
 
+def test_a_section_that_only_overrides_name_has_their_place() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        load(None, environ={"NOSTR_AGENT_STOR__X": "1"}, settings=["relai.y=2"])
+    assert [str(one) for one in caught.value.mistakes] == [
+        "environment NOSTR_AGENT_STOR__X: stor: unknown key; did you mean store?",
+        "--set relai.y: relai: unknown key; did you mean relay?",
+    ]
+
+
 def test_mistakes_of_types_and_of_meaning_are_told_together() -> None:
     found = mistakes(
         """

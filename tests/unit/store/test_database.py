@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import threading
 from typing import TYPE_CHECKING, Any
@@ -289,3 +290,10 @@ async def test_a_full_store_fails_clearly_and_keeps_what_it_acknowledged(tmp_pat
         kept = [a for a in answers if isinstance(a, int)]
         assert await db.read(values) == [1, *kept]
         assert await db.write(insert(4)) == 4
+
+
+async def test_a_path_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "100% a folder"
+    folder.mkdir()
+    with pytest.raises(StoreError, match=re.escape(f"cannot open {folder}: unable to open")):
+        await Database.open(folder)
