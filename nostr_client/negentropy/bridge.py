@@ -36,19 +36,22 @@ from nostr_client.negentropy.encoding import (
 from nostr_client.negentropy.matching import Ids
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 FAR: Final = 2**31 - 2
 """Unix time from which events are compared by their ids alone: some relays count in 32 bits."""
 
-MOST_RANGES: Final = 100_000
-"""Ranges under way; honest sides of ten million items each need a fifth of it."""
+MOST_RANGES: Final = 200_000
+"""Ranges under way, about 70 MB; two sets of ten million that differ in 1 % need a third of it."""
 
 MOST_IDS: Final = 400_000
 """Ids held of them, about 30 MB."""
 
-_ASKED: Final = 1_000
+_ASKED: Final = 2_000
 """Ranges in one message: each can come back as sixteen."""
+
+_MANY: Final = 20_000
+"""Ranges that wait for one side, above which the other is asked for no further ones."""
 
 _READ: Final = 4096
 
@@ -99,35 +102,43 @@ class Bridge:
         assert len(unlike) == FINGERPRINT_SIZE
         self._unlike = unlike
         end: Bound = (FAR if until is None else min(until + 1, FAR), b"")
-        self._waiting: tuple[list[Span], list[Span]] = ([Span((0, b""), end, unlike)], [])
+        self._waiting = (_Waiting(), _Waiting())
+        self._waiting[0].put([Span((0, b""), end, unlike)])
         if until is None or until >= FAR:
-            self._waiting[0].append(Span(end, (INFINITY, b"")))
+            self._waiting[0].put([Span(end, (INFINITY, b""))])
         self._asked: tuple[list[Span], list[Span]] = ([], [])
 
     @property
     def done(self) -> bool:
         """Nothing is left to ask, and nothing to hear."""
-        return not any((*self._waiting, *self._asked))
+        return not any((*map(len, self._waiting), *self._asked))
 
     def again(self, side: int) -> None:
         """The answer to the last question will not come."""
         for span in self._asked[side]:
             span.heard = span.floor
-        self._put(side, self._asked[side])
+        self._waiting[side].put(self._asked[side])
         self._asked[side].clear()
 
     def ask(self, side: int, frame_limit: int) -> bytes | None:
-        """The next message to a side, lowest ranges first; None: it is to be asked nothing now."""
-        waiting = self._waiting[side]
-        if not waiting or self._asked[side]:
+        """The next message to a side; None: it is to be asked nothing now.
+
+        Ranges by ids come first, since they end a search and ids are held for them, then the
+        lowest.
+        """
+        waiting, others = self._waiting[side], self._waiting[1 - side]
+        crowded = len(others) > max(_MANY, len(waiting))
+        chosen = [] if self._asked[side] else waiting.take(_ASKED, prints=not crowded)
+        if not chosen:
             return None
         writer = MessageWriter(frame_limit)
-        for block in _blocks(waiting[:_ASKED]):
+        for block in _blocks(chosen):
+            said = len(self._asked[side])
             written = writer.write(block, lambda low, high: b"")
-            self._asked[side].extend(waiting[:written])
-            del waiting[:written]
+            self._asked[side].extend(chosen[said : said + written])
             if written < len(block):
                 break
+        waiting.put(chosen[len(self._asked[side]) :])
         return writer.message()
 
     def hear(self, side: int, message: bytes) -> Only:
@@ -142,20 +153,40 @@ class Bridge:
         self._asked[side].clear()
         answer = _Answer(asked)
         answer.read(reader)
-        self._put(side, answer.left(self._unlike))
-        self._put(1 - side, answer.for_other)
+        self._waiting[side].put(answer.left(self._unlike))
+        self._waiting[1 - side].put(answer.for_other)
         self._check()
         mine, others = Ids(b"".join(answer.mine)), Ids(b"".join(answer.others))
         return Only(others, mine) if side else Only(mine, others)
 
-    def _put(self, side: int, spans: Sequence[Span]) -> None:
-        for span in spans:
-            bisect.insort(self._waiting[side], span, key=_floor)
-
     def _check(self) -> None:
-        spans = [span for waiting in self._waiting for span in waiting]
-        if len(spans) > MOST_RANGES or sum(span.held for span in spans) > MOST_IDS:
+        ids = sum(span.held for waiting in self._waiting for span in waiting.lists)
+        if sum(map(len, self._waiting)) > MOST_RANGES or ids > MOST_IDS:
             raise NegentropyError("more ranges than there can be", kind="too-many-ranges")
+
+
+class _Waiting:
+    """What a side is to be asked, in order: ranges by ids, and by fingerprint."""
+
+    def __init__(self) -> None:
+        self.lists: list[Span] = []
+        self.prints: list[Span] = []
+
+    def __len__(self) -> int:
+        return len(self.lists) + len(self.prints)
+
+    def put(self, spans: Iterable[Span]) -> None:
+        """Add these."""
+        for span in spans:
+            row = self.lists if span.print is None else self.prints
+            bisect.insort(row, span, key=_floor)
+
+    def take(self, most: int, *, prints: bool) -> list[Span]:
+        """Remove and give so many, in order; without `prints` those by ids alone."""
+        lists = self.lists[:most]
+        prints_ = self.prints[: most - len(lists) if prints else 0]
+        del self.lists[: len(lists)], self.prints[: len(prints_)]
+        return sorted((*lists, *prints_), key=_floor)
 
 
 class _Answer:
