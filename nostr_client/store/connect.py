@@ -72,10 +72,21 @@ def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreO
 
 
 def attach_writer(conn: sqlite3.Connection, alias: str, has: dict[str, str], target: str) -> None:
-    """Attach a database for writing, in WAL like the first."""
-    reattach(conn, has, {alias: target})
-    conn.execute(f"PRAGMA {alias}.journal_mode = WAL").fetchall()
-    conn.execute(f"PRAGMA {alias}.synchronous = NORMAL")
+    """Attach a database for writing, in WAL like the first; or leave what is there and raise."""
+    try:
+        reattach(conn, has, {alias: target})
+        conn.execute(f"PRAGMA {alias}.journal_mode = WAL").fetchall()
+        conn.execute(f"PRAGMA {alias}.synchronous = NORMAL")
+    except sqlite3.Error:
+        _put_back(conn, alias, has.get(alias))
+        raise
+
+
+def _put_back(conn: sqlite3.Connection, alias: str, before: str | None) -> None:
+    if any(name == alias for _, name, _ in conn.execute("PRAGMA database_list").fetchall()):
+        conn.execute(f"DETACH {alias}")
+    if before is not None:
+        conn.execute(f"ATTACH ? AS {alias}", (before,))
 
 
 def file_uri(path: Path, mode: str) -> str:

@@ -124,13 +124,13 @@ class Database:
 
         A file takes the place of an earlier one under the alias; None is one in memory, for a
         database in memory. A transaction over both is whole in each file, but a crash may keep
-        it in one of them alone. Raises StoreError.
+        it in one of them alone. Raises StoreError; then the earlier one stays.
         """
         has = dict(self._attached)
         target = MEMORY if path is None else file_uri(path, "rwc")
-        self._attached[alias] = target
         if self._writer is not None:
             await self.maintain(lambda conn: attach_writer(conn, alias, has, target))
+        self._attached[alias] = target
         if self._readers is not None and path is not None:
             self._readers.attach(alias, file_uri(path, "ro"))
 

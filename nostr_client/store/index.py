@@ -6,10 +6,10 @@ bulk rebuild is adopted whole by one row (`adopt`), and readers of the old file 
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from nostr_client.errors import StoreError
+from nostr_client.store import index_files as files
 from nostr_client.store import index_schema as schema
 from nostr_client.store.base import Status
 from nostr_client.store.index_schema import HOT, TRACKED, VERSION, Mark
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 REMEMBERED = 100_000
 """Removals that are kept for a bulk rebuild, some 100 MB at most."""
+
+_SWAPS = 5
+"""How often a reader follows an exchange that happens under its hands."""
 
 CHUNK = 2_000
 """Events read at once while an index catches up."""
@@ -75,6 +78,7 @@ class Index:
         self._updater = Updater(store.hasher)
         self._mark = Mark(0, 0)
         self._since: _Since | None = None
+        self._generation = -1
 
     @classmethod
     async def open(cls, store: SqliteStore) -> Self:
@@ -82,15 +86,17 @@ class Index:
 
         Missed events are added, missed removals and another schema mean a rebuild: about 25 s
         per million events in the writer thread. A store that is open for reading needs an index
-        of this version, and has the generation of this moment. Raises StoreError.
+        of this version, and follows whoever writes it from generation to generation. Raises
+        StoreError.
         """
         index = cls(store)
-        generation = await index._database.read(lambda conn: _meta(conn, INDEX_GENERATION))
-        path = index.path(generation)
-        await index._database.attach(ALIAS, path)
         if store.database.read_only:
-            await index._database.read(_check_version)
+            await index._follow()
             return index
+        generation = await index._database.read(_generation)
+        if store.database.path is not None:
+            files.delete_others(store.database.path, generation)
+        await index._database.attach(ALIAS, index.path(generation))
         await index._database.write(index._catch_up)
         store.on_batch.append(index._on_batch)
         store.on_remove.append(index._on_remove)
@@ -98,8 +104,7 @@ class Index:
 
     def path(self, generation: int) -> Path | None:
         """The file of a generation; None for a store in memory."""
-        store = self._database.path
-        return None if store is None else store.with_name(f"{store.stem}.index-{generation}.db")
+        return files.file_of(self._database.path, generation)
 
     async def hot(self, name: str, value: str, kind: int) -> Hot | None:
         """What is kept of a target; None when it has fewer than HOT events, or is not tracked."""
@@ -156,15 +161,21 @@ class Index:
         removals, the tables are built here instead. Returns the generation. Raises StoreError for
         a store in memory.
         """
-        old = await self._database.read(lambda conn: _meta(conn, INDEX_GENERATION))
+        old = await self._database.read(_generation)
         path, before = self.path(old + 1), self.path(old)
         if path is None or before is None:
             raise StoreError("a store in memory has no index file to take over")
-        await self._database.maintain(lambda _: shutil.copyfile(built, path))
-        await self._database.attach(ALIAS, path)
-        await self._database.write(lambda conn: self._flip(conn, old + 1))
+        await self._database.maintain(lambda _: files.put(built, path))
+        try:
+            await self._database.attach(ALIAS, path)
+            await self._database.write(lambda conn: self._flip(conn, old + 1))
+        except StoreError:
+            await self._database.attach(ALIAS, before)
+            await self._database.write(self._catch_up)
+            await self._database.maintain(lambda _: files.delete(path))
+            raise
         self._since = None
-        await self._database.maintain(lambda _: _delete(before))
+        await self._database.maintain(lambda _: files.delete(before))
         return old + 1
 
     def _flip(self, conn: sqlite3.Connection, generation: int) -> None:
@@ -173,7 +184,27 @@ class Index:
         conn.execute("UPDATE meta SET value = ? WHERE key = ?", (generation, INDEX_GENERATION))
 
     async def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        return await self._database.read(lambda conn: conn.execute(sql, values).fetchall())
+        def read(conn: sqlite3.Connection) -> list[tuple[Any, ...]] | None:
+            if self._database.read_only and _generation(conn) != self._generation:
+                return None
+            return conn.execute(sql, values).fetchall()
+
+        for _ in range(_SWAPS):
+            found = await self._database.read(read)
+            if found is not None:
+                return found
+            await self._follow()
+        raise StoreError("the index is exchanged again and again; ask later")
+
+    async def _follow(self) -> None:
+        """Attach the generation that counts, for a store that another process writes."""
+        generation = await self._database.read(_generation)
+        path = self.path(generation)
+        if path is None or not path.exists():
+            raise StoreError("this store has no index; the agent builds it")
+        await self._database.attach(ALIAS, path)
+        await self._database.read(_check_version)
+        self._generation = generation
 
     def _catch_up(self, conn: sqlite3.Connection) -> None:
         about = schema.about(conn, schema=ALIAS)
@@ -300,6 +331,10 @@ def _meta(conn: sqlite3.Connection, key: str) -> int:
     return int(value)
 
 
+def _generation(conn: sqlite3.Connection) -> int:
+    return _meta(conn, INDEX_GENERATION)
+
+
 def _check_version(conn: sqlite3.Connection) -> None:
     if schema.about(conn, schema=ALIAS).get("version") != VERSION:
         raise StoreError("this store has no index of this version; the agent builds it")
@@ -319,11 +354,6 @@ def _drop_all(conn: sqlite3.Connection) -> None:
     sql = f"SELECT name FROM {ALIAS}.sqlite_schema WHERE type = 'table'"
     for (name,) in conn.execute(sql).fetchall():
         conn.execute(f'DROP TABLE {ALIAS}."{name}"')
-
-
-def _delete(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 __all__ = ["HOT", "TRACKED", "Day", "Hot", "Index", "Zapped"]

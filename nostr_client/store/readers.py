@@ -69,8 +69,7 @@ class Readers:
         wanted = self._attach
         has = self._attached.get(id(conn), {})
         if has is not wanted:
-            reattach(conn, has, wanted)
-            self._attached[id(conn)] = wanted
+            self._attached[id(conn)] = reattached(conn, has, wanted)
 
     def close(self) -> None:
         """Wait for the running reads, then close the connections; blocks."""
@@ -87,6 +86,22 @@ def reattach(conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, st
         if alias in has:
             conn.execute(f"DETACH {alias}")
         conn.execute(f"ATTACH ? AS {alias}", (uri,))
+
+
+def reattached(
+    conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, str]
+) -> dict[str, str]:
+    """What is attached afterwards. A file that is gone is left out, and is tried again by the next
+    read: who reads events does not care, and who reads the file is told that it is not there."""
+    missing = set()
+    for alias, uri in wanted.items():
+        try:
+            reattach(conn, has, {alias: uri})
+        except sqlite3.OperationalError:
+            missing.add(alias)
+    if not missing:
+        return wanted
+    return {alias: uri for alias, uri in wanted.items() if alias not in missing}
 
 
 def snapshot(conn: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
