@@ -127,7 +127,7 @@ class Model:
         if told.status is not None:
             self.status = told.status
             changed.add("status")
-        if told.counter is not None:
+        if told.counter is not None or told.stream is not None:
             self.counters_told += 1
             changed.add("counters")
         if told.link is not None:

@@ -307,7 +307,10 @@ class Snapshot(Answer, frozen=True, tag="snapshot"):
 
 
 class Delta(Answer, frozen=True, tag="delta"):
-    """One change; what is not null replaces what was known under its name or URL."""
+    """One change; what is not null replaces what was known under its name or URL.
+
+    `stream` tells that counters in it have moved, whoever moved them; ask for those that are shown.
+    """
 
     n: int
     watch: Watch | None = None
@@ -316,6 +319,7 @@ class Delta(Answer, frozen=True, tag="delta"):
     log: LogLine | None = None
     status: Status | None = None
     counter: Counter | None = None
+    stream: Stream | None = None
     link: CounterLink | None = None
     removed_watch: str | None = None
     removed_sync: str | None = None

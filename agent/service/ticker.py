@@ -6,12 +6,15 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from nostr_client.errors import StoreError
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from agent.api.schema import Relay
+    from agent.api.schema import Relay, Status, Stream
     from agent.notify import Notifier
     from agent.service.agent import Agent
     from agent.service.backend import AgentBackend
@@ -31,28 +34,51 @@ class Ticker:
         self._backend = backend
         self._notifier = notifier
         self._relays: dict[str, tuple[object, ...]] = {}
+        self._streams: dict[str, Stream] = {}
+        self._last: Status | None = None
         self._status = ""
 
     async def run(self) -> None:
         """Tick until cancelled."""
         async with task_group() as group:
-            group.create_task(self._watch_relays())
+            group.create_task(self._look_around())
             group.create_task(self._beat())
 
-    async def _watch_relays(self) -> None:
+    async def _look_around(self) -> None:
+        """Publish what has changed by itself; without listeners, nothing."""
         while True:
-            self._compare()
+            if self._agent.feed.streams:
+                self._compare_relays()
+                self._compare_status()
+                await self._compare_streams()
             await asyncio.sleep(TICK_S)
 
-    def _compare(self) -> None:
-        """Publish relays whose connection or load has changed; without listeners, nothing."""
-        if not self._agent.feed.streams:
-            return
+    def _compare_relays(self) -> None:
+        """Relays whose connection or load has changed."""
+        before, self._relays = self._relays, {}
         for relay in self._backend.all_relays():
-            look = _look(relay)
-            if self._relays.get(relay.url) != look:
-                self._relays[relay.url] = look
+            look = self._relays[relay.url] = _look(relay)
+            if before.get(relay.url) != look:
                 self._agent.feed.publish(relay=relay)
+
+    def _compare_status(self) -> None:
+        """The agent at a glance, where more than its age has changed."""
+        now = self._backend.status()
+        before, self._last = self._last, now
+        if before is None or msgspec.structs.replace(before, uptime=now.uptime) != now:
+            self._agent.feed.publish(status=now)
+
+    async def _compare_streams(self) -> None:
+        """Streams of counters in which something moved: by the API, by syncs, by other agents."""
+        try:
+            found = (await self._backend.streams()).streams
+        except StoreError as error:
+            self._agent.journal.warning("streams_not_read", why=str(error))
+            return
+        before, self._streams = self._streams, {one.name: one for one in found}
+        for one in found:
+            if before and before.get(one.name) != one:
+                self._agent.feed.publish(stream=one)
 
     async def _beat(self) -> None:
         """Only a writer that works through its queue, on a loop that runs, feeds the watchdog."""

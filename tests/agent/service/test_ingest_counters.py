@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from agent.api import schema
 from agent.specs import SyncSpec, WatchSpec
 from nostr_client.counters.ingest import relay_token
 from tests.agent.relay.client import connect
@@ -89,3 +91,24 @@ async def test_what_live_watches_keep_is_stored_and_counted(tmp_path: Path) -> N
             "events.3": "4",
             f"relay.{relay_token(relay.url)}.received": "4",
         }
+
+
+async def test_listeners_hear_that_counters_and_the_agent_have_moved(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, more=STREAM) as agent, asyncio.timeout(20):
+        events = agent.client.events()
+        _, first = await anext(events)
+        assert isinstance(first, schema.Snapshot)
+        async with connect(agent.service.backend.relay_url) as client:
+            n = 0
+            async for _, message in events:
+                assert isinstance(message, schema.Delta)
+                if message.stream is not None:
+                    assert message.stream.name == "ingest"
+                    assert message.stream.last_seq > 0
+                    break
+                if message.status is not None:  # the first look around is over
+                    n += 1
+                    assert (await client.publish(signed(n)))[2] is True
+                    spec = WatchSpec(name=f"w{n}", filters=({"kinds": [1]},))
+                    await agent.client.add_watch(spec)
+        await events.aclose()
