@@ -36,9 +36,9 @@ def by_duckdb(file: Path, out: Path) -> dict[str, int]:
     )
     conn.execute(
         """CREATE TABLE registers AS SELECT name, value, kind, cell, max(57 - length(ltrim(
-            bin(window), '0'))) AS rank FROM (
+            bin(rest), '0'))) AS rank FROM (
             SELECT name, value, kind, ('0x' || substr(k, 2 * o + 1, 2))::INTEGER AS cell,
-                ('0x' || substr(k, 2 * o + 3, 14))::UBIGINT AS window
+                ('0x' || substr(k, 2 * o + 3, 14))::UBIGINT AS rest
             FROM (SELECT *, lower(hex(pubkey)) AS k, ('0x' || substr(value, 33, 1))::INTEGER + 8
                   AS o FROM hot_author)) GROUP BY ALL"""
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from tui.action import Action
-from tui.deeds import asking, counters, moving, syncs, table, watches
+from tui.deeds import asking, counters, moving, rebuilds, syncs, table, watches
 
 W, WATCHES = ("watch",), ("overview", "watch")
 TABLES = ("overview", "relays", "syncs", "counters", "log")
+REINDEX = ("reindex",)
 A = Action
 
 TABS: Final = (
@@ -100,7 +101,15 @@ ACTIONS: Final = (
         "[NAME]",
         writes=True,
     ),
-    A("back", "escape,backspace", "Back", "Back to all watches.", moving.back, W, footer=75),
+    A(
+        "back",
+        "escape,backspace",
+        "Back",
+        "Back to all watches.",
+        moving.back,
+        (*W, *REINDEX),
+        footer=75,
+    ),
     A(
         "count",
         "c",
@@ -202,6 +211,54 @@ ACTIONS: Final = (
         counters.reset,
         ("counters",),
         "[SUBJECT]",
+        writes=True,
+    ),
+    A(
+        "reindex",
+        "b",
+        "Rebuild",
+        "Go to the bulk rebuild of what is derived.",
+        moving.to("reindex"),
+        ("overview", "log"),
+    ),
+    A(
+        "reindex run",
+        "r",
+        "Rebuild",
+        "Build the index again from the events, in a process of its own.",
+        rebuilds.run,
+        REINDEX,
+        footer=90,
+        writes=True,
+    ),
+    A(
+        "reindex check",
+        "c",
+        "Check",
+        "Compare what is live with what the events give.",
+        rebuilds.check,
+        REINDEX,
+        footer=80,
+        writes=True,
+    ),
+    A(
+        "reindex repair",
+        "R",
+        "Repair",
+        "Compare, and mend what differs, after a question.",
+        rebuilds.repair,
+        REINDEX,
+        footer=70,
+        writes=True,
+    ),
+    A(
+        "reindex cancel",
+        "x",
+        "Cancel",
+        "Stop the rebuild; what is live stays as it is.",
+        rebuilds.cancel,
+        REINDEX,
+        footer=60,
         writes=True,
     ),
     A(

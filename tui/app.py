@@ -19,6 +19,7 @@ from tui.pages.counters import CountersPage
 from tui.pages.log import LogPage
 from tui.pages.overview import Overview
 from tui.pages.page import Page
+from tui.pages.reindex import ReindexPage
 from tui.pages.relays import RelaysPage
 from tui.pages.syncs import SyncsPage
 from tui.pages.watch import WatchPage
@@ -69,6 +70,7 @@ class TallyApp(App[None]):
         "syncs": SyncsPage,
         "counters": CountersPage,
         "log": LogPage,
+        "reindex": ReindexPage,
     }
     DEFAULT_MODE = "overview"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent.api import schema
+from agent.api import rebuilds, schema
 from agent.api.backend import Refusal, not_found
 from agent.api.feed import Feed
 from agent.api.guard import Access
@@ -41,6 +41,7 @@ class Recorded:
         self.stream_list = tuple(state.get("streams", world.STREAMS))
         self.lines = tuple(state.get("log", world.LOG))
         self.problems: tuple[str, ...] = ()
+        self.rebuilt = world.REBUILD
 
     def ready(self) -> schema.Ready:
         return schema.Ready(ready=True)
@@ -204,6 +205,17 @@ class Recorded:
         self.asked.append(("reset", subject))
         self.counter_map[subject] = world.counter(subject, 0, 0, 60_012)
         return schema.Added(seq=60_012, value="0")
+
+    async def rebuild(self) -> rebuilds.Rebuild:
+        return self.rebuilt
+
+    async def start_rebuild(self, body: rebuilds.RebuildBody) -> rebuilds.Rebuild:
+        self.asked.append(("rebuild", "check" * body.check + "repair" * body.repair))
+        return self.rebuilt
+
+    async def cancel_rebuild(self) -> schema.Done:
+        self.asked.append(("cancel_rebuild", ""))
+        return schema.Done()
 
     async def store_stats(self) -> schema.Store:
         raise not_found("store")

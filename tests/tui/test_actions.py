@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.tui.backend import Recorded, Served
 
-PAGES = ("overview", "watch", "relays", "syncs", "counters", "log")
+PAGES = ("overview", "watch", "relays", "syncs", "counters", "log", "reindex")
 
 
 def recording(tui: Driver) -> list[str]:
@@ -354,3 +354,21 @@ async def test_commands_that_lack_something_say_what(
         await tui.press("enter")
         await tui.until(lambda: good(tui))
     assert agent.asked == []
+
+
+async def test_the_bulk_rebuild_is_begun_checked_mended_and_stopped(
+    api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("b", "r", "c", "x")
+        await tui.until(lambda: len(agent.asked) == 3)
+        await tui.press("R")
+        await tui.until(lambda: "Mend what differs" in tui.text())
+        await tui.press("y")
+        await tui.until(lambda: len(agent.asked) == 4)
+    assert agent.asked == [
+        ("rebuild", ""),
+        ("rebuild", "check"),
+        ("cancel_rebuild", ""),
+        ("rebuild", "repair"),
+    ]

@@ -30,6 +30,7 @@ PAGES = {
     "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),
     "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other streams")),
     "log": (("5",), ("no_answer", "alert_given_up", "following", "\\x1b[31mred\\x07")),
+    "reindex": (("b",), ("running", "by spark", "registers", "12,000,000", "generation 3")),
     "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search")),
     "palette": (("colon",), (":watch add [TARGET]  (a)", "as: count followers npub1…")),
     "add": (("a",), ("Watch something", "npub, nprofile, note, nevent")),

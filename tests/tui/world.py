@@ -6,6 +6,7 @@ import math
 
 from agent.api import schema
 from agent.api.about import RelayInfo
+from agent.api.rebuilds import Rebuild, RebuildDifference, RebuildStage
 from agent.specs import SyncSpec, WatchSpec
 
 NOW = 1_764_300_000.0  # 2025-11-28 03:20 UTC
@@ -329,3 +330,21 @@ def status() -> schema.Status:
         running=2,
         overdue=0,
     )
+
+
+REBUILD = Rebuild(
+    running=True,
+    engine="spark",
+    why="about 2,400,000 events",
+    generation=3,
+    found=2,
+    stages=(
+        RebuildStage(name="events", state="skipped", rows=2_400_000),
+        RebuildStage(name="tags", state="done", rows=12_000_000, seconds=41.25),
+        RebuildStage(name="registers", state="running", done=3, total=8),
+    ),
+    differences=(
+        RebuildDifference(table="daily", key="(20300, 7)", cause="live 12, 9; rebuilt 11, 9"),
+        RebuildDifference(table="tag", key="seq 12", cause="1 rows are missing"),
+    ),
+)
