@@ -14,12 +14,14 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bench.report import Report, arguments, cpu_once
+from nostr_client.negentropy.bridge import Bridge
 from nostr_client.negentropy.chunks import CHUNK_ITEMS, ChunkedStorage, Head, head_of, record
 from nostr_client.negentropy.columns import ArrayStorage
 from nostr_client.negentropy.reconcile import Initiator, Responder
@@ -211,6 +213,38 @@ def memory(report: Report, count: int) -> None:
     report.figure("memory", sealed.nbytes / count, "bytes an item", at_most=60)
 
 
+def between(report: Report, count: int) -> None:
+    """Two answering sides compared by a third, which holds neither; beside a list of all ids."""
+    for share in (0.0, 0.001, 0.01, 0.1):
+        case = Case(f"{share:.1%}", share)
+        both = sides(count, case)
+        answers = [
+            Responder(ArrayStorage(s["stamp"].copy(), s["id"].copy()), frame_limit=500_000)
+            for s in both
+        ]
+        bridge = Bridge(bytes(16))
+        size = rounds = found = 0
+        spent = 0.0
+        while not bridge.done:
+            rounds += 1
+            for side, answer in enumerate(answers):
+                begun = time.process_time()
+                message = bridge.ask(side, 50_000)
+                spent += time.process_time() - begun
+                if message is None:
+                    continue
+                reply = answer.reconcile(message)
+                size += len(message) + len(reply)
+                begun = time.process_time()
+                found += sum(map(len, bridge.hear(side, reply)))
+                spent += time.process_time() - begun
+        told = (
+            f"{rounds} rounds, {found:,} found, {_kb(size)}, lists {_kb(sum(map(len, both)) * 32)}"
+        )
+        what = f"between two of {count:,}, {case.name}"
+        report.figure(f"{what} ({told})", spent * 1000, "ms")
+
+
 def kept(report: Report, items: int) -> None:
     """A session over a directory of chunks: how long until its first message, and the whole."""
     count = items // CHUNK_ITEMS
@@ -253,6 +287,7 @@ def main(argv: list[str] | None = None) -> int:
     report = Report("negentropy", options)
     with tempfile.TemporaryDirectory(prefix="bench-negentropy-") as folder:
         compare(report, Path(folder), options.quick)
+    between(report, 6_000 if options.quick else 1_000_000)
     memory(report, 6_000 if options.quick else 1_000_000)
     kept(report, 60_000 if options.quick else 2_000_000)
     report.finish()

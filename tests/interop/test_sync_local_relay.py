@@ -127,6 +127,24 @@ async def test_a_thousand_missing_on_one_side(newest: bool, direction: str) -> N
         assert await texts_in(store) == await texts_at(url, len(events))
 
 
+async def test_two_relays_are_mirrored_event_by_event() -> None:
+    events = made(2_000)
+    mine, other = shared_out(events, 200, seed=3)
+    async with (
+        local_relay() as old,
+        local_relay(newest=True) as new,
+        NostrClient() as client,
+    ):
+        await load(old, mine)
+        await load(new, other)
+        report = await client.mirror(ALL, old, new)
+        assert report.complete, [one.reason for one in report.relays]
+        assert (report.need, report.uploaded) == (200, 200)
+        assert [one.paged for one in report.relays] == [0, 0]
+        expected = {event.event.to_json() for event in events}
+        assert await texts_at(old, len(events)) == await texts_at(new, len(events)) == expected
+
+
 @pytest.mark.parametrize(
     ("kills", "count"), [(5, 600), pytest.param(50, 4_000, marks=pytest.mark.long)]
 )

@@ -14,9 +14,12 @@ from nostr_client.negentropy.encoding import encode_varint
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import seal
 from tests.negentropy_sets import Item, two_sets
+from tests.unit.test_negentropy_sessions import DefectiveResponder, Evasive, Halves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tests.unit.test_negentropy_sessions import Answers
 
 UNLIKE = b"\x5a" * 16
 
@@ -29,8 +32,9 @@ class Compared:
         sides: Sequence[Sequence[Item]],
         limits: tuple[int, int, int] = (0, 0, 0),
         until: int | None = None,
+        answers: Sequence[Answers] = (),
     ) -> None:
-        answers = [
+        answers = answers or [
             Responder(seal(list(side)), frame_limit=limit)
             for side, limit in zip(sides, limits[1:], strict=True)
         ]
@@ -66,6 +70,23 @@ def test_random_sets_are_told_apart_exactly(count: int, limit: int) -> None:
         sides = two_sets(rand, count)
         limits = (4096, rand.choice([0, limit]), rand.choice([0, limit]))
         Compared(sides, limits).exact(sides)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_defective_sides_lose_nothing_by_us(seed: int) -> None:
+    rand = random.Random(seed)
+    sides = two_sets(rand, rand.randrange(200, 2_500))
+    answers = [DefectiveResponder(seal(side), frame_limit=4096) for side in sides]
+    Compared(sides, answers=answers).exact(sides)
+
+
+@pytest.mark.parametrize("most", [1, 2, 50])
+def test_sides_of_another_strategy_are_understood(most: int) -> None:
+    rand = random.Random(most)
+    for _ in range(5):
+        sides = two_sets(rand, 800)
+        answers = [Halves(seal(sides[0]), most), Evasive(seal(sides[1]), 5)]
+        Compared(sides, (4096, 0, 0), answers=answers).exact(sides)
 
 
 @pytest.mark.parametrize("empty", [0, 1])
