@@ -26,6 +26,7 @@ from bench.report import Report, arguments, peak_rss_mib
 from bench.watchrelays import START
 from nostr_client import count
 from nostr_client.count.procedure import Counter
+from nostr_client.heap import prepare_for_long_runs
 from nostr_client.outbox import RelayChoice, choose_many
 from nostr_client.pool import RelayPool
 from nostr_client.watch import Runner, Watch, WatchBook, due
@@ -220,6 +221,7 @@ def main() -> None:
     options = arguments(__doc__)
     report = Report("watches", options)
     n = 100 if options.quick else WATCHES
+    prepare_for_long_runs()  # as the agent and `watch run` do
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(report, n, Path(folder)))
     report.figure("memory at its peak", peak_rss_mib(), "MiB", at_most=200)

@@ -84,6 +84,8 @@ def _serve(draft: Draft, load: Callable[[], Config], path: str) -> None:
     with answering(draft.config.api) as step:
         from agent.service import run as service
         from nostr_client.cli.runner import run_async
+        from nostr_client.heap import prepare_for_long_runs
 
+        prepare_for_long_runs()
         checked = draft.checked()
     run_async(service.serve(checked, load, path, step))

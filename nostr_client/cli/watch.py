@@ -291,6 +291,9 @@ def run(
 
     --relay and --indexer are for watches that name no relays themselves.
     """
+    from nostr_client.heap import prepare_for_long_runs
+
+    prepare_for_long_runs()
     running = _run(store_place(path), names, once, as_json, _Asked(relays, keep_events, how))
     statuses = run_async(running)
     ctx.exit(outcome_code(statuses) if once and statuses else 0)
