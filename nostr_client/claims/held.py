@@ -30,7 +30,7 @@ class HeldRows:
     """A `Memory` over a connection; `offset` is the query's HLL offset, None where it has none.
 
     `replaces`: an author's newest event is the only one. Lives as long as one call of
-    `Database.write` (or `read`, for what only asks).
+    `Database.write` (or `read`, for what only asks), which ends with `flush`.
     """
 
     def __init__(
@@ -49,6 +49,8 @@ class HeldRows:
         self._mark = Mark()
         self._registers: bytes | None = None
         self._held: int | None = 0
+        self._since: dict[int, int] = {}
+        self._unsaved = False
         self._load()
 
     def _load(self) -> None:
@@ -69,7 +71,16 @@ class HeldRows:
     def count(self, start: int, end: int | None) -> int:
         if start <= 0 and end is None:
             return self._number()
+        if end is None:
+            return self._counted_since(start)
+        if start <= 0 and end + 1 in self._since:
+            return self._number() - self._since[end + 1]
         return self._counted(start, end)
+
+    def _counted_since(self, start: int) -> int:
+        if start not in self._since:
+            self._since[start] = self._counted(start, None)
+        return self._since[start]
 
     def _number(self) -> int:
         """How many events are held: a number that is kept, as every round asks for it."""
@@ -103,13 +114,23 @@ class HeldRows:
             fresh=tuple(sorted(event.created_at for event in fresh)),
         )
         self._update_registers(fresh, anew=bool(lost))
-        self._save(self.mark.moved(update, changes, self._newest(update.at)))
+        self._save(self.mark.moved(update, changes, self._newest_after(update)))
         return changes
+
+    def _newest_after(self, update: Update) -> int | None:
+        """The newest event held: after an open window that is the newest one found, if any."""
+        if update.end is None and not self._replaces:
+            inside = [e.created_at for e in update.found if update.start <= e.created_at]
+            past = [at for at in inside if at <= update.at]
+            if past:
+                return max(past)
+        return self._newest(update.at)
 
     def _delete(self, events: Sequence[Held]) -> None:
         if not events:
             return
         held = self._number()
+        self._since.clear()
         keys = [(*self._key, event.created_at, event.id) for event in events]
         self._held = held - self._conn.executemany(_DELETE, keys).rowcount
 
@@ -165,6 +186,8 @@ class HeldRows:
         kept = {event.id for event in fresh} | held
         rows = {e.id: (*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events}
         before = self._number()
+        if fresh:
+            self._since.clear()
         self._conn.executemany(
             "INSERT INTO claim_event VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at",
@@ -205,6 +228,13 @@ class HeldRows:
 
     def _save(self, mark: Mark) -> None:
         self._mark = mark
+        self._unsaved = True
+
+    def flush(self) -> None:
+        """Write the mark, the registers and the number, where they changed."""
+        if not self._unsaved:
+            return
+        self._unsaved, mark = False, self._mark
         self._conn.execute(
             "INSERT INTO claim_mark (q, r, last_read, registers, mark, held)"
             " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET last_read = excluded.last_read,"

@@ -75,6 +75,7 @@ class PlaceInStore:
         def run(conn: sqlite3.Connection) -> tuple[T, tuple[Mark, int]]:
             memory = held_rows(conn, self._q, self._r, self._asked)
             found = work(memory)
+            memory.flush()
             return found, (memory.mark, memory.count(0, None))
 
         # The caller goes on with the objects that `work` touches in the writer's thread.

@@ -232,7 +232,8 @@ class Reader:
         left = max(self._budget.events - self.events_read, 1)
         limit = min(asked.limit or left, left)
         found: list[Held] = []
-        with self._relay.subscribe([asked.replace(limit=limit)], live=False) as page:
+        question = asked if limit == asked.limit else asked.replace(limit=limit)
+        with self._relay.subscribe([question], live=False) as page:
             self._open = page
             try:
                 ended = await self._read_page(page, found)

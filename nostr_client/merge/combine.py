@@ -42,7 +42,7 @@ def merge_claims(
     """
     weighed = weigh(distinct(claims), one_per_author=one_per_author, policy=policy, trusted=trusted)
     if all(w.left_out for w in weighed if w.claim.answered):
-        weighed = [w._replace(count_counts=True) for w in weighed]
+        weighed = [w.for_want_of_better() for w in weighed]
     authors = authors_figure(weighed, one_per_author=one_per_author)
     events = authors if one_per_author else events_figure(weighed)
     usable = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)

@@ -8,7 +8,7 @@ of them. Source: design section 3; the better merge is measured in docs/concepts
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nostr_client import hll
 from nostr_client.merge.drift import gone_at_most, missed_at_most
@@ -21,56 +21,62 @@ if TYPE_CHECKING:
     from nostr_client.merge.values import Reading
 
 
-class Weighed(NamedTuple):
+class Weighed:
     """A claim and what the trust tests left of it; `believed`: it passed them all.
 
-    `short`: the registers tell of fewer than the relay counted.
+    `short`: the registers tell of fewer than the relay counted. `registers` are those that may be
+    merged. `firm_count`: a relay's word that its count is exact, not estimated, cut, a weak zero or
+    read by us. `loose_count`: any count that the relay gave. `left_out`: nothing of this claim goes
+    into the number. `incomplete`: this relay is known to hold something that was not merged.
     """
 
-    claim: Claim
-    registers_count: bool = True
-    count_counts: bool = True
-    believed: bool = True
-    short: bool = False
+    __slots__ = (
+        "claim",
+        "count_counts",
+        "firm_count",
+        "incomplete",
+        "left_out",
+        "loose_count",
+        "registers",
+        "short",
+    )
 
-    @property
-    def registers(self) -> bytes | None:
-        """The registers that may be merged."""
-        return self.claim.registers if self.claim.answered and self.registers_count else None
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        registers_count: bool = True,
+        count_counts: bool = True,
+        believed: bool = True,
+        short: bool = False,
+    ) -> None:
+        self.claim = claim
+        self.count_counts = count_counts
+        self.short = short
+        answered, reading = claim.answered, claim.reading
+        self.registers = claim.registers if answered and registers_count else None
+        self.loose_count = claim.count if answered and count_counts else None
+        self.firm_count = self.loose_count if believed and _is_firm(claim) else None
+        nothing = self.registers is None and not count_counts and reading is None
+        self.left_out = answered and nothing
+        if reading is not None:
+            self.incomplete = answered and not reading.complete
+        else:
+            bare = self.registers is None and count_counts and not claim.weak_zero
+            self.incomplete = answered and bare
 
-    @property
-    def firm_count(self) -> int | None:
-        """A relay's word that its count is exact: not estimated, cut, a weak zero or read by us."""
-        claim = self.claim
-        if not (self.believed and self.count_counts and claim.answered) or claim.weak_zero:
-            return None
-        if claim.approximate or claim.limited or (claim.reading and claim.reading.complete):
-            return None
-        own = claim.reading is None and is_own_estimate(claim.count or 0, claim.registers)
-        return None if own else claim.count
+    def for_want_of_better(self) -> Weighed:
+        """This claim, whose count failed the tests, with its count all the same."""
+        merged = self.registers is not None
+        return Weighed(self.claim, registers_count=merged, believed=False, short=self.short)
 
-    @property
-    def loose_count(self) -> int | None:
-        """Any count that the relay gave."""
-        claim = self.claim
-        return claim.count if claim.answered and self.count_counts else None
 
-    @property
-    def left_out(self) -> bool:
-        """True when nothing of this claim goes into the number."""
-        claim = self.claim
-        nothing = self.registers is None and not self.count_counts and claim.reading is None
-        return claim.answered and nothing
-
-    @property
-    def incomplete(self) -> bool:
-        """True when this relay is known to hold something that was not merged."""
-        claim = self.claim
-        if not claim.answered:
-            return False
-        if claim.reading is not None:
-            return not claim.reading.complete
-        return self.registers is None and self.count_counts and not claim.weak_zero
+def _is_firm(claim: Claim) -> bool:
+    if claim.weak_zero or claim.approximate or claim.limited:
+        return False
+    if claim.reading is not None:
+        return not claim.reading.complete
+    return not is_own_estimate(claim.count or 0, claim.registers)
 
 
 def distinct(claims: Iterable[Claim]) -> list[Claim]:

@@ -68,6 +68,7 @@ class Life:
             self.conn.execute("BEGIN IMMEDIATE")
             memory = HeldRows(self.conn, 1, 1, OFFSET)
             more = reading.advance(memory)
+            memory.flush()
             seen = (memory.mark, memory.count(0, None))
             self.tick()
             self.conn.execute("COMMIT")

@@ -75,6 +75,9 @@ def test_the_memory_in_sqlite_does_what_the_one_in_memory_does(
             assert rows.apply(step) == plain.apply(step)
         else:
             assert rows.add([step], NOW) == plain.add([step], NOW)
+        assert rows.count(NOW - 9, None) == plain.count(NOW - 9, None)
+        assert rows.count(0, NOW - 10) == plain.count(0, NOW - 10)
+        rows.flush()
     rows = HeldRows(conn, 1, 2, OFFSET, replaces=replaces)
     assert rows.mark == plain.mark
     assert rows.ids_and_authors() == plain.ids_and_authors()
