@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from typing import TYPE_CHECKING
@@ -117,6 +118,26 @@ async def test_a_crowded_second_is_cut_by_the_kinds_and_authors_that_are_seen() 
         report = await client.mirror(Filter(), a.url, b.url)
         assert report.complete, [relay.reason for relay in report.relays]
         assert ids(a.events) == ids(b.events) == ids(everything)
+
+
+async def test_cancelling_ends_both_sessions() -> None:
+    class Stops(SpeaksNeg):
+        async def on_neg_message(self, peer: Peer, message: list[object]) -> None:
+            return
+
+    one, two = notes(range(0, 900, 2)), notes(range(0, 900, 3))
+    async with (
+        FaultyRelay(Stops(), events=plain(one)) as a,
+        FaultyRelay(Stops(), events=plain(two)) as b,
+        NostrClient(options=CONNECTION) as client,
+    ):
+        task = asyncio.create_task(client.mirror(NOTES, a.url, b.url))
+        await a.heard("NEG-MSG")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await a.heard("NEG-CLOSE")
+        await b.heard("NEG-CLOSE")
 
 
 async def test_filters_that_overlap_copy_an_event_once() -> None:

@@ -333,7 +333,7 @@ async def test_a_silent_relay_that_claims_no_nip77_is_not_waited_for(nips: list[
     behaviour = RefusesNeg([])
     async with syncing([], (behaviour, notes(range(9)))) as (client, _, (server,)):
         server.info = {"supported_nips": nips}
-        (one,) = (await client.sync(NOTES, options=dataclasses.replace(QUICK, answer=1))).relays
+        (one,) = (await client.sync(NOTES, options=dataclasses.replace(QUICK, answer=0.4))).relays
         assert (one.status, one.paged, len(behaviour.opened)) == (SyncStatus.COMPLETE, 1, 1)
         assert ("NIP-77 is not in its NIP-11" in one.reason) == (nips == [1, 11])
 
@@ -347,7 +347,7 @@ async def test_an_answer_that_comes_late_is_waited_for() -> None:
 
     async with syncing([], (Slow(), notes(range(9)))) as (client, _, (server,)):
         server.info = {"supported_nips": [1, 77]}
-        (one,) = (await client.sync(NOTES, options=dataclasses.replace(QUICK, answer=5))).relays
+        (one,) = (await client.sync(NOTES, options=dataclasses.replace(QUICK, answer=2))).relays
         assert (one.status, one.paged, one.downloaded) == (SyncStatus.COMPLETE, 0, 9)
 
 
