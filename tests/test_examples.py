@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from agent import archive
 from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, count, verify
 from nostr_client.nip19 import Note, PublicKey
+from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Point, Watch, WatchBook, rows
 from tests.faulty_relay import FaultyRelay
 from tests.peers.servers import local_relay
@@ -23,6 +26,8 @@ from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, signer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import pytest
 
     from nostr_client import Event
 
@@ -160,3 +165,24 @@ async def test_plot_history(tmp_path: Path) -> None:
     text = await said(str(script), cwd=tmp_path)
     assert text.startswith("20 points, the last 119 ")
     assert (tmp_path / "me.png").read_bytes().startswith(b"\x89PNG")
+
+
+async def test_archive_analytics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script, and the notebook's code as a script; both say the same."""
+    people = [follow(i) for i in range(12)]
+    async with await SqliteStore.open(tmp_path / "store.db") as store:
+        await store.save([verify(event) for event in people])
+        await archive.export(store.export(), tmp_path / "one", "parquet")
+        half = store.export([Filter(authors=[event.pubkey for event in people[:6]])])
+        await archive.export(half, tmp_path / "two", "parquet")
+    text = await said("archive_analytics.py", "one", "two", cwd=tmp_path)
+    assert f"12 follow {TARGET}" in text
+    assert "12 events" in text
+    assert re.search(r"about [567] of 1[123] authors", text), "6 of 12, estimated"
+    cells = json.loads((EXAMPLES / "archive_analytics.ipynb").read_text("utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    script = tmp_path / "notebook.py"
+    script.write_text(code, "utf-8")
+    monkeypatch.setenv("FOLDER", "one")
+    monkeypatch.setenv("OTHER", "two")
+    assert await said(str(script), cwd=tmp_path) == text
