@@ -31,7 +31,8 @@ class Indexing:
     def __init__(self, store: SqliteStore, index: Index) -> None:
         self._store = store
         self.index = index
-        self._exchange = asyncio.Lock()
+        self.exchange = asyncio.Lock()
+        """Held while a file is taken over: the writer may then be busy for a minute on purpose."""
 
     async def stats(self) -> holdings.Index:
         """How it stands."""
@@ -64,7 +65,7 @@ class Indexing:
 
         Raises InvalidInput for what is no such file, StoreError.
         """
-        async with self._exchange:
+        async with self.exchange:
             await asyncio.to_thread(_check, built)
             await self.index.adopt(built)
         return await self.stats()

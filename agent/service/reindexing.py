@@ -105,7 +105,8 @@ class Reindexing:
         if body.check:
             await asyncio.to_thread(run.discard_result, result)
             return result
-        return await run.put_in_place(self._store, index.index, result, repairs=body.repair)
+        async with index.exchange:
+            return await run.put_in_place(self._store, index.index, result, repairs=body.repair)
 
     def _job(self, path: Path, body: RebuildBody) -> tuple[Job, str]:
         return run.make_job(

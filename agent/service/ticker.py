@@ -86,12 +86,24 @@ class Ticker:
         if self._notifier.watchdog_s is not None:
             every = min(every, self._notifier.watchdog_s / 2)
         while True:
-            await self._agent.parts.store.database.maintain(_nothing)
-            self._agent.parts.health.beat()
-            self._notifier.send(WATCHDOG=1)
+            async with task_group() as group:
+                sign = group.create_task(self._agent.parts.store.database.maintain(_nothing))
+                while not sign.done():
+                    await asyncio.wait({sign}, timeout=every)
+                    if sign.done() or self._is_exchanging():
+                        self._feed()
             self._tell()
             await self._agent.keep_relays()
             await asyncio.sleep(every)
+
+    def _feed(self) -> None:
+        self._agent.parts.health.beat()
+        self._notifier.send(WATCHDOG=1)
+
+    def _is_exchanging(self) -> bool:
+        """Whether the writer is busy on purpose, with an index that is taken over."""
+        index = self._agent.parts.index
+        return index is not None and index.exchange.locked()
 
     def _tell(self) -> None:
         worker = self._agent.worker
