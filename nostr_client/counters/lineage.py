@@ -42,18 +42,22 @@ def joined(own: str, inputs: Iterable[Sequence[Way]]) -> tuple[Way, ...]:
 
 
 def trouble(ways: Sequence[Way]) -> Trouble | None:
-    """The first cycle, else the first diamond among the ways into one stream."""
+    """The first cycle, else the first diamond among the ways into one stream.
+
+    The same way twice is a diamond too: two sources that bring the same counts.
+    """
     for way in ways:
         again = next((n for n, one in enumerate(way) if one in way[:n]), None)
         if again is not None:
             return Trouble("counts would go round in a cycle", shown(way[: again + 1]))
     ends: dict[str, Way] = {}
     for way in ways:
-        other = ends.setdefault(way[-1], way)
-        if other != way:
+        other = ends.get(way[-1])
+        if other is not None:
             return Trouble(
                 f"counts of {_short(way[-1])} would come by two ways", shown((*other, *way))
             )
+        ends[way[-1]] = way
     return None
 
 

@@ -10,7 +10,7 @@ from nostr_client.counters.engine import catalog, read
 from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
 from nostr_client.counters.heads import KEPT_RUNS, Head
 from nostr_client.counters.numbers import canonical, is_integer
-from nostr_client.counters.subjects import overlaps
+from nostr_client.counters.subjects import Transform, overlaps
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
@@ -152,15 +152,31 @@ def _local(stream: Stream) -> list[SourceConfig]:
 
 
 def _apart(sources: Iterable[SourceConfig]) -> Iterator[SourceConfig]:
-    """Each upstream once where its sources take different subjects: those are no two ways."""
-    kept: dict[str, list[str]] = {}
+    """Each upstream once where its sources bring no subject to one place: those are no two ways."""
+    kept: dict[str, list[_Route]] = {}
     for source in sources:
-        filters = source.filters.split("\f")
-        others = kept.setdefault(source.name, [])
-        apart = bool(others) and not any(overlaps(a, b) for a in filters for b in others)
-        others += filters
-        if not apart:
+        if _is_way(kept.setdefault(source.name, []), source.filters, source.destinations):
             yield source
+
+
+class _Route(NamedTuple):
+    """Which subjects there become which here, both as patterns."""
+
+    src: str
+    target: str
+
+    def meets(self, other: _Route) -> bool:
+        """Whether some subject could come to the same place by both."""
+        return overlaps(self.src, other.src) and overlaps(self.target, other.target)
+
+
+def _is_way(others: list[_Route], filters: str, destinations: str) -> bool:
+    """Whether a source is a way of its own beside `others` of its upstream, which it joins."""
+    pairs = zip(filters.split("\f"), destinations.split("\f"), strict=True)
+    mine = [_Route(src, src if dest == ">" else Transform(src, dest).target) for src, dest in pairs]
+    apart = bool(others) and not any(a.meets(b) for a in mine for b in others)
+    others += mine
+    return not apart
 
 
 def _remote(
@@ -168,19 +184,15 @@ def _remote(
 ) -> list[tuple[Way, ...]]:
     """Lineages of the sources from other stores; those that are `instead` given come last."""
     rows = conn.execute(
-        "SELECT r.name, r.lineage, c.filters FROM counter_remote r"
+        "SELECT r.name, r.lineage, c.filters, c.destinations FROM counter_remote r"
         " JOIN counter_source_cursor c ON c.id = r.cursor"
         " WHERE r.stream = ? AND r.active = 1 ORDER BY r.name",
         (stream.id,),
     ).fetchall()
     found: list[tuple[Way, ...]] = []
-    kept: dict[str, list[str]] = {}
-    for name, text, filters in rows:
+    kept: dict[str, list[_Route]] = {}
+    for name, text, filters, destinations in rows:
         ways = instead.get(name) or tuple(tuple(way) for way in json.loads(text))
-        others = kept.setdefault(ways[0][0] if ways else "", [])
-        mine = filters.split("\f")
-        apart = bool(others) and not any(overlaps(a, b) for a in mine for b in others)
-        others += mine
-        if ways and not apart:
+        if ways and _is_way(kept.setdefault(ways[0][0], []), filters, destinations):
             found.append(ways)
     return found

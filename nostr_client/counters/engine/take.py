@@ -89,6 +89,8 @@ def take(session: Session, source: Remote, batch: Batch) -> Taken:
     known = remote.enroll(session, stream, source)
     if batch.version is not None and not _is_newer(batch.version, known):
         return Taken("stale")
+    if known.store and _is_late(known, batch.head):
+        return Taken("stale")
     trouble = remote.refused(session, stream, source.name, tuple(batch.ways))
     if trouble is not None:
         return Taken("refused", trouble.why, trouble.path)
@@ -117,7 +119,7 @@ def _meet(session: Session, name: str, head: Head, lineage: str) -> None:
 
 
 def _checked(session: Session, stream: Stream, source: Remote, known: Known, batch: Batch) -> Taken:
-    if _is_late(known, batch.head) or batch.after > known.seq:
+    if batch.after > known.seq:
         return Taken("stale")
     if goes_on(known.mark, batch.head):
         return _Taking(session, stream, source, known).run(batch, batch.arrivals)

@@ -98,6 +98,30 @@ def test_two_halves_of_one_stream_are_no_diamond(stores: list[Store]) -> None:
     assert (a.value("hits"), a.value("plays")) == (2, 3)
 
 
+@pytest.mark.parametrize(("src", "dest"), [("b.*", "a.$1"), ("b.hits", "a.hits"), (">", "a.>")])
+def test_one_stream_under_two_names_is_a_diamond(stores: list[Store], src: str, dest: str) -> None:
+    a, b, *_ = stores
+    b.add("hits", 2)
+    settle(a, a.source(b), b)
+    again = remote.Remote(STREAM, source("again", src, dest))
+    for _ in range(2):
+        taken = a.take(again, b.whole())
+        assert taken.outcome == "refused"
+        assert "two ways" in taken.why
+        assert taken.path == lineage.shown((node(a), node(b)) * 2)
+    b.add("hits", 3)
+    settle(a, a.source(b), b)  # the first one goes on
+    assert a.value("hits") == 5
+
+
+def test_two_views_of_one_stream_are_no_diamond(stores: list[Store]) -> None:
+    a, b, *_ = stores
+    b.add("hits", 2)
+    settle(a, a.source(b), b)
+    settle(a, remote.Remote(STREAM, source("view", "b.*", "a.view.$1")), b)
+    assert (a.value("hits"), a.value("view.hits")) == (2, 2)
+
+
 def test_a_source_under_another_stream_needs_another_name(stores: list[Store]) -> None:
     a, b, *_ = stores
     settle(a, a.source(b), b)
@@ -121,6 +145,44 @@ def test_what_was_gone_is_told_and_the_sum_is_right(stores: list[Store]) -> None
     known = remote.known(a.engine.conn, "from-b")
     assert known is not None
     assert (known.gaps, known.lost) == (1, 2)
+
+
+@pytest.mark.parametrize("newest", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_answer_that_comes_late_moves_nothing_back(
+    stores: list[Store], *, newest: bool, restarted: bool
+) -> None:
+    a, b, c, _ = stores
+    from_b = a.source(b)
+    b.add("hits", 1)
+    settle(a, from_b, b)
+    b.add("hits", 2)
+    late = [b.page(after, 10, newest=newest) for after in (0, 1)]
+    if restarted:
+        b.restart()
+    b.add("hits", -7)
+    c.add("plays", 4)
+    settle(b, b.source(c), c)  # a way that the late ones do not name
+    settle(a, from_b, b)
+    before = remote.known(a.engine.conn, "from-b")
+    for batch in (*late, *reversed(late)):
+        assert a.take(from_b, batch) == Taken("stale")
+    assert remote.known(a.engine.conn, "from-b") == before
+    assert (a.value("hits"), a.value("plays")) == (-4, 4)
+    assert settle(a, from_b, b).moved == 0
+
+
+def test_an_answer_that_begins_after_what_was_read_leaves_no_hole(stores: list[Store]) -> None:
+    a, b, *_ = stores
+    from_b = a.source(b)
+    b.add("hits", 1)
+    settle(a, from_b, b)
+    b.add("plays", 2)
+    b.add("hits", 3)
+    assert a.take(from_b, b.page(2, 10)) == Taken("stale")
+    assert (a.seq_of(from_b), a.value("hits")) == (1, 1)
+    assert settle(a, from_b, b).gaps == ()
+    assert (a.value("hits"), a.value("plays")) == (4, 2)
 
 
 def test_a_store_put_back_from_a_backup_waits_for_a_word_where_values_fell(
