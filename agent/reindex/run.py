@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -117,10 +119,16 @@ async def put_in_place(
         if wanted.dead and index is None:
             await Index.open(store)  # what is removed now must leave the new index too
         done |= await repair.remove_dead(store, wanted)
+        await asyncio.to_thread(shutil.rmtree, _staged(path, store), ignore_errors=True)
     finally:
         discard(path)
     repaired = {name: number for name, number in done.items() if number}
     return msgspec.structs.replace(result, generation=generation, repaired=repaired)
+
+
+def _staged(built: Path, store: SqliteStore) -> str:
+    """What was staged for an index that is in its place now: of no more use."""
+    return work_folder(inputs.Input(kind="store", paths=(str(store.database.path or built),)), "")
 
 
 def discard_result(result: Result) -> None:

@@ -256,7 +256,7 @@ async def test_the_command_rebuilds_and_checks(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["engine"] == "reference"
-    assert "fewer than 300,000" in told["why"]
+    assert "fewer than 3,000,000" in told["why"]
     assert told["generation"] == 1
     assert left(tmp_path) == {"store.index-1.db"}
     with closing(sqlite3.connect(tmp_path / "store.index-1.db")) as conn, conn:
