@@ -21,7 +21,6 @@ _SHOWN: Final = {
     "slash": "/",
     "colon": ":",
     "plus": "+",
-    "enter": "⏎",
     "escape": "esc",
     "delete": "del",
 }

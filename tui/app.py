@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from textual.app import App
 
 from nostr_client.errors import NostrTallyError
+from tui import format
 from tui.action import bindings
 from tui.actions import ACTIONS, BY_NAME
 from tui.commands import Commands
@@ -106,6 +107,7 @@ class TallyApp(App[None]):
         for theme in OWN:
             self.register_theme(theme)
         self.theme = self._wanted_theme
+        self.set_class(self.glyphs is ASCII, "-ascii")
         self.set_interval(TICK_S, self._tick)
         start(self, self.link.run)
 
@@ -226,11 +228,11 @@ class TallyApp(App[None]):
 
     def tell(self, text: str) -> None:
         """A passing word."""
-        self.notify(text, timeout=TOAST_S, markup=False)
+        self.notify(format.plain(text), timeout=TOAST_S, markup=False)
 
     def trouble(self, text: str) -> None:
         """A passing error."""
-        self.notify(text, severity="error", timeout=2 * TOAST_S, markup=False)
+        self.notify(format.plain(text), severity="error", timeout=2 * TOAST_S, markup=False)
 
     async def inform(self, title: str, text: str) -> None:
         """Something that has to be read."""

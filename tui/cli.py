@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -59,6 +60,7 @@ async def _run(given: dict[str, Any]) -> int:
             return await _serve(given, brought)
         app = _app(_locate(given) if brought is None else brought.locate, given)
         _on_end(lambda: app.exit(None, TERMINATED))
+        gc.freeze()  # modules never die: a full collection would look at them between two frames
         await app.run_async()
     return app.return_code or 0
 

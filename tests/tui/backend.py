@@ -42,6 +42,7 @@ class Recorded:
         self.lines = tuple(state.get("log", world.LOG))
         self.problems: tuple[str, ...] = ()
         self.rebuilt = world.REBUILD
+        self.server: Served | None = None
 
     def ready(self) -> schema.Ready:
         return schema.Ready(ready=True)
@@ -66,6 +67,11 @@ class Recorded:
         """A watch is new, or has changed, and listeners are told."""
         self.watch_map[one.spec.name] = one
         self.feed.publish(watch=one)
+
+    def feed_later(self, one: schema.Watch) -> None:
+        """The same from another thread, of a server that is known."""
+        assert self.server is not None
+        self.server.do(lambda: self.put_watch(one))
 
     # Watches.
 
@@ -246,6 +252,9 @@ class Served:
 
     def use(self, backend: Recorded | None) -> None:
         """Answer from this one from now on; the streams of the one before end."""
+
+        if backend is not None:
+            backend.server = self
 
         async def swap() -> None:
             if self.api.backend is not None:

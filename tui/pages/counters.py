@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static, Tree
 
@@ -163,13 +164,13 @@ class CountersPage(Page):
     def _tree(self, one: Counter | None) -> None:
         tree: Tree[None] = self.query_one("#sources", Tree)
         tree.clear()
-        tree.root.set_label(f"{one.subject} = {format.integer(one.value)}" if one else "sources")
+        tree.root.set_label(_leaf(one.subject, "=", one.value) if one else "sources")
         if one is not None:
-            tree.root.add_leaf(f"added here {format.integer(one.local)}")
+            tree.root.add_leaf(_leaf("added here", "", one.local))
             for stream, subjects in one.sources.items():
-                branch = tree.root.add(f"from {stream}", expand=True)
+                branch = tree.root.add(Text(format.plain(f"from {stream}")), expand=True)
                 for subject, value in subjects.items():
-                    branch.add_leaf(f"{subject} {format.integer(value)}")
+                    branch.add_leaf(_leaf(subject, "", value))
         tree.root.expand()
 
     def _row(self, subject: str) -> Mapping[str, Cell]:
@@ -203,6 +204,11 @@ class CountersPage(Page):
         if self._counters:
             return f"Nothing matches “{self.wanted}”.\n\nEsc in the filter clears it."
         return f"No counter fits {self.pattern}.\n\n[b]w[/] chooses others, [b]+[/] adds to one."
+
+
+def _leaf(name: str, sign: str, value: str) -> Text:
+    """A line of the tree; no markup, whatever the name holds."""
+    return Text(" ".join(filter(None, (format.plain(name), sign, format.integer(value)))))
 
 
 def _signed(incr: str) -> str:

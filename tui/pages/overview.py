@@ -140,16 +140,16 @@ class Overview(Page):
             return GONE
         now = self.tally.now()
         moved = now - self.model.moved.get(name, -MOVED_S) < MOVED_S
-        bar = {p.column.key: p.width for p in self.query_one("#watches", Grid).placed()}
+        grid = self.query_one("#watches", Grid)
         troubles = len(one.warnings) + len(one.failing)
         return {
             "name": Cell(name, "strong"),
             "value": Cell(format.value(one.figure, glyphs), "accent" if moved else "strong"),
-            "bar": Cell(format.interval_bar(one.figure, bar.get("bar", 0), glyphs), "dim"),
+            "bar": Cell(format.interval_bar(one.figure, grid.width_of("bar"), glyphs), "dim"),
             "sure": Cell(format.certainty(one.figure, glyphs), _sureness(one)),
             "bounds": Cell(format.bounds(one.figure, glyphs), "dim"),
             **{span: self._change(one, span) for span in ("1h", "1d", "1w")},
-            "spark": Cell(format.spark(one.spark, bar.get("spark", 0), glyphs), "accent"),
+            "spark": Cell(format.spark(one.spark, grid.width_of("spark"), glyphs), "accent"),
             "age": Cell(*self._age(one, now)),
             "relays": Cell(f"{one.answered}/{one.asked}", _answered(one)),
             "warnings": Cell(str(troubles) if troubles else "", "warn"),

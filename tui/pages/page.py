@@ -117,12 +117,14 @@ class Page(Screen[None]):
             return
         self.set_class(self.model.stale, "-stale")
         for grid in self.query(Grid):
+            grid.cut = self.tally.glyphs.ellipsis
             grid.faded = self.model.stale and self.model.heard_at is not None
         self.head()
         if "frame" in changed:
             actions = [one for one in ACTIONS if not (one.writes and self.tally.read_only)]
             self.query_one(Keys).show(actions, self.title_)
             self.query_one(Tabs).show(TABS, self.title_)
+            self.query_one(TooSmall).show()
         self.show(changed)
 
     def head(self) -> None:

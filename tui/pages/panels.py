@@ -54,7 +54,7 @@ def _relays(app: TallyApp, width: int) -> list[Content]:
             Content.from_markup(
                 f"[{relay_tone(one)}]$sign[/] $name [$foreground-muted]$tail[/]",
                 sign=relay_sign(one, app.glyphs),
-                name=aligned(format.host(one.url), max(4, width - len(tail) - 3)),
+                name=_fitted(app, format.host(one.url), width - len(tail) - 3),
                 tail=tail,
             )
         )
@@ -81,7 +81,7 @@ def _syncs(app: TallyApp, width: int) -> list[Content]:
         lines.append(
             Content.from_markup(
                 f"$name [{tone}]$bar $state[/]",
-                name=aligned(one.spec.name, max(4, width - len(state) - 10)),
+                name=_fitted(app, one.spec.name, width - len(state) - 10),
                 bar=bar,
                 state=state,
             )
@@ -96,11 +96,15 @@ def _counters(app: TallyApp, width: int) -> list[Content]:
         lines.append(
             Content.from_markup(
                 "$subject [b]$value[/]",
-                subject=aligned(subject, max(4, width - len(shown) - 1)),
+                subject=_fitted(app, subject, width - len(shown) - 1),
                 value=shown,
             )
         )
     return lines or [_muted("none yet")]
+
+
+def _fitted(app: TallyApp, text: str, width: int) -> str:
+    return aligned(format.plain(text), max(4, width), cut=app.glyphs.ellipsis)
 
 
 def _muted(text: str) -> Content:

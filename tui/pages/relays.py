@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.content import Content
+from textual.markup import escape
 from textual.widgets import Static
 
 from nostr_client.errors import NostrTallyError
@@ -150,18 +151,20 @@ class RelaysPage(Page):
 
     def _about(self) -> None:
         panel, one = self.query_one("#about", Static), self.model.relays.get(self.pointed)
-        panel.border_title = self.pointed
+        panel.border_title = escape(self.pointed)
         panel.update("" if one is None else Content("\n").join(self._told(one)))
 
     def _told(self, one: Relay) -> list[Content]:
         info = self._infos.get(one.url)
         if info is None or isinstance(info, str):
-            lines = [Content(info or "asking what it says of itself")]
+            lines = [Content(format.plain(info or "asking what it says of itself"))]
         else:
-            lines = [Content(text) for text in about(info)]
+            lines = [Content(format.plain(text)) for text in about(info)]
         if one.last_error:
-            lines.append(Content.from_markup("[$text-error]$text[/]", text=one.last_error))
-        return lines + [Content(f"notice: {text}") for text in one.notices[-3:][::-1]]
+            lines.append(
+                Content.from_markup("[$text-error]$text[/]", text=format.plain(one.last_error))
+            )
+        return lines + [Content(f"notice: {format.plain(text)}") for text in one.notices[-3:][::-1]]
 
     def _missing(self) -> str:
         if self.model.relays:

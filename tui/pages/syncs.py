@@ -87,13 +87,13 @@ class SyncsPage(Page):
         one, glyphs = self.model.syncs.get(name), self.tally.glyphs
         if one is None:
             return GONE
-        wide = {p.column.key: p.width for p in self.query_one("#syncs", Grid).placed()}
+        wide = self.query_one("#syncs", Grid).width_of("bar")
         state = "running" if one.running else one.outcome or "new"
         ended = one.ended_at
         return {
             "name": Cell(name, "strong"),
             "state": Cell(state, TONES.get(state, "warn")),
-            "bar": Cell(format.progress(sync_part(one), wide["bar"], glyphs), TONES.get(state, "")),
+            "bar": Cell(format.progress(sync_part(one), wide, glyphs), TONES.get(state, "")),
             "way": Cell(one.spec.direction, "dim"),
             "down": Cell(format.number(sum(r.downloaded for r in one.relays))),
             "up": Cell(format.number(sum(r.uploaded for r in one.relays))),

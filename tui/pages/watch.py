@@ -12,6 +12,7 @@ from nostr_client.errors import NostrTallyError
 from tui import claims, format
 from tui.action import bindings
 from tui.actions import ACTIONS
+from tui.glyphs import ASCII
 from tui.pages.page import Page, matches
 from tui.plotting import SPANS
 from tui.widgets.grid import GONE, Cell, Grid
@@ -81,6 +82,8 @@ class WatchPage(Page):
     def _title(self, one: Watch | None) -> str:
         if one is None:
             return f"There is no watch {self.tally.watched}" if self.tally.watched else "No watch"
+        if self.tally.glyphs is ASCII:  # without the large digits
+            return f"{one.spec.name}  {format.value(one.figure, ASCII)}"
         return one.spec.name
 
     def _facts(self, one: Watch) -> Content:
@@ -96,7 +99,9 @@ class WatchPage(Page):
             Content.from_markup("[$foreground-muted]$query, every $every$live[/]", **_rhythm(one))
         )
         lines += [
-            Content.from_markup("[$text-warning]$sign $text[/]", sign=glyphs.warn, text=text)
+            Content.from_markup(
+                "[$text-warning]$sign $text[/]", sign=glyphs.warn, text=format.plain(text)
+            )
             for text in one.warnings[:4]
         ]
         return Content("\n").join(lines)

@@ -130,10 +130,9 @@ class TooSmall(Static):
         layer: front; display: none; width: 100%; height: 100%;
         content-align: center middle; text-align: center; background: $background;
     }
-    .-tiny TooSmall, .-flat TooSmall { display: block; }
     """
 
-    def on_resize(self) -> None:
+    def show(self) -> None:
         """Say how much is missing."""
         wide, high = self.app.size
         least = f"{SMALLEST[0]}x{SMALLEST[1]}"

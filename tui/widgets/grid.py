@@ -122,6 +122,8 @@ class Grid(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.columns = columns
         self.keys: Sequence[str] = ()
+        self.cut = "…"
+        """Ends a text that is too long."""
         self.faded = False
         """Everything is out of date, and looks like it."""
         self.marked = ""
@@ -131,6 +133,8 @@ class Grid(ScrollView, can_focus=True):
         self._index: dict[str, int] = {}
         self._cursor = 0
         self._drawn: dict[tuple[int, int], Strip] = {}
+        self._fitted: tuple[int, list[Placed]] = (-1, [])
+        self._inks: dict[tuple[str, Style], Style] = {}
 
     # What is shown.
 
@@ -167,6 +171,7 @@ class Grid(ScrollView, can_focus=True):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._drawn.clear()
+        self._inks.clear()
 
     def point(self, key: str) -> None:
         """Put the cursor on a row, if it is there."""
@@ -215,7 +220,15 @@ class Grid(ScrollView, can_focus=True):
     # Drawing.
 
     def placed(self) -> list[Placed]:
-        return fit(self.columns, self.scrollable_content_region.width)
+        """The columns that there is room for, each with its place."""
+        width = self.scrollable_content_region.width
+        if self._fitted[0] != width:
+            self._fitted = width, fit(self.columns, width)
+        return self._fitted[1]
+
+    def width_of(self, column: str) -> int:
+        """How wide a column is; 0 where it had to go."""
+        return next((one.width for one in self.placed() if one.column.key == column), 0)
 
     def render_line(self, y: int) -> Strip:
         """One line: the titles, or a row."""
@@ -248,7 +261,7 @@ class Grid(ScrollView, can_focus=True):
         segments = []
         for column, _, wide in self.placed():
             cell = cells.get(column.key, Cell(""))
-            text = aligned(format.plain(cell.text), wide, right=column.right)
+            text = aligned(format.plain(cell.text), wide, right=column.right, cut=self.cut)
             segments.append(Segment(text, self._toned(base, cell.tone)))
             segments.append(Segment(" " * GAP, base))
         return Strip(segments).adjust_cell_length(width, base)
@@ -257,6 +270,12 @@ class Grid(ScrollView, can_focus=True):
         tone = "dim" if self.faded and tone != "header" else tone
         if not tone:
             return base
+        ink = self._inks.get((tone, base))
+        if ink is None:
+            ink = self._inks[tone, base] = self._mixed(base, tone)
+        return ink
+
+    def _mixed(self, base: Style, tone: str) -> Style:
         styles = self.get_component_styles(f"grid--{tone}")
         color = styles.color
         if color.a < 1 and base.bgcolor is not None:
@@ -281,8 +300,8 @@ class Grid(ScrollView, can_focus=True):
         return Region(0, index + HEADER, self.size.width, 1)
 
 
-def aligned(text: str, width: int, *, right: bool = False) -> str:
-    """A text of exactly `width` cells; one that is too long ends in an ellipsis."""
+def aligned(text: str, width: int, *, right: bool = False, cut: str = "…") -> str:
+    """A text of exactly `width` cells; one that is too long ends in the sign `cut`."""
     if cell_len(text) > width:
-        return set_cell_size(text, max(0, width - 1)) + "…" * min(1, width)
+        return set_cell_size(text, max(0, width - 1)) + cut * min(1, width)
     return text.rjust(width - cell_len(text) + len(text)) if right else set_cell_size(text, width)

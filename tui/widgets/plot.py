@@ -8,6 +8,7 @@ from textual.color import Color
 from textual_plotext import PlotextPlot
 
 from tui import plotting
+from tui.glyphs import ASCII
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +58,7 @@ class History(PlotextPlot):
             plt.scatter(around.x, around.y, marker=self._glyphs.band, color=color)
         line = plotting.curve(points, time.high)
         plt.plot(line.x, line.y, marker=self._glyphs.curve, color=self._color("accent"))
+        plt.frame(self._glyphs is not ASCII)
         plt.xlim(time.low, time.high)
         plt.ylim(value.low, value.high)
         plt.xticks(*plotting.time_ticks(time, max(2, columns // 12)))

@@ -1,0 +1,160 @@
+"""The terminal application with 2,000 watches and 200 relays, beside Textual's own DataTable.
+
+CPU of a frame while it scrolls, redraws a second while numbers rain, cores when nothing happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App, ComposeResult
+from textual.widgets import DataTable
+
+from agent.api import schema
+from bench.report import Report, arguments
+from tests.tui import world
+from tests.tui.backend import Recorded, served
+from tests.tui.driving import Driver, driving
+from tui.pages.overview import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+WATCHES, RELAYS = 2_000, 200
+SIZE = (140, 40)
+TARGET_FRAME_S = 0.05
+TARGET_REDRAWS = 10.0
+TARGET_CORE = 0.05
+UPDATES_A_SECOND = 400
+
+
+def watches(n: int) -> list[schema.Watch]:
+    """Watches of all kinds."""
+    rng = random.Random(9)
+    return [
+        world.watch(
+            f"watch-{i:04d}",
+            "reactions",
+            world.estimate(rng.randrange(10, 10**6)),
+            age=rng.randrange(3600),
+            changes={"1h": rng.randrange(-50, 50), "1d": rng.randrange(500), "1w": 1000},
+            spark=tuple(rng.randrange(100) for _ in range(24)),
+        )
+        for i in range(n)
+    ]
+
+
+def relays(n: int) -> list[schema.Relay]:
+    """Relays that are there."""
+    return [
+        schema.Relay(url=f"wss://relay{i:03d}.example.com", status="connected", latency_ms=40.0 + i)
+        for i in range(n)
+    ]
+
+
+@asynccontextmanager
+async def application(state: Recorded, size: tuple[int, int]) -> AsyncIterator[Driver]:
+    """The application over an API that knows this."""
+    with served() as api:
+        api.use(state)
+        async with driving(api.api.url, size, now=time.time, patience=60) as tui:
+            yield tui
+
+
+async def scroll(tui: Driver, frames: int) -> list[float]:
+    """CPU seconds of each frame, a page down at a time, and back to the top at the end."""
+    took, grid = [], tui.grid("#watches")
+    for n in range(frames):
+        before = time.thread_time()
+        grid.action_to(0) if n % 40 == 39 else grid.action_page(1)
+        await tui.pilot.pause()
+        took.append(time.thread_time() - before)
+    return took
+
+
+class Peer(App[None]):
+    """The same table as Textual's own widget has it."""
+
+    def __init__(self, found: list[schema.Watch]) -> None:
+        super().__init__()
+        self._found = found
+
+    def compose(self) -> ComposeResult:
+        yield DataTable(cursor_type="row")
+
+    def on_mount(self) -> None:
+        table = self.query_one(DataTable)
+        table.add_columns(*(one.title for one in COLUMNS))
+        for one in self._found:
+            value = one.figure.value if one.figure else 0
+            cells = (one.spec.name, f"{value:,}", "├──●──┤", "±5%", "1–2", *one.changes.values())
+            table.add_row(*map(str, cells), "▁▂▃▄▅▆▇█" * 2, "12s", "5/6", "1")
+
+
+async def peer(found: list[schema.Watch], frames: int) -> list[float]:
+    """The same for the peer."""
+    took: list[float] = []
+    app = Peer(found)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        table = app.query_one(DataTable)
+        for n in range(frames):
+            before = time.thread_time()
+            table.action_scroll_top() if n % 40 == 39 else table.action_page_down()
+            await pilot.pause()
+            took.append(time.thread_time() - before)
+    return took
+
+
+async def rain(tui: Driver, state: Recorded, found: list[schema.Watch], seconds: float) -> float:
+    """Redraws a second while the agent tells of hundreds of changes a second."""
+    before, began = tui.app.redraws, time.monotonic()
+    loop = asyncio.get_running_loop()
+    while time.monotonic() - began < seconds:
+        one = random.choice(found)
+        await loop.run_in_executor(None, state.feed_later, one)
+        await asyncio.sleep(1 / UPDATES_A_SECOND)
+    return (tui.app.redraws - before) / (time.monotonic() - began)
+
+
+async def measure(*, quick: bool) -> dict[str, Any]:
+    """All figures."""
+    found = watches(200 if quick else WATCHES)
+    state = Recorded(watches=found, relays=relays(20 if quick else RELAYS))
+    frames, seconds = (20, 1.0) if quick else (400, 20.0)
+    async with application(state, SIZE) as tui:
+        gc.collect()
+        gc.freeze()  # as the program does once it has begun
+        took = await scroll(tui, frames)
+        redraws = await rain(tui, state, found, seconds)
+        await tui.settled()
+        before, began = time.process_time(), time.monotonic()
+        await asyncio.sleep(seconds)
+        idle = (time.process_time() - before) / (time.monotonic() - began)
+    theirs = await peer(found, frames)
+    return {"frames": sorted(took), "redraws": redraws, "idle": idle, "peer": sorted(theirs)}
+
+
+def main() -> None:
+    """Print the figures and write bench/results/tui.json."""
+    options = arguments(__doc__)
+    report = Report("tui", options)
+    found = asyncio.run(measure(quick=options.quick))
+    for name, part in (("median", 0.5), ("99 in 100", 0.99)):
+        ours, theirs = (found[key][int(len(found[key]) * part)] for key in ("frames", "peer"))
+        report.time(f"a frame while scrolling, {name}", ours, peer="DataTable", theirs=theirs)
+        report.figure(f"the same, {name}", ours, "s", at_most=TARGET_FRAME_S)
+    report.figure(
+        "redraws a second, in a rain of updates", found["redraws"], "", at_most=TARGET_REDRAWS
+    )
+    report.figure("idle, cores", found["idle"], "", at_most=TARGET_CORE)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""What is not the ordinary day: no agent, the wrong token, no room, no colours, hostile names."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from pytest_textual_snapshot import SVGImageExtension
+
+from nostr_client.errors import NetworkError
+from tests.tui import world
+from tests.tui.driving import SIZES, driving
+from tui.app import REDRAWS_A_SECOND
+
+if TYPE_CHECKING:
+    from syrupy import SnapshotAssertion
+
+    from tests.tui.backend import Recorded, Served
+
+BOTH = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+
+
+@pytest.fixture
+def svg(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(SVGImageExtension)
+
+
+def nowhere() -> tuple[str, str]:
+    raise NetworkError("no agent is running; start it with: nostr-agent run")
+
+
+@BOTH
+async def test_without_an_agent_it_says_how_to_get_one(
+    size: tuple[int, int], svg: SnapshotAssertion
+) -> None:
+    async with driving(nowhere, size, live=False) as tui:
+        await tui.until(lambda: "looking for the agent" in tui.text())
+        assert "nostr-agent run" in tui.text()
+        assert "--embedded" in tui.text()
+        await tui.press("r", "enter", "3")
+        assert "there is no watch to do this with" in tui.text()
+        await tui.press("1")
+        assert await tui.picture() == svg
+
+
+@BOTH
+async def test_what_is_out_of_date_is_marked_and_comes_back_by_itself(
+    size: tuple[int, int], api: Served, agent: Recorded, svg: SnapshotAssertion
+) -> None:
+    async with driving(api.api.url, size) as tui:
+        await tui.press("enter")
+        api.use(None)
+        await tui.until(lambda: "agent away 0s" in tui.text())
+        assert "numbers of 03:20:00" in tui.text()
+        assert tui.grid("#claims").faded
+        assert "fiatjaf-followers" in tui.text()
+        assert await tui.picture() == svg
+        await tui.app.perform("watch count")
+        await tui.until(lambda: "the agent is away" in tui.text())
+        api.use(agent)
+        await tui.until(lambda: "● live" in tui.text())
+        assert not tui.grid("#claims").faded
+
+
+async def test_a_wrong_token_is_a_dialog_told_once(api: Served, agent: Recorded) -> None:
+    async with driving(lambda: (api.api.url, "wrong"), live=False) as tui:
+        await tui.until(lambda: "The agent lets nobody in" in tui.text())
+        assert "the token is wrong" in tui.text()
+        await tui.press("enter")
+        await tui.until(lambda: len(tui.app.screen_stack) == 1)
+
+
+@pytest.mark.parametrize(("size", "room"), [((59, 24), False), ((80, 15), False), ((60, 16), True)])
+async def test_too_small_a_terminal_is_told(
+    size: tuple[int, int], room: bool, api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, size) as tui:
+        for page in ("overview", "watch", "relays", "syncs", "counters", "log"):
+            await tui.app.go(page)
+            await tui.settled()
+            assert ("is too small" in tui.text()) is not room, page
+        await tui.app.go("overview")
+        await tui.settled()
+        assert ("launch-reactions" in tui.text()) is room
+        assert "Relays ─" not in tui.text()
+        await tui.pilot.resize_terminal(100, 30)
+        await tui.until(lambda: "launch-reactions" in tui.text() and "─ Relays ─" in tui.text())
+
+
+@pytest.mark.parametrize("page", ["overview", "watch"])
+async def test_ascii_is_enough(
+    page: str, api: Served, agent: Recorded, svg: SnapshotAssertion
+) -> None:
+    async with driving(api.api.url, (80, 24), ascii_only=True) as tui:
+        await tui.app.go(page)
+        await tui.settled()
+        assert await tui.picture() == svg
+        strange = {one for one in tui.text() if not one.isascii()}
+        assert not strange, strange
+
+
+async def test_light_looks_different(api: Served, agent: Recorded, svg: SnapshotAssertion) -> None:
+    async with driving(api.api.url, (80, 24), theme="tally-light") as tui:
+        assert tui.app.theme == "tally-light"
+        assert await tui.picture() == svg
+
+
+async def test_updates_are_drawn_at_most_ten_times_a_second(api: Served, agent: Recorded) -> None:
+    """A hundred changes at once are a few redraws; the last one is what stands there."""
+    async with driving(api.api.url) as tui:
+        before, loop = tui.app.redraws, asyncio.get_running_loop()
+        began = loop.time()
+
+        def change() -> None:
+            for n in range(100):
+                agent.put_watch(world.watch("launch-reactions", "reactions", world.exact(2000 + n)))
+
+        await asyncio.to_thread(api.do, change)
+        await tui.until(lambda: "2,099" in tui.text())
+        took = loop.time() - began
+        assert tui.app.redraws - before <= REDRAWS_A_SECOND * took + 2
+
+
+async def test_what_moves_and_goes_while_it_is_looked_at(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("down", "enter")
+        assert tui.app.watched == "launch-reactions"
+        gone = "launch-reactions"
+        api.do(lambda: agent.put_watch(world.watch(gone, "reactions", world.exact(1300))))
+        await tui.until(lambda: tui.app.screen.query_one("#digits").value == "1,300")
+        await tui.app.perform("back")
+        api.do(lambda: agent.feed.publish(removed_watch=gone))
+        await tui.until(lambda: gone not in tui.grid().keys)
+        await tui.press("home", "end", "pageup", "pagedown")
+        assert tui.grid().key == "zaps-of-talk"
+
+
+async def test_hostile_text_of_relays_stays_text(api: Served, agent: Recorded) -> None:
+    """Control characters, markup and right-to-left marks move nothing and style nothing."""
+    evil = "[red]\x1b[2J\x07\u202e[@click=app.exit]x[/]\n" * 20
+    relay = msgspec.structs.replace(world.RELAYS[5], last_error=evil, notices=(evil,))
+    bracketed = msgspec.structs.replace(world.RELAYS[0], url="ws://[::1]:7777")
+    agent.relay_list = (relay, bracketed, *world.RELAYS[:3])
+    async with driving(api.api.url) as tui:
+        await tui.press("2")
+        tui.grid("#relays").point(world.GONE)
+        await tui.until(lambda: "[@click=app.exit]x[/]" in tui.text())
+        text = tui.text()
+        assert "[red]\\x1b[2J\\x07\\x202e[@click=app.exit]" in text
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+        tui.grid("#relays").point(bracketed.url)
+        await tui.until(lambda: "─ ws://[::1]:7777 ─" in tui.text())
+
+
+async def test_a_stream_that_was_cut_goes_on(api: Served, agent: Recorded) -> None:
+    async with driving(api.api.url) as tui:
+        api.do(agent.feed.close)
+        await tui.until(lambda: tui.app.model.why == "the agent stops")
+        await tui.until(lambda: tui.app.model.link == "live")
