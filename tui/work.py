@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from textual.css.query import NoMatches
+from textual.widget import Widget
 
 LONG = "long"
 """What takes as long as somebody takes to answer, or for ever."""
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def is_whole(node: DOMNode) -> bool:
-    """Whether a node stands with all its parts: neither it nor the application is being ended."""
-    return node.app.is_running and node.is_attached
+    """Whether a node stands with all its parts: it is neither being made nor being taken down."""
+    made = not isinstance(node, Widget) or node.is_mounted
+    return made and node.app.is_running and node.is_attached
 
 
 def start(

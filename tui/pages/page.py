@@ -113,7 +113,7 @@ class Page(Screen[None]):
 
     def draw(self, changed: set[str]) -> None:
         """Draw the frame, and what has changed; nothing while it is made or taken down."""
-        if not (self.is_mounted and is_whole(self)):
+        if not is_whole(self):
             return
         self.set_class(self.model.stale, "-stale")
         for grid in self.query(Grid):
