@@ -1,6 +1,7 @@
 """Relays that nothing asks any more are let go: a count once, a watch that was removed.
 
-One that is idle at two rounds in a row is closed and forgotten; who asks it again makes it anew.
+One that no task needs at two rounds in a row, and that was sent nothing in between, is closed and
+forgotten; who asks it again makes it anew.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ class Leaving:
     def __init__(self, pool: RelayPool) -> None:
         self.gone = Sums()
         self._pool = pool
-        self._idle: set[str] = set()
+        self._idle: dict[str, int] = {}
 
     async def round(self, needed: Collection[str]) -> list[str]:
         """Let go what was not needed the last time either; which relays, by URL."""
-        idle = self._pool.relays.keys() - set(needed)
-        left = sorted(idle & self._idle)
-        self._idle = idle - set(left)
+        relays = self._pool.relays
+        idle = {url: relays[url].stats.bytes_sent for url in relays.keys() - set(needed)}
+        left = sorted(url for url, sent in idle.items() if self._idle.get(url) == sent)
+        self._idle = {url: sent for url, sent in idle.items() if url not in left}
         for url in left:
-            stats = self._pool.relays[url].stats
+            stats = relays[url].stats
             sums = (stats.bytes_received, stats.bytes_sent, stats.faults)
             self.gone = Sums(*(a + b for a, b in zip(self.gone, sums, strict=True)))
             await self._pool.remove(url)

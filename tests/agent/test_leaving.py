@@ -18,6 +18,8 @@ async def test_what_is_idle_twice_is_let_go_and_its_numbers_stay() -> None:
         assert await leaving.round([kept.url]) == []
         assert await leaving.round([kept.url, once.url]) == []
         assert await leaving.round([kept.url]) == []
+        await pool.relay(once.url).count(Filter(kinds=[1]))
+        assert await leaving.round([kept.url]) == []
         assert await leaving.round([kept.url]) == [once.url]
         assert set(pool.relays) == {kept.url}
         assert leaving.gone.bytes_sent >= sent > 0
