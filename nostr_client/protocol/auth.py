@@ -14,6 +14,9 @@ AUTH_KIND: Final = 22242
 MAX_CHALLENGE: Final = 1024
 """Characters of a challenge that we sign; relays in use send 16 to 64."""
 
+MAX_TRIES: Final = 3
+"""AUTHs on one connection: some relays make a challenge with each refusal, and want the last."""
+
 
 class Progress(Enum):
     """Steps of AUTH, in order."""
@@ -34,6 +37,8 @@ class AuthState:
         self.progress = Progress.IDLE
         self.reason = ""
         self._event_id = ""
+        self._signed: str | None = None
+        self._tries = 0
 
     def challenged(self, challenge: str) -> bool:
         """Note a challenge; False for one that cannot be signed safely."""
@@ -56,7 +61,13 @@ class AuthState:
     def sent(self, event_id: str) -> None:
         """Our AUTH event went out."""
         self._event_id = event_id
+        self._signed = self.challenge
+        self._tries += 1
         self.progress = Progress.SENT
+
+    def outdated(self) -> bool:
+        """Whether what was refused answered an older challenge, and the newest may be tried."""
+        return self._signed != self.challenge and self._tries < MAX_TRIES
 
     def is_answer(self, event_id: str) -> bool:
         """Whether an OK with this id answers our AUTH event."""

@@ -234,6 +234,9 @@ class Connection:
 
     def _ok(self, message: wire.Ok) -> Notifications:
         if self.auth.is_answer(message.event_id):
+            if not message.accepted and self.auth.outdated():
+                self.auth.progress = Progress.WANTED
+                return [note.AuthNeeded()]
             return self._settle_auth(message.accepted, message.message)
         key = self._published(message)
         if key is None:
@@ -348,6 +351,8 @@ class Connection:
 
     def _retry(self, request: Request, key: str) -> Notifications:
         """Send once more what AUTH was asked for: now, or when AUTH is settled."""
+        if request.phase is not Phase.PARKED:
+            self._junk = 0  # it answered us, beside a challenge for each refusal
         request.phase = Phase.PARKED
         if self.auth.progress is not Progress.ACCEPTED:
             return [note.AuthNeeded()] if self.auth.want() else []

@@ -95,4 +95,4 @@ class Lane:
         try:
             await self._uploads.run()
         except* RelayOut as errors:
-            self._target.lacks("; ".join(str(one) for one in errors.exceptions))
+            self._target.lacks("; ".join(dict.fromkeys(str(one) for one in errors.exceptions)))

@@ -26,6 +26,7 @@ from nostr_client.sync.memory import LocalMemory
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import SyncOptions
 from nostr_client.sync.procedure import resolved, tell
+from nostr_client.sync.reactions import refused_however_small
 from nostr_client.sync.relayrun import RelayRun
 from nostr_client.sync.report import SyncReport
 from nostr_client.sync.schedule import Schedule
@@ -33,6 +34,7 @@ from nostr_client.sync.stretches import stretches
 from nostr_client.sync.talk import Kind
 from nostr_client.sync.tally import RelayOut, Tally
 from nostr_client.sync.windows import Window, halve, split_values
+from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +66,7 @@ async def mirror(
     filters, _ = await resolved(question, None, [relay for _, relay in relays])
     tallies = [Tally(name, relay) for name, relay in relays]
     work = _Mirror(filters, tallies, options, LocalMemory(now), int(now()), copies=not dry_run)
-    async with asyncio.TaskGroup() as group:
+    async with task_group() as group:
         ticker = group.create_task(tell(tallies, on_progress)) if on_progress else None
         try:
             await work.run()
@@ -103,7 +105,7 @@ class _Mirror:
         self._authenticated: set[int] = set()
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
+        async with task_group() as group:
             for lane in self._lanes:
                 group.create_task(lane.run())
             try:
@@ -151,6 +153,8 @@ class _Mirror:
             if parts and self._schedule.may_halve():
                 self._schedule.put(parts)
                 return
+            if parts:
+                self._tallies[side].lacks(refused_however_small(refusal.reason))
         elif refusal.kind is Kind.BUSY and self._pauses <= self._options.tries:
             await asyncio.sleep(self._options.pause * 2**self._pauses)
             self._pauses += 1

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from nostr_client.sync.tally import Tally
 
 
+def refused_however_small(reason: str) -> str:
+    """Why a sync is partial where halving did not help."""
+    return f"windows were refused however small, and read by REQ: {reason}"
+
+
 class Reactions:
     """See the module. `recall` first, then `handle` each window; it may put others in its place.
 
@@ -163,7 +168,7 @@ class Reactions:
 
     async def _page_refused(self, window: Window, refusal: Refusal) -> None:
         """What is refused however small it is: too old for the relay, as a rule."""
-        self._tally.lacks(f"windows were refused however small, and read by REQ: {refusal.reason}")
+        self._tally.lacks(refused_however_small(refusal.reason))
         await self._page(window, refusal.reason)
 
     async def _again(self, window: Window, refusal: Refusal) -> None:

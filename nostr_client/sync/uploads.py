@@ -64,6 +64,8 @@ class Uploads:
         self._again: deque[tuple[Event, int]] = deque()
         self._flying = 0
         self._draining = False
+        self._answered = False
+        self._strange = 0
         self._limited = False
         self._pauses = 0
         self._finished = False
@@ -109,7 +111,12 @@ class Uploads:
         return self._finished and not self._flying
 
     def _may_fly(self) -> bool:
-        """Below the high mark; once it was reached, below the low one."""
+        """Below the high mark; once it was reached, below the low one.
+
+        The first goes alone: a relay that wants AUTH, or nothing from us, says so once.
+        """
+        if not self._answered:
+            return not self._flying
         if self._flying >= self._options.high_water:
             self._draining = True
         elif self._flying <= self._options.low_water:
@@ -150,6 +157,7 @@ class Uploads:
             if ok.reason is Reason.DUPLICATE and event.kind in _UNLISTED:
                 await self._settle(event)
         finally:
+            self._answered = True
             self._flying -= 1
             self._gate.wake()
 
@@ -162,12 +170,15 @@ class Uploads:
         if reason is Reason.ERROR:
             self._retry(event, tries, error)
             return
-        self._tally.refused += 1
         self._tally.moves += 1
-        tally = self._tally
-        if reason in _FOR_US and not tally.uploaded and tally.refused >= _CLOSED_DOOR:
+        self._strange += reason in _FOR_US
+        if reason is Reason.AUTH_REQUIRED:  # another run may have a key
+            self._tally.lacks(f"uploads: {error.reason}")
+        else:
+            self._tally.refused += 1
+            await self._settle(event)
+        if self._strange >= _CLOSED_DOOR and not self._tally.uploaded:
             raise RelayOut(f"it takes no events from us: {error.reason}") from error
-        await self._settle(event)
 
     async def _settle(self, event: Event) -> None:
         """Do not hand it to this relay again for a while."""

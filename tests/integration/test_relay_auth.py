@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from tests.faults import (
     RefusesCount,
     WantsAuth,
 )
+from tests.faulty_relay import Behaviour, Peer
 from tests.talking import NOTES, SIGNER, note, talking
 
 if TYPE_CHECKING:
@@ -46,6 +47,48 @@ async def test_auth_on_demand_in_both_orders(notes: list[Event], first: bool, pr
         auth = (await server.heard("AUTH"))[0][1]
         assert (auth["kind"], auth["pubkey"]) == (22242, SIGNER.pubkey)
         assert ["relay", relay.url] in auth["tags"]
+
+
+async def test_a_challenge_with_each_of_many_refusals_is_no_flood() -> None:
+    class Strict(Behaviour):
+        async def on_event(self, peer: Peer, message: list[Any]) -> None:
+            if peer.authenticated is None:
+                await peer.send("AUTH", f"challenge {len(peer.relay.received)}")
+                await peer.send("OK", message[1]["id"], False, "auth-required: who are you?")
+            else:
+                await super().on_event(peer, message)
+
+    events = [SIGNER.sign_now(EventTemplate(kind=1, created_at=at)) for at in range(150)]
+    async with talking(Strict(), signer=SIGNER) as (server, relay):
+        oks = await asyncio.gather(*(relay.publish(one) for one in events))
+        assert all(ok.accepted for ok in oks)
+        assert (server.connections, server.verbs()["AUTH"]) == (1, 1)
+
+
+async def test_the_newest_challenge_is_answered_where_an_older_one_is_refused() -> None:
+    class Newest(Behaviour):
+        number = 0
+
+        async def on_event(self, peer: Peer, message: list[Any]) -> None:
+            if peer.authenticated is None:
+                self.number += 1
+                await peer.send("AUTH", f"challenge {self.number}")
+                await peer.send("OK", message[1]["id"], False, "auth-required: who are you?")
+            else:
+                await super().on_event(peer, message)
+
+        async def on_auth(self, peer: Peer, message: list[Any]) -> None:
+            answered = dict(message[1]["tags"])["challenge"]
+            if answered == f"challenge {self.number}":
+                await super().on_auth(peer, message)
+            else:
+                await peer.send("OK", message[1]["id"], False, "auth-required: invalid challenge")
+
+    events = [SIGNER.sign_now(EventTemplate(kind=1, created_at=at)) for at in range(150)]
+    async with talking(Newest(), signer=SIGNER) as (server, relay):
+        oks = await asyncio.gather(*(relay.publish(one) for one in events))
+        assert all(ok.accepted for ok in oks)
+        assert server.verbs()["AUTH"] <= 3
 
 
 async def test_no_auth_unless_a_request_needs_it(notes: list[Event]) -> None:

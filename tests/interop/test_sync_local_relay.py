@@ -127,6 +127,21 @@ async def test_a_thousand_missing_on_one_side(newest: bool, direction: str) -> N
         assert await texts_in(store) == await texts_at(url, len(events))
 
 
+async def test_a_relay_that_wants_auth_is_written_to_by_those_who_have_a_key() -> None:
+    events = made(400)
+    async with local_relay(auth=True) as url, await SqliteStore.open(":memory:") as store:
+        await store.save(events)
+        async with NostrClient(url, store=store) as stranger:
+            (one,) = (await stranger.sync(ALL)).relays
+            assert (str(one.status), one.uploaded, one.refused) == ("partial", 0, 0)
+            assert "auth-required" in one.reason
+        async with NostrClient(url, store=store, signer=SIGNER) as client:
+            (one,) = (await client.sync(ALL)).relays
+            assert (str(one.status), one.uploaded) == ("complete", 400), one.reason
+            again = await client.sync(ALL)
+            assert (again.complete, again.have) == (True, 0)
+
+
 async def test_two_relays_are_mirrored_event_by_event() -> None:
     events = made(2_000)
     mine, other = shared_out(events, 200, seed=3)
