@@ -18,6 +18,7 @@ from nostr_client.errors import (
     clip,
 )
 from nostr_client.merge import Claim, ClaimStatus, Method, Reading
+from nostr_client.messages.parse_relay import MAX_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,6 +90,8 @@ class Outcome:
 def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
     """The claim that an outcome amounts to; `relay` is the user's spelling."""
     counted = _counted(query, outcome.answers)
+    if query.is_zaps and counted.count is not None:  # receipts that nobody has checked
+        counted = msgspec.structs.replace(counted, approximate=True)
     base = Claim(
         relay=relay,
         status=ClaimStatus.OK,
@@ -136,7 +139,7 @@ def _counted(query: Query, answers: list[CountAnswer]) -> _Counted:
     if len(answers) == 1:
         return _counted_once(query, answers[0])
     counts = [a.count for a in answers]
-    low, high = max(counts), sum(counts)
+    low, high = max(counts), min(sum(counts), MAX_COUNT)
     sketches = [a.hll for a in answers if a.hll is not None]
     merge = query.offset is not None and len(sketches) == len(answers)
     warnings = tuple(dict.fromkeys(w for a in answers for w in a.warnings))
@@ -228,7 +231,7 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
         return claim.warned(f"count: the relay says {told}") if differs else claim
     if found.error is not None:
         claim = claim.warned(f"read: {_why(found.error)}")
-    if counted.count is None or counted.count < number:
+    if counted.count is None or counted.count < number or query.is_zaps:
         return msgspec.structs.replace(claim, limited=True)
     return msgspec.structs.replace(
         claim,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from nostr_client.claims import CLAIMS, ClaimBook
 from nostr_client.count.remembering import asked_of
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from nostr_client.count.result import CountResult
     from nostr_client.merge import Claim
     from nostr_client.watch.definition import Watch
+
+
+LARGEST: Final = 2**63 - 1
+"""The largest number that a row takes; full registers tell of more, and no honest relay does."""
 
 
 class WatchBook:
@@ -113,6 +117,6 @@ def point_of(at: int, result: CountResult) -> Point | None:
     figure = result.merged.figure
     if figure is None:
         return None
-    return Point.sample(
-        at, figure.value, figure.low, figure.high, exact=figure.exact, unit=str(result.unit)
-    )
+    high = None if figure.high is None else min(figure.high, LARGEST)
+    value, low = min(figure.value, LARGEST), min(figure.low, LARGEST)
+    return Point.sample(at, value, low, high, exact=figure.exact, unit=str(result.unit))

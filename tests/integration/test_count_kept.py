@@ -16,7 +16,9 @@ from nostr_client.client import NostrClient
 from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
-from tests.faults import COUNT_REFUSALS, RefusesCount
+from nostr_client.trust import TrustPolicy
+from nostr_client.watch import Watch, WatchBook
+from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.worlds import NOTE, Sketches, reaction
 
@@ -144,3 +146,31 @@ async def test_a_relay_that_the_user_names_is_no_stranger_any_more() -> None:
         async with asyncio.timeout(5):
             assert (await asked(client, relay)).value == 1
         assert client.pool.relay(relay.url) is stranger
+
+
+async def test_receipts_that_are_counted_and_not_given_are_not_exact() -> None:
+    """A relay's own number of zaps is of receipts that nobody has checked."""
+    async with (
+        FaultyRelay(AnswersCount({"count": 7})) as relay,
+        NostrClient(timeout=5) as client,
+    ):
+        result = await client.count(count.zaps(NOTE), relays=relay.url)
+    assert (result.value, result.low, result.exact) == (7, 0, False)
+    assert result.lower_bound
+
+
+async def test_numbers_that_no_row_takes_are_clamped(tmp_path: Path) -> None:
+    """Full registers and the largest counts, from a relay that is believed in any case."""
+    body = {"count": 2**63 - 1, "hll": "39" * 256}
+    async with (
+        FaultyRelay(AnswersCount(body)) as relay,
+        await WatchBook.open(tmp_path / "store.db") as book,
+        NostrClient(timeout=5) as client,
+    ):
+        for name in ("reactions", "replies+comments"):
+            query = count.canonical(name, NOTE)
+            off = TrustPolicy.OFF
+            await book.add(Watch(name=name, query=query, relays=(relay.url,), policy=off))
+        results = await client.runner(book).round()
+        assert all(result.value for result in results.values())
+        assert (await book.history("reactions"))[-1].value == 2**63 - 1
