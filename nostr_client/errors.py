@@ -138,6 +138,10 @@ class SchemaTooNew(StoreError):
     """A newer version of this program wrote the store."""
 
 
+class SchemaTooOld(StoreError):
+    """The store lacks tables of this version: opening it for writing makes them."""
+
+
 class StoreFull(StoreError):
     """No room left: disk, quota or page limit."""
 

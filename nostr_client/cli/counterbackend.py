@@ -68,6 +68,7 @@ async def opened(where: Place, *, writes: bool) -> AsyncIterator[CounterStore]:
 
 @asynccontextmanager
 async def _local(path: Path | None, *, writes: bool) -> AsyncIterator[CounterStore]:
+    from nostr_client.cli.reading import open_to_read
     from nostr_client.cli.store import store_place
     from nostr_client.counters.engine.schema import MIGRATIONS
     from nostr_client.counters.sqlite import SqliteCounterStore
@@ -77,9 +78,9 @@ async def _local(path: Path | None, *, writes: bool) -> AsyncIterator[CounterSto
     if not writes and not file.exists():
         raise InvalidInput(f"no store at {file}: `counter stream create` makes one")
     file.parent.mkdir(parents=True, exist_ok=True)
-    async with await SqliteStore.open(
-        file, read_only=not writes, migrations=[MIGRATIONS]
-    ) as events:
+    sets = [MIGRATIONS]
+    opening = SqliteStore.open(file, migrations=sets) if writes else open_to_read(file, sets)
+    async with await opening as events:
         yield await SqliteCounterStore.over(events.database)
 
 

@@ -15,10 +15,18 @@ _SAME: Final = {
     "watch list": "nostr-agent watch list",
     "watch rm": "nostr-agent watch rm",
     "watch run": "nostr-agent watch count NAME",
+    "watch show": "nostr-agent watch show NAME",
+    "watch history": "nostr-agent watch history NAME",
     "counter add": "nostr-agent counter add",
+    "counter get": "nostr-agent counter get",
+    "counter history": "nostr-agent counter history",
+    "counter load": "nostr-agent counter get",
+    "counter recount": "nostr-agent counter recount",
     "counter reset": "nostr-agent counter reset",
+    "store stats": "nostr-agent store show",
 }
-"""Commands that write, by what the agent has for the same."""
+"""Commands that write, if only to bring an older store up to date, by what the agent has for the
+same."""
 
 _ELSE: Final = {
     "store import": "import into another --store, and bring that to its relay (its address: "

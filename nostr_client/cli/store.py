@@ -12,6 +12,7 @@ import click
 
 from nostr_client.cli.filteroptions import chosen_filters, filter_options
 from nostr_client.cli.output import console, json_option, print_json, say
+from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
@@ -147,43 +148,34 @@ async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
 
 
 async def _export(path: Path, filters: Sequence[Filter]) -> None:
-    from nostr_client.store.sqlite import SqliteStore
     from nostr_client.store.transfer import export_jsonl
 
-    async with await SqliteStore.open(path, read_only=True) as opened:
+    async with await open_to_read(path) as opened:
         events = opened.export(filters)
         await export_jsonl(events, sys.stdout.buffer.write)
         sys.stdout.buffer.flush()
 
 
 async def _stats(path: Path) -> StoreStats:
-    from nostr_client.store.sqlite import SqliteStore
-
-    async with await SqliteStore.open(path, read_only=True) as opened:
+    async with await open_to_read(path) as opened:
         return await opened.stats()
 
 
 async def _verify(path: Path) -> VerifyReport:
-    from nostr_client.store.sqlite import SqliteStore
-
-    async with await SqliteStore.open(path, read_only=True) as opened:
+    async with await open_to_read(path) as opened:
         total = (await opened.stats()).events
         with _progress("verifying", total) as advance:
             return await opened.verify(lambda done, _: advance(done))
 
 
 async def _query(path: Path, filters: Sequence[Filter]) -> None:
-    from nostr_client.store.sqlite import SqliteStore
-
-    async with await SqliteStore.open(path, read_only=True) as opened:
+    async with await open_to_read(path) as opened:
         async for event in opened.stream(filters):
             click.echo(event.to_json())
 
 
 async def _count(path: Path, filters: Sequence[Filter]) -> tuple[int, int]:
-    from nostr_client.store.sqlite import SqliteStore
-
-    async with await SqliteStore.open(path, read_only=True) as opened:
+    async with await open_to_read(path) as opened:
         return await opened.count(filters), await opened.distinct_authors(filters)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -29,7 +28,7 @@ from nostr_client.cli.relays import outcome_code, relay_option, timeout_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.store import store_option, store_place
-from nostr_client.errors import InvalidInput, StoreError
+from nostr_client.errors import InvalidInput, SchemaTooOld
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -126,9 +125,7 @@ async def _opened(path: Path) -> WatchBook:
 
     try:
         return await WatchBook.open(path, read_only=True)
-    except StoreError as error:
-        if type(error) is not StoreError or not await asyncio.to_thread(path.exists):
-            raise
+    except SchemaTooOld:
         return await WatchBook.open(path)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.errors import SchemaTooNew, StoreCorrupt, StoreError
+from nostr_client.errors import SchemaTooNew, SchemaTooOld, StoreCorrupt
 from nostr_client.store.migrations import applied as recorded
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check_not_newer(conn: sqlite3.Connection, sets: Sequence[Migrations]) -> Non
 def check_current(conn: sqlite3.Connection, sets: Sequence[Migrations]) -> None:
     """What a reader needs: our file, not newer, and not older either (it may not migrate).
 
-    Raises StoreCorrupt, SchemaTooNew or StoreError.
+    Raises StoreCorrupt, SchemaTooNew or SchemaTooOld.
     """
     _check_ours(conn)
     check_not_newer(conn, sets)
@@ -60,8 +60,9 @@ def check_current(conn: sqlite3.Connection, sets: Sequence[Migrations]) -> None:
     for migrations in sets:
         have = applied.get(migrations.name, [])
         if any(step.name not in have for step in migrations.steps):
-            raise StoreError(
-                "an older version wrote this store; open it once for writing to bring it up to date"
+            raise SchemaTooOld(
+                f"this store has no tables of this version yet ({migrations.name}); opening it for"
+                " writing makes them"
             )
 
 

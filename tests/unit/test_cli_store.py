@@ -6,12 +6,14 @@ import asyncio
 import gzip
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.store.database import Database
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import make
 
@@ -118,6 +120,36 @@ def test_a_second_writer_is_told_who_writes_and_readers_go_on(path: Path) -> Non
             assert (counted.returncode, counted.stdout) == (0, "10\n")
 
     asyncio.run(while_it_is_open())
+
+
+def as_an_older_version(path: Path) -> None:
+    """The store as it was before the kind stood in the key of the tag index."""
+    conn = sqlite3.connect(path)
+    conn.executescript(
+        "DELETE FROM _sqlite_migrations WHERE name = 'tags_by_kind';"
+        " CREATE TABLE old (h INTEGER NOT NULL, created_at INTEGER NOT NULL, seq INTEGER NOT NULL,"
+        " kind INTEGER NOT NULL, a INTEGER NOT NULL, PRIMARY KEY (h, created_at, seq)) STRICT,"
+        " WITHOUT ROWID; INSERT INTO old SELECT * FROM tag; DROP TABLE tag;"
+        " ALTER TABLE old RENAME TO tag;"
+    )
+    conn.close()
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date_by_a_reader(
+    path: Path, lines: list[str]
+) -> None:
+    as_an_older_version(path)
+
+    async def while_it_is_held() -> None:
+        async with await Database.open(path):
+            refused = await asyncio.to_thread(run_cli, "stats", "--store", path)
+            assert refused.returncode == 1
+            assert f"process {os.getpid()}" in refused.stderr
+
+    asyncio.run(while_it_is_held())
+    found = run_cli("query", "--store", path, "--tag", "t=x", "--kind", "1")
+    assert found.stdout.splitlines() == lines[::-1]
+    assert run_cli("verify", "--store", path).returncode == 0
 
 
 def test_verify_finds_damage(path: Path) -> None:

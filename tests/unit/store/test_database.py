@@ -13,6 +13,7 @@ import pytest
 
 from nostr_client.errors import (
     SchemaTooNew,
+    SchemaTooOld,
     StoreCorrupt,
     StoreError,
     StoreFull,
@@ -234,7 +235,7 @@ async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     for read_only in (False, True):
         with pytest.raises(SchemaTooNew, match="from_the_future"):
             await Database.open(tmp_path / "n.db", migrations=[SCHEMA], read_only=read_only)
-    with pytest.raises(StoreError, match="older version"):
+    with pytest.raises(SchemaTooOld, match="more"):
         await Database.open(
             tmp_path / "n.db", read_only=True, migrations=[newer, Migrations("x"), _more()]
         )
