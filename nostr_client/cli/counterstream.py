@@ -36,8 +36,19 @@ _SETTINGS = (
     click.option("--subject", "subjects", metavar="PATTERN", multiple=True, help="Repeatable."),
     click.option("--description"),
     click.option("--count/--plain", "counts", default=None, help="Counters, or any messages."),
-    click.option("--keep", "max_msgs_per_subject", type=int, help="Changes kept a counter."),
-    click.option("--max-msgs", type=int, help="Changes kept in all; the newest always are."),
+    click.option(
+        "--keep",
+        "max_msgs_per_subject",
+        type=click.IntRange(-1),
+        metavar="N",
+        help="Changes kept a counter; -1: all.",
+    ),
+    click.option(
+        "--max-msgs",
+        type=click.IntRange(-1),
+        metavar="N",
+        help="Changes kept in all; the newest always are. -1: no limit.",
+    ),
     click.option(
         "--max-age", type=float, callback=_seconds, help="Seconds; the newest are kept always."
     ),

@@ -9,6 +9,7 @@ from nostr_client.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked
 _FULL = frozenset({sqlite3.SQLITE_FULL})
 _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_NO_RIGHT = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
 _WRITE_FAILED = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE})
 
 
@@ -30,4 +31,7 @@ def store_error(error: sqlite3.Error) -> StoreError:
         return StoreCorrupt(f"not a store, or a damaged one ({text})")
     if code & 0xFF in _BUSY:
         return StoreLocked(f"another program holds the store's file ({text})")
+    if code & 0xFF in _NO_RIGHT:
+        why = "the store's file or folder cannot be written; reading needs the folder too"
+        return StoreError(f"{why} ({text})")
     return StoreError(text)

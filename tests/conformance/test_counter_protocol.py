@@ -57,6 +57,10 @@ async def test_what_is_not_there(counters: Counters) -> None:
         assert caught.value.code == 10037
     with pytest.raises(CounterError):
         await counters.get("c.none", at_seq=3)
+    await counters.add("c.some", 1)
+    with pytest.raises(CounterError, match=r"c\.some: no message found"):
+        await counters.get("c.some", at_seq=0)
+    assert [entry async for entry in counters.get_many("c.*", at_seq=0)] == []
     with pytest.raises(CounterError, match=r"c\.none: no message found"):
         await counters.recount("c.none")
     with pytest.raises(CounterError, match=r"c\.none: no message found"):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import nkeys
 import pytest
 
-from nostr_client.counters.base import NoStream, Outgoing
+from nostr_client.counters.base import Outgoing
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
 from nostr_client.counters.jetstream.credentials import read_credentials
-from nostr_client.errors import InvalidInput, NetworkError, Unsupported
+from nostr_client.errors import CounterError, InvalidInput, NetworkError, Unsupported
 from tests.conftest import require_tool
 from tests.nats_peer import running_server
 
@@ -49,8 +49,23 @@ async def test_a_domain(tmp_path: Path) -> None:
             assert ack.domain == "hub"
         elsewhere = NatsOptions(domain="elsewhere", timeout_s=2)
         async with await JetStreamCounterStore.connect(server.url, elsewhere) as store:
-            with pytest.raises(NoStream):
+            with pytest.raises(NetworkError, match=r"no JetStream answers at \$JS\.elsewhere\.API"):
                 await store.streams()
+
+
+async def test_what_is_too_large_for_the_server_does_not_cost_the_connection(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "nats.conf"
+    config.write_text("max_payload: 32KB\njetstream: enabled")
+    with running_server("-c", str(config)) as server:
+        async with await JetStreamCounterStore.connect(server.url) as store:
+            await store.create_stream(CONFIG)
+            counters = await store.counters("C")
+            with pytest.raises(CounterError) as caught:
+                await counters.add("c.a", 10**40_000)
+            assert caught.value.code == 10054
+            assert await counters.add("c.a", 1) == 1
 
 
 async def test_an_api_prefix_of_another_account(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from nostr_client.counters.base import Message
+from nats.errors import MaxPayloadError
+
+from nostr_client.counters.base import Message, NoStream
 from nostr_client.counters.jetstream.dial import dial
 from nostr_client.counters.jetstream.failures import api_error, mapped
 from nostr_client.counters.jetstream.version import Version, caution, has_counters
-from nostr_client.errors import ProtocolError, Unsupported, clip
+from nostr_client.errors import NetworkError, ProtocolError, Unsupported, clip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
     from nostr_client.counters.jetstream.dial import NatsOptions
+
+CRLF = "\r\n"
+HEADER_FRAME = len(f"NATS/1.0{CRLF}{CRLF}")
 
 log = logging.getLogger(__name__)
 
@@ -94,19 +99,35 @@ class Connection:
         """
         with mapped(self.url, subject):
             sent = dict(headers) if headers else None
+            self._check_size(body, headers or {})
             return await self.client.request(subject, body, timeout=self.timeout, headers=sent)
 
     async def publish(
         self, subject: str, body: bytes, headers: Mapping[str, str], reply: str = ""
     ) -> None:
         with mapped(self.url, subject):
+            self._check_size(body, headers)
             await self.client.publish(subject, body, reply=reply, headers=dict(headers))
 
+    def _check_size(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """nats-py weighs the body alone, and the server hangs up for good on what is too large."""
+        lines = sum(len(f"{name}: {value}".encode()) + len(CRLF) for name, value in headers.items())
+        if len(body) + lines + HEADER_FRAME > self.client.max_payload:
+            raise MaxPayloadError
+
     async def api(self, name: str, request: object = None) -> dict[str, Any]:
-        """Call `$JS.API.<name>`; raises CounterError with the server's code, and as `request`."""
+        """Call `$JS.API.<name>`; raises CounterError with the server's code, and as `request`.
+
+        NetworkError where nobody listens: no JetStream there, or no such domain or prefix, which
+        is also how a cut leaf node looks.
+        """
         body = b"" if request is None else json.dumps(request).encode()
         about = name.rsplit(".", 1)[1]
-        answer = await self.request(f"{self.prefix}.{name}", body)
+        try:
+            answer = await self.request(f"{self.prefix}.{name}", body)
+        except NoStream as error:
+            text = f"no JetStream answers at {self.prefix}"
+            raise NetworkError(text, relay=self.url) from error
         return self.decode(answer.data, about)
 
     def decode(self, data: bytes, about: str) -> dict[str, Any]:

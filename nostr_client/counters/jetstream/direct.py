@@ -49,7 +49,10 @@ async def multi_last(
     """
     request: dict[str, Any] = {"multi_last": list(subjects), "batch": CHUNK}
     if up_to_seq is not None:
-        request["up_to_seq"] = min(up_to_seq, await _last_seq(connection, stream))
+        reached = min(up_to_seq, await _last_seq(connection, stream))
+        if not reached:
+            return []  # a server takes 0 for "no limit"
+        request["up_to_seq"] = reached
     messages: list[Message] = []
     while True:
         page, end = await batch(connection, stream, request)

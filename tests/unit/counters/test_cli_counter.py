@@ -137,6 +137,8 @@ MISTAKES = [
     ("stream", "rm", "a.b"),
     ("stream", "edit", "A", "--keep", "9" * 23),
     ("stream", "edit", "A", "--max-msgs", "9" * 23),
+    ("stream", "edit", "A", "--keep=-5"),
+    ("stream", "edit", "A", "--max-msgs=-2"),
     ("stream", "edit", "A", "--max-age", "1e300"),
     ("stream", "edit", "A", "--max-age", "nan"),
     ("stream", "edit", "A", "--max-age=-1"),
