@@ -54,6 +54,9 @@ class Alerting:
         self._waiting: dict[str, Telling] = {}
         self._some = asyncio.Event()
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._untried: set[str] = set()
+        self._all_tried = asyncio.Event()
+        self._all_tried.set()
 
     async def check(self, watch: Watch, liars: int) -> None:
         """Compare a watch's number with its lines."""
@@ -95,6 +98,8 @@ class Alerting:
             oldest = self._waiting.pop(next(iter(self._waiting)))
             await self._give_up(oldest, "too many alerts wait")
         self._waiting[telling.id] = telling
+        self._untried.add(telling.id)
+        self._all_tried.clear()
         self._some.set()
 
     async def run(self) -> None:
@@ -113,6 +118,10 @@ class Alerting:
                     group.create_task(self._attend(self._waiting[id_]))
                 self._some.clear()
                 await self._some.wait()
+
+    async def settle(self, seconds: float) -> None:
+        """Until every alert was tried once, at most so long: what is left waits for another run."""
+        await self._clock.wait(self._all_tried, seconds)
 
     async def _attend(self, telling: Telling) -> None:
         """Tell one alert; where the store takes no note of it, the next run tells it again."""
@@ -133,6 +142,7 @@ class Alerting:
                     await _deliver(telling.alert, telling.body)
             except NostrTallyError as error:
                 why = str(error)
+                self._tried(telling)
                 await self._database.write(partial(tellings.failed, id_=telling.id, attempts=n + 1))
                 continue
             self.told += 1
@@ -144,6 +154,12 @@ class Alerting:
     async def _done(self, telling: Telling) -> None:
         self._waiting.pop(telling.id, None)
         await self._database.write(lambda c: tellings.remove(c, telling.id))
+        self._tried(telling)
+
+    def _tried(self, telling: Telling) -> None:
+        self._untried.discard(telling.id)
+        if not self._untried:
+            self._all_tried.set()
 
     async def _give_up(self, telling: Telling, why: str) -> None:
         self.given_up += 1

@@ -42,6 +42,7 @@ class Worker:
         self._journal = journal
         self._runners = runners
         self._running: dict[str, asyncio.Task[bool]] = {}
+        self._nudged: set[str] = set()
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -66,16 +67,18 @@ class Worker:
             await self._clock.wait(self._ended, SETTLE_S)
 
     def _first_turns(self) -> bool:
-        """Whether a task is due, or soon, that had no turn in this run."""
+        """Whether a task is due, or soon, that had no turn in this run, or was nudged since."""
         soon = self._clock.wall() + SETTLE_S
         return any(
-            not t.running and not t.turns and t.due <= soon for t in self.state.turns.values()
+            not t.running and t.due <= soon and (not t.turns or key in self._nudged)
+            for key, t in self.state.turns.items()
         )
 
     def set_tasks(self, tasks: Iterable[Task], last: Mapping[str, float] | None = None) -> None:
         """Replace the set of tasks; those that run and are gone are cancelled."""
         now = self._clock.moment()
         self.state = scheduler.with_tasks(self.state, tasks, now, self.limits, last)
+        self._nudged &= self.state.tasks.keys()
         for key in self._running.keys() - self.state.tasks.keys():
             self._running[key].cancel()
         self._changed.set()
@@ -83,6 +86,7 @@ class Worker:
     def nudge(self, key: str, delay: float = 0.0) -> None:
         """Have a task run soon."""
         self.state = scheduler.nudge(self.state, key, self._clock.wall() + delay)
+        self._nudged.add(key)
         self._changed.set()
 
     def is_running(self, key: str) -> bool:
@@ -124,6 +128,7 @@ class Worker:
 
     def _start(self, group: asyncio.TaskGroup, key: str) -> None:
         self._idle.clear()
+        self._nudged.discard(key)
         self.started += 1
         task = self._running[key] = group.create_task(self._one(key), name=key)
         # A callback, as a task that is cancelled before its first step runs no `finally`.

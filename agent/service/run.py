@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from agent.config import Config
     from agent.service.doorstep import Doorstep
 
+ALERTS_S: Final = 5.0
+"""How long stopping waits for alerts that were never tried."""
+
 ONCE_S: Final = 3600.0
 """How long `--once` may take in all."""
 
@@ -163,6 +166,7 @@ async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> Asyn
         agent.worker.stop()
         if not working.done():
             cut = await agent.worker.drain(seconds(agent.config.service.drain))
+            await agent.alerting.settle(ALERTS_S)
             agent.journal.info("drained", cut_off=cut)
             await agent.hearing.flush()
             await agent.keep_relays()

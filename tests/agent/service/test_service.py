@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from agent import watchbook
 from agent.api.client import AgentClient, ApiError
 from agent.backup import back_up, restore
 from agent.cli import run
@@ -27,6 +28,7 @@ from nostr_client.pool import RelayPool
 from nostr_client.relay_stats import Capabilities
 from nostr_client.store.database import Database
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.watch import WATCHES
 from tests.agent.service.kit import an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow, signer
@@ -348,10 +350,16 @@ async def test_once_does_what_is_due_and_ends(tmp_path: Path) -> None:
         assert asked
         assert await once(config, "") == 0
         assert len([m for m in relay.received if m[0] == "COUNT"]) == asked
+        async with await SqliteStore.open(tmp_path / "store.db", migrations=[WATCHES]) as store:
+            kept = await store.database.read(lambda c: watchbook.history(c, "followers", 0, 9))
+        assert [point.value for point in kept] == [3]
     async with an_agent(tmp_path, [relay.url], watch_text()) as agent:
-        found = await agent.client.history("followers")
-        assert [p.value for p in found.points][-1] == 3
         assert (await agent.client.store()).events == 3
+    async with FaultyRelay(events=[follow(1)]) as relay:
+        command = json.dumps(["sh", "-c", f"cat > {tmp_path}/told"])
+        more = watch_text(f'alerts = [{{ when = "> 0", command = {command} }}]')
+        assert await once(parse(config_text(tmp_path / "c", [relay.url], more)), "") == 0
+    assert json.loads((tmp_path / "told").read_text())["value"] == 1
     dead = parse(config_text(tmp_path / "b", ["ws://127.0.0.1:1"], watch_text()))
     assert await once(dead, "") == 1
 
