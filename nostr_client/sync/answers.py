@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _SUSPECTED: Final = 2.0
 """Seconds that a session is still given after a NOTICE that may have been about it."""
 
-_PUZZLED: Final = 5.0
-"""The same, after a NOTICE that may be about anything."""
+_PUZZLED: Final = 8.0
+"""The same, after a NOTICE that may be about anything, where NIP-77 was not spoken before."""
 
 _DOUBT: Final = 0.2
 """Part of the time for the first answer after which a silent relay's NIP-11 document is asked."""
@@ -70,9 +70,8 @@ class Answers:
                 while True:
                     heard = hear(await channel.receive())
                     if isinstance(heard, Suspicion):
-                        suspected = suspected if suspected and suspected.sure else heard
-                        soon = _SUSPECTED if heard.sure else _PUZZLED
-                        deadline = min(deadline, asyncio.get_running_loop().time() + soon)
+                        suspected = heard if heard.sure else suspected
+                        deadline = min(deadline, self._soon(heard))
                         scope.reschedule(deadline)
                     elif heard is not None:
                         self._heard(heard)
@@ -81,6 +80,13 @@ class Answers:
             if suspected is not None:
                 return Refusal(suspected.kind, suspected.reason)
             raise self._late() from error
+
+    def _soon(self, suspicion: Suspicion) -> float:
+        """Until when to wait now, by the clock of the loop."""
+        now = asyncio.get_running_loop().time()
+        if suspicion.sure:
+            return now + _SUSPECTED
+        return now + (self._options.answer if self._relay.capabilities.negentropy else _PUZZLED)
 
     async def _is_silent_for_good(self, channel: NegChannel) -> bool:
         """Whether a relay that says nothing at first does not claim either to know NIP-77."""
