@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from textual import events
     from textual.binding import BindingType
+    from textual.worker import Worker
 
     from agent.api import schema
     from agent.api.client import AgentClient
@@ -41,6 +44,8 @@ T = TypeVar("T")
 REDRAWS_A_SECOND = 10
 """News that come faster wait for each other: more than this nobody can read."""
 
+KEYS_WAIT_S = 0.25
+KEYS_LOOK_S = 0.005
 TICK_S = 1.0
 TOAST_S = 4.0
 
@@ -189,9 +194,23 @@ class TallyApp(App[None]):
 
     # Actions.
 
-    def action_do(self, name: str, words: list[str] | None = None) -> None:
+    def do(self, name: str, words: list[str] | None = None) -> Worker[None]:
         """Start an action; its end is not waited for."""
-        start(self, partial(self.perform, name, words))
+        return start(self, partial(self.perform, name, words))
+
+    async def action_do(self, name: str, words: list[str] | None = None) -> None:
+        """Start an action by its key: the keys that follow go to what it brings to the front.
+
+        So they wait for that, not longer than a person would notice.
+        """
+        before, doing = self.screen, self.do(name, words)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KEYS_WAIT_S):
+                while True:
+                    here = self.screen
+                    if doing.is_finished if here is before else here.focused is not None:
+                        return
+                    await asyncio.sleep(KEYS_LOOK_S)
 
     async def perform(self, name: str, words: list[str] | None = None) -> None:
         """Do an action, on the page that it belongs to; what goes wrong passes as a toast."""
@@ -255,7 +274,7 @@ class TallyApp(App[None]):
     def on_paste(self, event: events.Paste) -> None:
         """Text pasted onto the overview is something to watch."""
         if self.page_name == "overview" and self.screen is self.page and event.text.strip():
-            self.action_do("watch add", [event.text.strip()])
+            self.do("watch add", [event.text.strip()])
 
 
 def _first_of(stream: str) -> Callable[[AgentClient], Awaitable[schema.Counters]]:

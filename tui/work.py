@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from textual.dom import DOMNode
-    from textual.worker import WorkType
+    from textual.worker import Worker, WorkType
 
 
 def is_whole(node: DOMNode) -> bool:
@@ -29,7 +29,7 @@ def start(
     group: str = "",
     *,
     alone: bool = True,
-) -> None:
+) -> Worker[None]:
     """Begin it, to end with the node; alone in a group, what that did before is given up."""
 
     async def done() -> None:
@@ -40,4 +40,4 @@ def start(
                 raise
 
     work: WorkType[None] = done
-    node.run_worker(work, group=group or LONG, exclusive=bool(group) and alone)
+    return node.run_worker(work, group=group or LONG, exclusive=bool(group) and alone)

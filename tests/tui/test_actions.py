@@ -147,6 +147,18 @@ async def test_going_from_page_to_page(api: Served, agent: Recorded) -> None:
         assert tui.grid().key == "launch-reactions"
 
 
+@pytest.mark.parametrize("keys", [("slash",), ("c",), ("question_mark",), ("colon",)])
+async def test_keys_typed_fast_go_where_the_first_one_leads(
+    keys: tuple[str, ...], api: Served, agent: Recorded
+) -> None:
+    """An `a` after the slash is a letter, and opens nothing."""
+    async with driving(api.api.url) as tui:
+        await tui.pilot.press(*keys, "z", "a", "p")
+        await tui.settled()
+        assert isinstance(tui.app.focused, Input)
+        assert tui.app.focused.value == "zap"
+
+
 async def test_adding_a_watch_by_pasting(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
         from textual.events import Paste

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from agent.api.schema import Counter, Stream
+    from agent.api.client import AgentClient
+    from agent.api.schema import Counter, Counters, Stream
 
 SUBJECTS = (
     Column("subject", "Subject", 16, flex=3, most=60),
@@ -40,6 +42,9 @@ INCREMENTS = (
 )
 EVERY_S = 2.0
 NEWEST = 200
+MOST = 10_000
+WINDOWS = (MOST, 20 * MOST)
+"""Messages of the stream, of which the first are surely not more than one answer holds."""
 
 
 class CountersPage(Page):
@@ -119,14 +124,27 @@ class CountersPage(Page):
         one = self._counters.get(subject)
         self._increments = {}
         if one is not None:
-            after = max(0, one.seq - 100_000)
-            found = await self.tally.ask(lambda c: c.counter_history(stream, subject, after=after))
-            newest = found.counters[-NEWEST:][::-1]
+            newest = await self._newest(stream, subject, one.seq)
             self._increments = {str(each.seq): each for each in newest}
         self._tree(one)
         grid = self.query_one("#increments", Grid)
         grid.show(list(self._increments), from_top=subject != self._closely)
         self._closely = subject
+
+    async def _newest(self, stream: str, subject: str, seq: int) -> list[Counter]:
+        """Newest first. The API counts from the oldest: a window that holds all of its messages."""
+        found: list[Counter] = []
+        for window in WINDOWS:
+            after = max(0, seq - window)
+            told = await self.tally.ask(
+                partial(_history, stream=stream, subject=subject, after=after)
+            )
+            if told.more:
+                break
+            found = list(told.counters)
+            if len(found) >= NEWEST or not after:
+                break
+        return found[-NEWEST:][::-1]
 
     async def choose(self, *, pattern: str | None = None, stream: str | None = None) -> None:
         """Other subjects, or another stream: the one named, else the next."""
@@ -204,6 +222,10 @@ class CountersPage(Page):
         if self._counters:
             return f"Nothing matches “{self.wanted}”.\n\nEsc in the filter clears it."
         return f"No counter fits {self.pattern}.\n\n[b]w[/] chooses others, [b]+[/] adds to one."
+
+
+async def _history(client: AgentClient, *, stream: str, subject: str, after: int) -> Counters:
+    return await client.counter_history(stream, subject, after=after, limit=MOST)
 
 
 def _leaf(name: str, sign: str, value: str) -> Text:

@@ -154,7 +154,7 @@ class Page(Screen[None]):
         self.sort_by(event.column)
 
     def on_grid_opened(self, event: Grid.Opened) -> None:
-        self.tally.action_do("watch show")
+        self.tally.do("watch show")
 
     def say(self, grid: Grid, where: str, words: str) -> None:
         """Show a table, or where it is empty the words that say what is missing."""
