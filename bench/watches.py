@@ -20,7 +20,7 @@ import time
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from bench.report import Report, arguments, peak_rss_mib
 from bench.watchrelays import START
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from nostr_client.filters import Filter
-    from nostr_client.messages import CountAnswer
     from nostr_client.relay import Relay
-    from nostr_client.subscription import Subscription
 
 WATCHES, RELAYS, EACH = 1000, 100, 4
 INTERVAL = 600.0
@@ -46,23 +44,19 @@ ROUNDS = 3
 SEED = 5
 
 
-class Noted:
-    """A relay that notes what it is asked."""
+def note(relay: Relay, asked: list[tuple[Relay, str, Filter]]) -> None:
+    """Have a relay note what it is asked."""
+    count, subscribe = relay.count, relay.subscribe
 
-    def __init__(self, relay: Relay, asked: list[tuple[Relay, str, Filter]]) -> None:
-        self._relay = relay
-        self._asked = asked
+    def counted(filters: Sequence[Filter], timeout: float | None = None) -> Any:
+        asked.append((relay, "count", filters[0]))
+        return count(filters, timeout)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._relay, name)
+    def subscribed(filters: Sequence[Filter], **how: Any) -> Any:
+        asked.append((relay, "read", filters[0]))
+        return subscribe(filters, **how)
 
-    async def count(self, filters: Sequence[Filter], timeout: float | None = None) -> CountAnswer:
-        self._asked.append((self._relay, "count", filters[0]))
-        return await self._relay.count(filters, timeout)
-
-    def subscribe(self, filters: Sequence[Filter], *, live: bool) -> Subscription:
-        self._asked.append((self._relay, "read", filters[0]))
-        return self._relay.subscribe(filters, live=live)
+    vars(relay).update(count=counted, subscribe=subscribed)
 
 
 class Relays:
@@ -103,7 +97,8 @@ class Relays:
         relay was asked for one of them one after another.
         """
         askings: dict[str, dict[Relay, list[tuple[str, Filter]]]] = {}
-        for relay, what, asked in self.asked:
+        questions = [*self.asked]
+        for relay, what, asked in questions:
             of_target = askings.setdefault(asked.tags[0][1][0], {})
             of_target.setdefault(relay, []).append((what, asked))
         room = asyncio.Semaphore(AT_ONCE)
@@ -111,7 +106,9 @@ class Relays:
         async with asyncio.TaskGroup() as group:
             for of_target in askings.values():
                 group.create_task(_watch(room, of_target))
-        return time.process_time() - start
+        spent = time.process_time() - start
+        self.asked[:] = questions
+        return spent
 
 
 async def _watch(
@@ -163,8 +160,9 @@ class Bench:
 
     async def _choose(self, wanted: Sequence[Watch]) -> Mapping[str, Sequence[tuple[str, Relay]]]:
         asked = self._relays.asked
-        found = {url: Noted(self._pool.relay(url), asked) for w in wanted for url in w.relays}
-        return {w.name: [(url, cast("Relay", found[url])) for url in w.relays] for w in wanted}
+        for url in {url for w in wanted for url in w.relays} - self._pool.relays.keys():
+            note(self._pool.relay(url), asked)
+        return {w.name: [(url, self._pool.relay(url)) for url in w.relays] for w in wanted}
 
     async def round(self, expected: int) -> float:
         """One round; its CPU, in seconds."""
