@@ -12,6 +12,7 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from nostr_client import hll
 from nostr_client.merge import sketches
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class Core(NamedTuple):
 
     def gain(self, registers: bytes) -> float:
         """Relative growth of the union if these registers joined; 0 where too few to compare."""
-        grown = sketches.estimate(sketches.joined(self.registers, registers))
+        # Not remembered: one for each relay of each watch would drive all else out.
+        grown = hll.estimate(hll.merge(self.registers, registers))
         if grown < FEWEST:
             return 0.0
         return grown / self.estimate - 1 if self.estimate else math.inf
