@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tests.tui import world
@@ -51,7 +52,9 @@ class Driver:
 
     def _idle(self) -> bool:
         busy = any(not w.is_finished for w in self.app.workers if w.group != LONG)
-        return not busy and not self.app.waiting
+        screen = self.app.screen
+        opening = isinstance(screen, ModalScreen) and screen.focused is None
+        return not busy and not opening and not self.app.waiting
 
     async def press(self, *keys: str) -> None:
         """Press keys one after the other, and wait for what they bring about."""
@@ -77,8 +80,7 @@ class Driver:
         return str(self.app.screen.query_one(selector, Static).content)
 
     async def picture(self) -> str:
-        """The screen as SVG, with still cursors and without toasts, which pass."""
-        self.app.clear_notifications()
+        """The screen as SVG, with still cursors."""
         for one in self.app.screen.query(Input):
             one.cursor_blink = False
         await self.settled()
@@ -92,13 +94,17 @@ async def driving(
     *,
     live: bool = True,
     patience: float = PATIENCE_S,
+    toasts: bool = True,
     **options: Any,
 ) -> AsyncIterator[Driver]:
-    """The application over an API, at the time of `world`; waits until it is live."""
+    """The application over an API, at the time of `world`; waits until it is live.
+
+    `toasts`: False for pictures, as they pass with the time that the machine takes.
+    """
     locate = (lambda: (url, TOKEN)) if isinstance(url, str) else url
     app = TallyApp(locate, **{"now": lambda: world.NOW, **options})
     app.animation_level = "none"
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with app.run_test(size=size, notifications=toasts) as pilot:
         driver = Driver(app, pilot, patience)
         if live:
             await driver.until(lambda: app.model.link == "live" and app.model.heard > 0)

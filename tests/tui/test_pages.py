@@ -45,7 +45,7 @@ async def test_pages(
     page: str, size: tuple[int, int], api: Served, agent: Recorded, svg: SnapshotAssertion
 ) -> None:
     keys, told = PAGES[page]
-    async with driving(api.api.url, size) as tui:
+    async with driving(api.api.url, size, toasts=False) as tui:
         await tui.press(*keys)
         picture, text = await tui.picture(), tui.text()
     for words in told:
@@ -57,7 +57,7 @@ async def test_pages(
 async def test_a_result(
     size: tuple[int, int], api: Served, agent: Recorded, svg: SnapshotAssertion
 ) -> None:
-    async with driving(api.api.url, size) as tui:
+    async with driving(api.api.url, size, toasts=False) as tui:
         await tui.press("colon")
         await tui.type(f"count followers {world.NPUB}")
         await tui.until(lambda: ":count followers" in tui.text())
@@ -75,7 +75,7 @@ async def test_no_agent_no_watches_and_no_match(
     size: tuple[int, int], api: Served, agent: Recorded, svg: SnapshotAssertion
 ) -> None:
     api.do(agent.watch_map.clear)
-    async with driving(api.api.url, size) as tui:
+    async with driving(api.api.url, size, toasts=False) as tui:
         assert "No watches yet." in tui.text()
         assert "Press a to add one" in tui.text()
         assert await tui.picture() == svg(name="no watches")
