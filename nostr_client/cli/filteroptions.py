@@ -20,7 +20,7 @@ _OPTIONS = (
     click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID."),
     click.option("--since", type=click.IntRange(min=0), help="Unix seconds."),
     click.option("--until", type=click.IntRange(min=0), help="Unix seconds."),
-    click.option("--limit", type=click.IntRange(min=0), help="Newest events of each relay."),
+    click.option("--limit", type=click.IntRange(min=0), help="The newest alone, of each relay."),
 )
 
 

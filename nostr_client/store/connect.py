@@ -13,6 +13,7 @@ from nostr_client.store.faults import store_error
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.migrate import check_current, migrate
 from nostr_client.store.readers import reattach
+from nostr_client.store.search import add_functions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +116,7 @@ def _connect(target: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Con
         conn.execute(f"PRAGMA cache_size = {-1024 * options.cache_mb}")
         conn.execute("PRAGMA temp_store = MEMORY")
         conn.execute("PRAGMA trusted_schema = OFF")
+        add_functions(conn)
     except sqlite3.Error as error:
         found = store_error(error)
         if type(found) is StoreError:  # "unable to open database file" and the like

@@ -49,14 +49,23 @@ def wanted(text: str) -> Wanted:
     """What a filter's `search` asks for; no conditions at all when it names no word."""
     words = [word for word in text.split() if not _is_extension(word)]
     long = " ".join(f'"{_quoted(word)}"' for word in words if len(word) >= _TRIGRAM)
-    short = [f"%{_escaped(word)}%" for word in words if len(word) < _TRIGRAM]
-    conditions = [_MATCH] * bool(long) + [_LIKE] * len(short)
+    short = [word.casefold() for word in words if len(word) < _TRIGRAM]
+    conditions = [_MATCH] * bool(long) + [_HOLDS] * len(short)
     return Wanted(tuple(conditions), tuple([long] * bool(long) + short))
 
 
 _MATCH = "k.seq IN (SELECT rowid FROM search WHERE search MATCH ?)"
-_LIKE = f"""EXISTS (SELECT 1 FROM event s WHERE s.seq = k.seq AND s.kind NOT IN ({_KINDS})
- AND CAST(s.content AS TEXT) LIKE ? ESCAPE '\\')"""
+_HOLDS = f"""EXISTS (SELECT 1 FROM event s WHERE s.seq = k.seq AND s.kind NOT IN ({_KINDS})
+ AND holds_word(s.content, ?))"""
+
+
+def add_functions(conn: sqlite3.Connection) -> None:
+    """What conditions call: SQLite's LIKE stops at a NUL, and folds the case of ASCII alone."""
+    conn.create_function("holds_word", 2, _holds_word, deterministic=True)
+
+
+def _holds_word(content: bytes, folded: str) -> bool:
+    return folded in content.decode().casefold()
 
 
 def _is_extension(word: str) -> bool:
@@ -71,10 +80,6 @@ def _quoted(word: str) -> str:
 def _text(content: str) -> str:
     """What FTS5 is given: it stops at a NUL."""
     return content.replace("\x00", " ")
-
-
-def _escaped(word: str) -> str:
-    return "".join("\\" + c if c in "\\%_" else c for c in word)
 
 
 def add(conn: sqlite3.Connection, events: Iterable[tuple[int, Event]]) -> None:
