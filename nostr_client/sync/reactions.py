@@ -80,7 +80,8 @@ class Reactions:
         self._speaks = False
         self._pauses = 0
         self._authenticated = False
-        self._published = False
+        self._published = not mode.moves
+        """Whether the filter event was handed over, or must not be."""
         self._pages = None
         if options.pages and (mode.moves or mode.by_req):
             self._pages = Pages(relay, desk, store, tally, keep=mode.downloads)
@@ -177,6 +178,8 @@ class Reactions:
             self._one_by_one()
         elif window.tries + 1 < self._options.tries:
             self._schedule.put([window.again()])
+        elif refusal.kind is Kind.LOST and self._pages is None:
+            raise RelayOut(refusal.reason)
         elif self._speaks or refusal.kind is Kind.LOST:
             await self._page(window, refusal.reason)
         else:

@@ -372,6 +372,15 @@ async def test_without_pages_and_in_a_dry_run_it_is_unsupported() -> None:
         assert await held_ids(store) == set()
 
 
+@pytest.mark.parametrize("dry", [True, False], ids=["dry_run", "ids_only"])
+async def test_an_unreachable_relay_has_failed_where_nothing_is_moved(dry: bool) -> None:
+    async with NostrClient(["ws://127.0.0.1:1"]) as client:
+        report = await client.sync(NOTES, options=QUICK, dry_run=dry, ids_only=not dry)
+    (relay,) = report.relays
+    assert relay.status is SyncStatus.FAILED, relay
+    assert "connect" in relay.reason
+
+
 async def test_by_req_from_a_relay_that_leaves_out_until_and_knows_no_empty_filter() -> None:
     class Odd(SpeaksNeg):
         async def on_other(self, peer: Peer, message: list[Any]) -> None:
@@ -519,6 +528,16 @@ async def test_an_event_id_as_filter(filters: tuple[Filter, ...]) -> None:
         assert wanted <= await held_ids(store)
         assert ids(mine) & wanted | wanted <= ids(server.events)
         assert holder.event.id in ids(server.events)
+
+
+async def test_a_dry_run_hands_over_no_filter_event() -> None:
+    holder = filter_event(*TWO)
+    behaviour = FilterEvents()
+    async with syncing([holder], (behaviour, notes(range(9)))) as (client, _, (server,)):
+        report = await client.sync(holder.event.id, dry_run=True)
+        assert (report.relays[0].status, report.need) == (SyncStatus.COMPLETE, 9)
+        assert holder.event.id not in ids(server.events)
+        assert server.verbs()["EVENT"] == 0
 
 
 async def test_a_relay_that_takes_no_event_id_gets_a_session_for_each_filter() -> None:
