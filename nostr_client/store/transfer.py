@@ -29,6 +29,9 @@ BATCH = 80
 """Chunks of one commit: twenty thousand events touch each page of the indexes once, not often;
 they take some 100 MB of memory."""
 
+BATCH_BYTES = 32 * 2**20
+"""Bytes of lines after which a batch ends sooner: long follow lists would fill the memory."""
+
 THREADS = 2
 """Signatures are checked without the GIL; rows and SQL leave little for a third thread."""
 
@@ -86,7 +89,10 @@ async def _next_batch(
     """The verified events of the next chunks; None at the end of the lines."""
     loop = asyncio.get_running_loop()
     batch: list[VerifiedEvent] = []
+    end = tally.bytes + BATCH_BYTES
     for turn in range(0, BATCH, THREADS):
+        if tally.bytes >= end:
+            break
         chunks = await loop.run_in_executor(threads, _take, source, THREADS)
         if not chunks:
             return batch if turn else None
@@ -124,7 +130,7 @@ class _Tally:
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._lines = 0
-        self._bytes = 0
+        self.bytes = 0
         self._statuses: Counter[Status] = Counter()
         self._reasons: Counter[str] = Counter()
 
@@ -132,9 +138,9 @@ class _Tally:
         self, chunks: Sequence[Sequence[bytes]], parsed: Sequence[Event | InvalidEvent]
     ) -> list[Event]:
         self._lines += len(parsed)
-        self._bytes += sum(len(line) + 1 for chunk in chunks for line in chunk)
+        self.bytes += sum(len(line) + 1 for chunk in chunks for line in chunk)
         if self._progress is not None:
-            self._progress(self._lines, self._bytes)
+            self._progress(self._lines, self.bytes)
         self._refused(parsed)
         return [one for one in parsed if isinstance(one, Event)]
 
@@ -161,7 +167,7 @@ class _Tally:
     def report(self) -> ImportReport:
         return ImportReport(
             self._lines,
-            self._bytes,
+            self.bytes,
             {status: number for status, number in self._statuses.items() if number},
             dict(self._reasons.most_common()),
         )
