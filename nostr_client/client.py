@@ -194,9 +194,9 @@ class NostrClient:
         out: dict[str, Sequence[tuple[str, Relay]]] = {}
         open_ones = {}
         for watch in watches:
-            if watch.relays or self._relays or self._finder is None:
+            if watch.relays or self._relays:
                 out[watch.name] = self._chosen(watch.relays or None)
-            else:
+            elif self._finder is not None:
                 open_ones[watch.name] = target_of(watch.query)
         if open_ones and self._finder is not None:
             many = await self._finder.relays_for_many(open_ones)

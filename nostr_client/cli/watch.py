@@ -349,8 +349,12 @@ async def _run(
             async for name, result in runner.run(wanted):
                 _tell(name, result, as_json)
         results = await runner.round(wanted, all_of_them=True)
+        for name in sorted((wanted or known) - set(results)):
+            say(f"{name}: no relay to ask: give --relay or --indexer")
         for name, result in results.items():
             _tell(name, result, as_json)
+        if known and not results:
+            raise InvalidInput("no relay to ask")
         return [str(claim.status) for result in results.values() for claim in result.relays]
 
 

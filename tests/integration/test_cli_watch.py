@@ -141,3 +141,13 @@ async def test_mistakes_get_one_clear_line(run: Run, args: list[str], code: int,
     assert (got, out) == (code, "")
     assert says in err
     assert err.count("\n") == 1
+
+
+async def test_a_watch_without_relays_is_named_and_stops_no_other(run: Run) -> None:
+    async with FaultyRelay(silent(), events=[follow(i) for i in range(3)]) as relay:
+        await run("watch", "add", "good", "followers", NPUB, "--relay", relay.url)
+        await run("watch", "add", "lost", "followers", NPUB)
+        code, out, err = await run("watch", "run", "--once")
+    assert (code, err) == (0, "lost: no relay to ask: give --relay or --indexer\n")
+    assert "good  followers: 3 (exact)" in out
+    assert (await run("watch", "run", "lost", "--once"))[0] == 2
