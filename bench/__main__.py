@@ -11,9 +11,10 @@ FOLDER = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """Every module here that can be run by itself: `report` and the like are what they share."""
-    files = (path for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
-    return sorted(p.stem for p in files if 'if __name__ == "__main__"' in p.read_text("utf-8"))
+    """Every module here that reports and can be run by itself; the others are its parts."""
+    texts = {path.stem: path.read_text("utf-8") for path in FOLDER.glob("[!_]*.py")}
+    marks = ("from bench.report import", 'if __name__ == "__main__"')
+    return sorted(name for name, text in texts.items() if all(mark in text for mark in marks))
 
 
 def main() -> int:
