@@ -32,7 +32,7 @@ def script() -> str:
     text = "\n".join([*blocks[1 : served + 1], waits, *blocks[served + 1 :]])
     for old, new in zip(("4901", "4902"), free_ports(), strict=True):
         text = text.replace(old, str(new))
-    return f"set -e; set -m; trap 'kill $(jobs -p) 2> /dev/null' EXIT\n{text}"
+    return f"set -e; set -m; trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{text}"
 
 
 @pytest.mark.timeout(120)
