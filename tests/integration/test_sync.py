@@ -94,7 +94,8 @@ async def test_an_event_that_two_relays_have_is_downloaded_once() -> None:
         assert await held_ids(store) == ids(both)
         assert len(one.sent) + len(two.sent) == 400
         assert report.downloaded == report.need == 400
-        assert [relay.need for relay in report.relays] == [400, 400]
+        # What one relay brought before the other was compared is not needed from that one.
+        assert max(relay.need for relay in report.relays) == 400
 
 
 async def test_what_one_relay_does_not_send_comes_from_the_other() -> None:
