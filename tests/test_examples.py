@@ -21,6 +21,7 @@ from nostr_client.nip19 import Note, PublicKey
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Point, Watch, WatchBook, rows
 from tests.faulty_relay import FaultyRelay
+from tests.nats_cluster import free_ports
 from tests.peers.servers import local_relay
 from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, signer
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
     from nostr_client import Event
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
 NPUB = PublicKey(TARGET).encode()
 DEADLINE_S = 40
 
@@ -41,17 +43,16 @@ async def running(
     name: str, *args: str, cwd: Path
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader]]:
     """An example as a process of its own, and what it prints; killed at the end."""
+    program = ["bash"] if name.endswith(".sh") else [sys.executable, "-u", "-W", "error"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-u",
-        "-W",
-        "error",
+        *program,
         str(EXAMPLES / name),
         *args,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(EXAMPLES.parent)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PATH": path},
     )
     assert process.stdout is not None
     try:
@@ -78,11 +79,16 @@ async def publish(client: NostrClient, events: list[Event], *relays: str) -> Non
 
 
 def test_every_example_is_tested_and_short() -> None:
-    mine = Path(__file__).read_text("utf-8")
-    for path in EXAMPLES.glob("*.py"):
-        assert f'"{path.name}"' in mine
-        assert len(path.read_text("utf-8").splitlines()) < 40, path.name
-        assert f"python {path.name}" in path.read_text("utf-8").split('"""')[1]
+    tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    listed = (ROOT / "docs/examples.md").read_text("utf-8")
+    for path in sorted(EXAMPLES.glob("*.*")):
+        assert f'"{path.name}"' in tests
+        assert f"`{path.name}`" in listed
+        if path.suffix != ".ipynb":
+            lines = path.read_text("utf-8").splitlines()
+            assert len(lines) < 40, path.name
+            program = "python" if path.suffix == ".py" else "bash"
+            assert f": {program} {path.name} " in lines[0], "the first line says how to run it"
 
 
 async def test_count_followers(tmp_path: Path) -> None:
@@ -134,6 +140,19 @@ async def test_mirror_relays(tmp_path: Path) -> None:
             assert report.events == 9
     assert "3 events given" in text
     assert "4 events given" in text
+
+
+async def test_publish_counter(tmp_path: Path) -> None:
+    async with local_relay() as one, local_relay() as two:
+        text = await said("publish_counter.py", one, two, cwd=tmp_path)
+    assert text.count(": ok\n") == 2
+    assert text.endswith("app.plays 7\n")
+
+
+async def test_two_agents(tmp_path: Path) -> None:
+    text = await said("two_agents.sh", *map(str, free_ports(2)), cwd=tmp_path)
+    assert text.startswith("3\n4\n")
+    assert re.search(r"^app.plays +7 .* es:app.plays.es=3$", text, re.MULTILINE), text
 
 
 async def test_web_counts(tmp_path: Path) -> None:

@@ -106,7 +106,8 @@ def _prepare_java(options: SparkOptions, tell: Callable[[str], None]) -> list[st
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     flags = ["-XX:+UseSerialGC" if options.serial_gc else "-XX:+UseParallelGC"]
     cache = jvm.aot_file(found, folder) if options.aot != "off" else None
-    if cache is not None and (cache.exists() or (options.aot == "train" and train(cache, tell))):
+    may_train = options.aot == "train" and os.environ.get("NOSTR_TALLY_JVM_TRAIN") != "no"
+    if cache is not None and (cache.exists() or (may_train and train(cache, tell))):
         flags.append(jvm.using_flags(cache))
     return flags
 

@@ -20,9 +20,13 @@ from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import STAGES, Failed, Job, Stage
 from agent.reindex.usage import tree
 from tests.agent.reindex.nasty import HOT, NOW, URLS, nasty, write_archive
+from tests.worlds import NOTE, TARGET, follow, reaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "reindex_archive.sh"
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -150,3 +154,28 @@ def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
         below = set(tree(child.pid)) - {child.pid}
         child.kill()
         assert gone(below)
+
+
+def test_the_example_rebuilds_an_archive_from_the_command_line(
+    tmp_path: Path, no_java: dict[str, str]
+) -> None:
+    """`examples/reindex_archive.sh`: from a folder of lines to who is hot."""
+    events = [one for i in range(6) for one in (follow(i), reaction(i))]
+    archive = write_archive(tmp_path / "a.jsonl", events)
+    python = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", str(EXAMPLE), "tables", str(archive)],
+        cwd=tmp_path,
+        env=no_java
+        | {"PATH": f"{python}{os.pathsep}{no_java['PATH']}", "PYTHONPATH": str(ROOT)}
+        | {"NOSTR_TALLY_JVM_TRAIN": "no", "MEMORY": "1g", "HOT": "3"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == [
+        f"{6:>8} people, kind 3, p {TARGET}",
+        f"{6:>8} people, kind 7, e {NOTE}",
+    ]

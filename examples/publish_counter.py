@@ -1,0 +1,39 @@
+"""Publish a counter over Nostr, and add it up elsewhere: python publish_counter.py RELAY..."""
+
+import asyncio
+import sys
+import time
+
+from nostr_client import KeySigner, RelayPool, SourceConfig, SqliteCounterStore, StreamConfig
+from nostr_client.counters import nostr
+from nostr_client.counters.engine.remote import Remote
+
+KEY = KeySigner.generate()
+APP = StreamConfig(name="app", subjects=("app.*",), allow_msg_counter=True)
+
+
+async def publish(pool: RelayPool, *relays: str) -> None:
+    async with await SqliteCounterStore.open(":memory:") as store:
+        await store.create_stream(APP)
+        await (await store.counters("app")).add("app.plays", 3)
+        content = nostr.render(await store.remotes.values("app", [">"], nostr.MOST_EVENT))
+    event = KEY.sign_now(nostr.template("app", content, time.time(), last=0))
+    for url, answer in (await pool.publish(event, relays)).items():
+        print(f"{url}: {answer.status}")
+
+
+async def main(*relays: str) -> None:
+    async with RelayPool() as pool, await SqliteCounterStore.open(":memory:") as store:
+        await publish(pool, *relays)
+        await store.create_stream(APP)
+        counters = await store.counters("app")
+        await counters.add("app.plays", 4)
+        asked = nostr.address(KEY.pubkey, "app")
+        for url in relays:  # what the first brought, the others do not bring again
+            for one in (await pool.relay(url).fetch(asked)).events:
+                said = nostr.parse(one.event.content, "app", one.event)
+                await store.remotes.take(Remote("app", SourceConfig("one")), said)
+        print("app.plays", await counters.load("app.plays"))
+
+
+asyncio.run(main(*sys.argv[1:]))
