@@ -32,6 +32,8 @@ class Opened:
 
     writer: sqlite3.Connection | None
     readers: tuple[sqlite3.Connection, ...] = ()
+    here: sqlite3.Connection | None = None
+    """A reader that waits for no lock, for what is read without a thread."""
     lock: WriterLock | None = None
 
 
@@ -54,8 +56,9 @@ def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOption
         _set_up_writer(writer, options)
         _migrate(writer, migrations)
         readers = tuple(_reader(path, "rw", options, undo) for _ in range(options.readers))
+        here = _impatient(_reader(path, "rw", options, undo))
         undo.pop_all()
-        return Opened(writer, readers, lock)
+        return Opened(writer, readers, here, lock)
 
 
 def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
@@ -68,8 +71,9 @@ def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreO
             check_current(readers[0], migrations)
         except sqlite3.Error as error:
             raise store_error(error) from error
+        here = _impatient(_reader(path, "ro", options, undo))
         undo.pop_all()
-        return Opened(None, readers)
+        return Opened(None, readers, here)
 
 
 def attach_writer(conn: sqlite3.Connection, alias: str, has: dict[str, str], target: str) -> None:
@@ -147,6 +151,11 @@ def _migrate(conn: sqlite3.Connection, migrations: Sequence[Migrations]) -> None
         migrate(conn, migrations)
     except sqlite3.Error as error:
         raise store_error(error) from error
+
+
+def _impatient(conn: sqlite3.Connection) -> sqlite3.Connection:
+    conn.execute("PRAGMA busy_timeout = 0").fetchall()
+    return conn
 
 
 def _reader(path: Path, mode: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Connection:

@@ -55,8 +55,12 @@ class Database:
             if opened.writer is not None
             else None
         )
-        self._readers = Readers(opened.readers, name="store-reader") if opened.readers else None
+        self._readers = (
+            Readers(opened.readers, opened.here, name="store-reader") if opened.here else None
+        )
         self._room = asyncio.Semaphore(options.queue_limit)
+        self._asked = 0
+        self._quick = options.synchronous == "normal"  # no commit of a small write waits for a disk
         self._attached: dict[str, str] = {}
         self._closed = False
 
@@ -89,32 +93,46 @@ class Database:
     def read_only(self) -> bool:
         return self._writer is None
 
-    async def write(self, work: Callable[[sqlite3.Connection], T], *, unbroken: bool = False) -> T:
+    async def write(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        unbroken: bool = False,
+        small: bool = False,
+    ) -> T:
         """Run `work` in the writer thread and return its result after the commit.
 
         Calls that wait together share one transaction, each behind its own savepoint: what
         `work` raises comes back to its caller alone and undoes its own changes alone. Raises
         StoreError and its kinds when SQLite refuses; then nothing of the call is kept.
         Cancelled before it began, it never runs; cancelled later, it is committed unheard.
-        `unbroken`: once it waits for its turn, cancelling waits for its end.
+        `unbroken`: once it waits for its turn, cancelling waits for its end. `small`: it touches
+        a few rows, takes less than handing it to a thread, and may run here while nothing is
+        written; it may then be called twice, the first call undone.
         """
-        result: T = await self._submit(work, alone=False, unbroken=unbroken)
-        return result
+        if small and self._quick and not self._asked:
+            job = self._run_here(work)
+            if job is not None:
+                await asyncio.sleep(0)  # a loop of small writes must not keep others waiting
+                result: T = job.value()
+                return result
+        return await self._submit(work, alone=False, unbroken=unbroken)
 
     async def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in the writer thread outside any transaction (VACUUM, checkpoints)."""
         result: T = await self._submit(work, alone=True)
         return result
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[sqlite3.Connection], T], *, small: bool = False) -> T:
         """Run `work` on a reader, in one snapshot of what is committed.
 
         Cancelling interrupts its running statement (a store in memory finishes it). Raises
-        StoreError and its kinds.
+        StoreError and its kinds. `small`: it looks up a few rows by their keys, takes less than
+        handing it to a thread, and runs here, where no other database is attached.
         """
         self._check_open()
         if self._readers is not None:
-            return await self._readers.read(work)
+            return await (self._readers.read_here if small else self._readers.read)(work)
         result: T = await self._submit(lambda conn: _read_in_memory(conn, work), alone=True)
         return result
 
@@ -157,12 +175,24 @@ class Database:
     ) -> T:
         if self._writer is None:
             raise StoreError("this store was opened for reading only")
-        async with self._room:
-            self._check_open()
-            job = Job(work, alone=alone)
-            self._writer.submit(job)
-            result: T = await (_unbroken(job.future) if unbroken else job.future)
-            return result
+        self._asked += 1
+        try:
+            async with self._room:
+                self._check_open()
+                job = Job(work, alone=alone)
+                self._writer.submit(job)
+                result: T = await (_unbroken(job.future) if unbroken else job.future)
+                return result
+        finally:
+            self._asked -= 1
+
+    def _run_here(self, work: Callable[[sqlite3.Connection], T]) -> Job | None:
+        """The job once it is committed or failed; None where the thread must do it."""
+        self._check_open()
+        if self._writer is None:
+            return None
+        job = Job(work)
+        return job if self._writer.run_here(job) else None
 
     def _check_open(self) -> None:
         if self._closed:

@@ -8,6 +8,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from nostr_client.errors import StoreLocked
 from nostr_client.store.faults import store_error
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ class _Call:
 class Readers:
     """A thread per connection; `read` waits for a free one in the executor's own queue."""
 
-    def __init__(self, conns: Sequence[sqlite3.Connection], *, name: str) -> None:
-        self._all = tuple(conns)
+    def __init__(
+        self, conns: Sequence[sqlite3.Connection], here: sqlite3.Connection, *, name: str
+    ) -> None:
+        self._all = (*conns, here)
+        self._here = here
         self._free: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         for conn in conns:
             self._free.put(conn)
-        self._threads = ThreadPoolExecutor(len(self._all), thread_name_prefix=name)
+        self._threads = ThreadPoolExecutor(len(conns), thread_name_prefix=name)
         self._attach: dict[str, str] = {}
         self._attached: dict[int, dict[str, str]] = {}
 
@@ -52,6 +56,18 @@ class Readers:
         except asyncio.CancelledError:
             call.cancelled = True
             raise
+
+    async def read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a small work in the calling thread, or like `read` where another program holds the
+        file."""
+        try:
+            found = snapshot(self._here, work)
+        except sqlite3.Error as error:
+            if not isinstance(wrapped := store_error(error), StoreLocked):
+                raise wrapped from error
+            return await self.read(work)
+        await asyncio.sleep(0)
+        return found
 
     def _run(self, call: _Call, work: Callable[[sqlite3.Connection], T]) -> T:
         conn = self._free.get()

@@ -1,4 +1,8 @@
-"""The one thread that writes: many calls share a transaction, each behind its own savepoint."""
+"""The one connection that writes: many calls share a transaction, each behind its own savepoint.
+
+Its thread does the work. A call that is small may be done where it is asked while the thread has
+nothing to do: handing it over and waking up twice costs more than such a write itself.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.errors import StoreError
+from nostr_client.errors import StoreError, StoreLocked
 from nostr_client.store.capture import Capture
 
 if TYPE_CHECKING:
@@ -15,6 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Work = Callable[[sqlite3.Connection], Any]
+
+
+HERE_LIMIT = 500
+"""Small writes outside the thread before the thread takes one: it alone folds the log into the
+file, which waits for the disk."""
 
 
 class Job:
@@ -39,6 +48,12 @@ class Job:
             self.result = self.work(conn)
         self.error = caught.error
 
+    def value(self) -> Any:
+        """What the function returned; raises what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
     def settle(self) -> None:
         """Hand the result over, on the event loop; a caller that went away is no error."""
         if self.future.done():
@@ -49,6 +64,35 @@ class Job:
             self.future.set_result(self.result)
 
 
+class Patience:
+    """Whether a connection waits for locks, and folds the log into the file when it is long."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self._conn = conn
+        self._has = True
+        self._kept = {name: _pragma(conn, name) for name in ("busy_timeout", "wal_autocheckpoint")}
+
+    def lose(self) -> None:
+        """Be quick: fail at once where another program holds the file."""
+        self._set(False)
+
+    def regain(self) -> None:
+        """Wait as the options say."""
+        self._set(True)
+
+    def _set(self, wanted: bool) -> None:
+        if self._has is wanted:
+            return
+        self._has = wanted
+        for name, value in self._kept.items():
+            self._conn.execute(f"PRAGMA {name} = {value if wanted else 0}").fetchall()
+
+
+def _pragma(conn: sqlite3.Connection, name: str) -> int:
+    value: int = conn.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
 class Writer:
     """Runs jobs on its own thread in the order of `submit`; results only after the commit."""
 
@@ -56,11 +100,31 @@ class Writer:
         self._conn = conn
         self._group_limit = group_limit
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._turn = threading.Lock()
+        self._patience = Patience(conn)
+        self._here = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, job: Job) -> None:
         self._queue.put(job)
+
+    def run_here(self, job: Job) -> bool:
+        """Run a job in the calling thread, where nothing waits or runs; False: nothing was done.
+
+        It waits neither for another program's lock nor for the disk to take the log.
+        """
+        if self._here >= HERE_LIMIT or not self._queue.empty():
+            return False
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            self._here += 1
+            self._patience.lose()
+            commit_together(self._conn, [job])
+        finally:
+            self._turn.release()
+        return not isinstance(job.error, StoreLocked)
 
     def stop(self) -> None:
         """Finish what is queued, then end the thread; blocks until it has."""
@@ -72,11 +136,17 @@ class Writer:
         while more:
             jobs, more = self._take()
             for group in _groups(jobs):
-                if group[0].alone:
-                    run_alone(self._conn, group[0])
-                else:
-                    commit_together(self._conn, group)
+                self._run_group(group)
                 _settle(group)
+
+    def _run_group(self, group: Sequence[Job]) -> None:
+        with self._turn:
+            self._here = 0
+            self._patience.regain()
+            if group[0].alone:
+                run_alone(self._conn, group[0])
+            else:
+                commit_together(self._conn, group)
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for one job, then take what else is already queued, up to the group's limit."""

@@ -95,6 +95,14 @@ class CatalogCache:
             self._kept = _Kept(generation, load(conn))
         return self._kept.catalog
 
+    def ends_in(self, name: str) -> bool:
+        """Whether a publish to a stream is known to touch a few rows: nothing follows from it in
+        other streams, and no age or number of messages removes others at once."""
+        stream = self._kept.catalog.by_name.get(name) if self._kept else None
+        if self._kept is None or stream is None:
+            return False
+        return not (stream.has_limits or self._kept.catalog.downstream(name))
+
 
 class _Kept(NamedTuple):
     generation: int

@@ -42,7 +42,8 @@ class SqliteCounters(CounterCalls):
         self._store = store
 
     async def _publish(self, subject: str, headers: rules.Headers) -> Ack:
-        return to_ack(await self._store.publish(lambda s: self._count(s, subject, headers)))
+        work = partial(self._count, subject=subject, headers=headers)
+        return to_ack(await self._store.publish(work, self._name))
 
     async def _publish_many(
         self, items: Sequence[tuple[str, rules.Headers]]
@@ -67,7 +68,7 @@ class SqliteCounters(CounterCalls):
         return publish(session, subject, headers, b"")
 
     async def _value(self, subject: str) -> str:
-        return await self._read(lambda conn, id: read.load(conn, id, subject))
+        return await self._read(lambda conn, id: read.load(conn, id, subject), small=True)
 
     async def load_many(self, *patterns: str) -> AsyncIterator[tuple[str, int]]:
         async for page in self._pages(patterns, read.load_literals, read.load_page):
@@ -76,7 +77,7 @@ class SqliteCounters(CounterCalls):
 
     async def _entry(self, subject: str, at_seq: int | None) -> Entry:
         return await self._read(
-            lambda conn, id: read.entry(*read.newest(conn, id, subject, at_seq))
+            lambda conn, id: read.entry(*read.newest(conn, id, subject, at_seq)), small=True
         )
 
     async def get_many(self, *patterns: str, at_seq: int | None = None) -> AsyncIterator[Entry]:
@@ -105,10 +106,12 @@ class SqliteCounters(CounterCalls):
                 found, after = await self._read(partial(_then, pages, (pattern, after)))
                 yield [item for item in found if not wanted.given_before(place, item[0])]
 
-    async def _read(self, work: Callable[[sqlite3.Connection, int], T]) -> T:
-        """Run `work` on a reader with the stream's id."""
+    async def _read(
+        self, work: Callable[[sqlite3.Connection, int], T], *, small: bool = False
+    ) -> T:
+        """Run `work` on a reader with the stream's id; `small` as in `Database.read`."""
         return await self._store.database.read(
-            lambda conn: work(conn, read.stream_id(conn, self._name))
+            lambda conn: work(conn, read.stream_id(conn, self._name)), small=small
         )
 
     async def _history_page(self, subject: str, after: int) -> list[Entry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from nostr_client.errors import CounterError, InvalidInput, StoreError
 
@@ -23,7 +23,14 @@ QUEUE_LIMIT = 4_096
 
 
 Results: TypeAlias = "list[T | Exception]"
-Write: TypeAlias = "Callable[[Callable[[Session], Results[T]]], Awaitable[Results[T]]]"
+
+
+class Write(Protocol[T]):
+    """Runs works in one transaction; see `Database.write`."""
+
+    def __call__(
+        self, work: Callable[[Session], Results[T]], *, small: bool = False
+    ) -> Awaitable[Results[T]]: ...
 
 
 class _Waiting(NamedTuple, Generic[T]):
@@ -47,13 +54,14 @@ class Group(Generic[T]):
         self._turn = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def run(self, work: Callable[[Session], T]) -> T:
+    async def run(self, work: Callable[[Session], T], *, small: bool = False) -> T:
         """Run `work` in a transaction and return its result after the commit.
 
-        Cancelled before it began, it never runs; cancelled later, it is committed unheard.
+        `small` as in `Database.write`; what waits together is not. Cancelled before it began, it
+        never runs; cancelled later, it is committed unheard.
         """
         if not self._busy:
-            return await self._run_alone(work)
+            return await self._run_alone(work, small)
         while len(self._waiting) >= QUEUE_LIMIT:
             self._drained.clear()
             await self._drained.wait()
@@ -67,10 +75,10 @@ class Group(Generic[T]):
             self._turn.clear()
             await self._turn.wait()
 
-    async def _run_alone(self, work: Callable[[Session], T]) -> T:
+    async def _run_alone(self, work: Callable[[Session], T], small: bool) -> T:
         self._busy = True
         try:
-            results = await self._write(lambda session: _run([work], session))
+            results = await self._write(lambda session: _run([work], session), small=small)
         finally:
             self._go_on()
         return _unwrap(results[0])

@@ -209,12 +209,16 @@ class SqliteCounterStore:
         while await self.write(_pull_all):
             pass
 
-    async def publish(self, work: Callable[[Session], Stored]) -> Stored:
-        """Run one publish, together with those that wait beside it; see `Group`."""
-        return await self._group.run(work)
+    async def publish(self, work: Callable[[Session], Stored], stream: str = "") -> Stored:
+        """Run one publish, together with those that wait beside it; see `Group`. `stream`: the
+        only one that it is for, where that is known."""
+        return await self._group.run(work, small=self._cache.ends_in(stream))
 
-    async def write(self, work: Callable[[Session], T]) -> T:
-        """Run `work` in a transaction, with what follows from it downstream; then tell watchers."""
+    async def write(self, work: Callable[[Session], T], *, small: bool = False) -> T:
+        """Run `work` in a transaction, with what follows from it downstream; then tell watchers.
+
+        `small`: as in `Database.write`.
+        """
 
         def run(conn: sqlite3.Connection) -> tuple[T, Session, bool]:
             session = Session(conn, self._cache, self._clock())
@@ -223,7 +227,7 @@ class SqliteCounterStore:
             session.finish()
             return result, session, more
 
-        result, session, more = await self.database.write(run)
+        result, session, more = await self.database.write(run, small=small)
         if session.changed():
             self.feed.tell(session.told)
         if more:
