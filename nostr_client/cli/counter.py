@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -82,12 +82,16 @@ def get(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print counters with their sources; without a subject: all."""
+    """Print counters with their sources; without a subject: all.
+
+    A subject without a wildcard that no counter has is a failure.
+    """
     entries = run_async(_get(place(options), stream_name, patterns, at_seq))
     if as_json:
         print_json([_entry(entry) for entry in entries])
     else:
         _tell(entries)
+    _refuse_missing(patterns, {entry.subject for entry in entries})
 
 
 @counter.command()
@@ -96,13 +100,17 @@ def get(
 @backend_options
 @json_option
 def load(patterns: tuple[str, ...], stream_name: str | None, as_json: bool, **options: Any) -> None:
-    """Print values: one line a counter, the value first; without a subject: all."""
+    """Print values: one line a counter, the value first; without a subject: all.
+
+    A subject without a wildcard that no counter has is a failure.
+    """
     found = run_async(_load(place(options), stream_name, patterns))
     if as_json:
         print_json(found)
     else:
         for subject, value in found.items():
             click.echo(f"{value}\t{subject}")
+    _refuse_missing(patterns, found)
 
 
 @counter.command()
@@ -255,6 +263,16 @@ async def _first(feed: AsyncIterator[Entry], most: int | None) -> AsyncIterator[
             left -= 1
             if not left:
                 return
+
+
+def _refuse_missing(patterns: tuple[str, ...], found: Container[str]) -> None:
+    """A counter that was named and is not there is no 0; raises CounterError 10037."""
+    from nostr_client.counters.rules import no_message
+    from nostr_client.counters.subjects import has_wildcard
+
+    missing = [name for name in patterns if not has_wildcard(name) and name not in found]
+    if missing:
+        raise no_message(" ".join(missing))
 
 
 def _number(text: str) -> int:

@@ -26,6 +26,10 @@ _OPTIONS = (
     click.option("--nats", "url", metavar="URL", help="A nats-server instead of the store."),
     click.option("--creds", metavar="FILE", help="Credentials for --nats."),
     click.option("--domain", metavar="NAME", help="A JetStream domain of --nats."),
+    click.option(
+        "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True, max=86_400),
+        default=5.0, show_default=True, help="How long --nats may take for one answer.",
+    ),
 )  # fmt: skip
 
 
@@ -37,6 +41,7 @@ class Place:
     url: str | None
     creds: str | None
     domain: str | None
+    timeout: float
 
 
 def backend_options(command: F) -> F:
@@ -48,7 +53,7 @@ def backend_options(command: F) -> F:
 
 def place(options: dict[str, Any]) -> Place:
     """Take the backend options out of a command's keyword arguments."""
-    return Place(*(options.pop(name) for name in ("path", "url", "creds", "domain")))
+    return Place(*(options.pop(name) for name in ("path", "url", "creds", "domain", "timeout")))
 
 
 @asynccontextmanager
@@ -92,7 +97,7 @@ async def _server(where: Place) -> AsyncIterator[CounterStore]:
         raise InvalidInput("--nats needs the extra: pip install 'nostr-tally[nats]'") from error
     from nostr_client.cli.output import say
 
-    options = NatsOptions(credentials=where.creds, domain=where.domain)
+    options = NatsOptions(credentials=where.creds, domain=where.domain, timeout_s=where.timeout)
     async with await JetStreamCounterStore.connect(where.url or "", options) as store:
         if store.caution:
             say(f"warning: {store.caution}")

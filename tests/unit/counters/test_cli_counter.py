@@ -60,6 +60,9 @@ def test_counting(cli: Cli) -> None:
     assert cli("delete", "plays.eu.>") == "1\n"
     assert cli("load") == "0\tplays.es.a\n"
     assert "plays.es.a" in cli("get")
+    assert cli("load", "plays.es.a", "plays.none.*") == "0\tplays.es.a\n"
+    for command in ("load", "get"):
+        assert "plays.none: no message found" in cli(command, "plays.es.a", "plays.none", code=1)
 
 
 def test_an_id_counts_once(cli: Cli) -> None:
