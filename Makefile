@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
 PYTEST_ARGS ?=
-# Processes of `make test`, each with whole files; 0 runs all in one, as a debugger needs.
+# Processes of the tests, each with whole files; 0 runs all in one, as a debugger needs.
 PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
@@ -31,7 +31,7 @@ test: setup
 	$(PY) -m pytest -m "not long" -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-long: setup
-	$(PY) -m pytest -m "long" $(PYTEST_ARGS)
+	$(PY) -m pytest -m "long" -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 check: setup
 	$(VENV)/bin/ruff check .
