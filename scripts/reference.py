@@ -5,7 +5,10 @@ A test compares what is written with what is made.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,8 @@ from click.testing import CliRunner
 
 from agent.api.document import document
 from agent.cli import cli as agent_cli
+from agent.config import parse
+from agent.service.run import running
 from nostr_client.cli.app import cli as client_cli
 from tui.actions import ACTIONS
 from tui.cli import cli as tui_cli
@@ -53,9 +58,34 @@ Keys are Textual's names.
 """
 
 
+METRICS_HEAD = f"""# Metrics
+
+{MADE}
+
+`GET /metrics` of the agent, for Prometheus, with the token unless `api.open_metrics` is set. Names
+that end in `_total` only grow. Nothing is there for each watch, of which there are thousands: those
+are in the HTTP API. Which numbers are worth an alert: [operations](../operations.md).
+"""
+
+QUIET = """
+[store]
+path = "{0}/store.db"
+[api]
+listen = "127.0.0.1:0"
+token_file = "{0}/token"
+[relay]
+enabled = false
+[relays]
+default = []
+indexers = []
+[service]
+log = "error"
+"""
+
+
 def pages() -> dict[str, str]:
     """The text of every page by its file name."""
-    return {"cli.md": _cli(), "http.md": _http(), "tui.md": _tui()}
+    return {"cli.md": _cli(), "http.md": _http(), "metrics.md": _metrics(), "tui.md": _tui()}
 
 
 def _cli() -> str:
@@ -98,6 +128,26 @@ def _tui() -> str:
 def _shown_alone(command: click.Command, program: str) -> str:
     done = CliRunner().invoke(command, ["--help"], prog_name=program, terminal_width=WIDTH)
     return f"```text\n{done.output.rstrip()}\n```\n"
+
+
+def _metrics() -> str:
+    text = asyncio.run(_metrics_of_an_agent())
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
+    lines = [METRICS_HEAD, "| Name | Kind | |", "|---|---|---|"]
+    for name, help_ in re.findall(r"^# HELP (\w+) (.+)$", text, re.MULTILINE):
+        if not name.endswith("_created"):
+            lines.append(_row(f"`{name}`", kinds[name], help_))
+    labels = "`link`, `direction`, `via`"
+    lines.append(
+        f"\nThose of `nostr_agent_counter_link_` have the labels {labels}; `_state` also `state`."
+    )
+    return "\n".join(lines) + "\n"
+
+
+async def _metrics_of_an_agent() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        async with running(parse(QUIET.format(Path(folder).as_posix())), publish=False) as service:
+            return service.backend.metrics().decode()
 
 
 def _http() -> str:
