@@ -23,7 +23,7 @@ from nostr_client.store.schema import HASH_KEY, NEXT_SEQ, REMOVALS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PLAN: Final = 1
+PLAN: Final = 2
 """Raise it when a stage's tables change: what an older program staged is then not used."""
 
 Kind = Literal["store", "jsonl", "parquet"]

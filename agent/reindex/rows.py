@@ -152,9 +152,14 @@ def from_store(conn: sqlite3.Connection, mark: Mark) -> Iterator[Row]:
 def stored_row(row: Sequence[Any]) -> Row:
     """A row of LIGHT. Raises StoreCorrupt."""
     seq, id_, pubkey, created_at, kind, d, exp, tags = row
+    return Row(seq, id_, pubkey, created_at, kind, d, exp, stored_tags(tags))
+
+
+def stored_tags(tags: object) -> tuple[tuple[str, ...], ...]:
+    """What a store's column of tags holds. Raises StoreCorrupt."""
     if not isinstance(tags, bytes):
         raise StoreCorrupt("an event's tags are damaged")
-    return Row(seq, id_, pubkey, created_at, kind, d, exp, decode_tags(tags))
+    return decode_tags(tags)
 
 
 class Spool:

@@ -15,6 +15,7 @@ from agent.reindex import inputs
 from agent.reindex.protocol import Built
 from agent.reindex.publish import NewNumbers, publish, store_numbers
 from agent.reindex.single import ARCHIVED, check_built, index_target
+from agent.reindex.spark import plan
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
 from agent.reindex.spark.stages import Stages
 from agent.reindex.spark.staging import Staging
@@ -91,7 +92,11 @@ def _copy_tables(spark: SparkSession, staging: Staging, out: str) -> None:
     """The tables as Parquet, `<out>/tables/<table>`: the product on a cluster."""
     for table, (stage, staged) in PLACES.items():
         rows = staging.read(stage, staged)
-        rows.write.mode("overwrite").parquet(f"{out.rstrip('/')}/tables/{table}")
+        if table == "hot_author":
+            rows = plan.hot_authors(rows)
+        rows.write.mode("overwrite").option("compression", "zstd").parquet(
+            f"{out.rstrip('/')}/tables/{table}"
+        )
     rejects = staging.read("events", "rejects")
     rejects.write.mode("overwrite").parquet(f"{out.rstrip('/')}/rejects")
 

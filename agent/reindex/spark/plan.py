@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
+from agent.reindex.spark import groups
 from agent.reindex.spark.dead import TAGS
 from agent.reindex.tables import MOST_MSATS
 from nostr_client import kinds
@@ -20,40 +21,46 @@ if TYPE_CHECKING:
 
 
 def tags(events: DataFrame) -> DataFrame:
-    """Each tracked target of each event: `target` (name and value in one), `kind`, `pubkey`."""
-    return events.select(f.explode("targets").alias("target"), "kind", "pubkey")
+    """Who names each tracked target in each chunk: `target`, `kind`, `events`, `authors`."""
+    rows = events.where("targets <> X'' OR others <> X''")
+    return rows.select("kind", "pubkey", "targets", "others").mapInArrow(
+        groups.grouped, groups.TAGS
+    )
 
 
 def hot_targets(tags: DataFrame, hot: int) -> DataFrame:
     """Targets with `hot` events or more: `t`, `target`, `kind`, `events`. Stage it: `t` is given
     anew each time that this is computed."""
-    counted = tags.groupBy("target", "kind").agg(f.count("*").alias("events"))
+    counted = tags.groupBy("target", "kind").agg(f.sum("events").alias("events"))
     kept = counted.where(f.col("events") >= hot)
     return kept.select(f.monotonically_increasing_id().alias("t"), "target", "kind", "events")
 
 
-def hot_authors(tags: DataFrame, hot: DataFrame) -> DataFrame:
-    """How many events each author has there: `t`, `pubkey`, `n`, a target in one partition."""
-    joined = tags.join(hot.select("t", "target", "kind"), ["target", "kind"])
-    # By target first: the groups below are then whole, and nothing is shuffled again.
-    one_place = joined.select("t", "pubkey").repartition("t")
-    grouped = one_place.groupBy("t", "pubkey").agg(f.count("*").alias("n"))
-    return grouped.sortWithinPartitions("t", "pubkey")
-
-
-def hot_table(hot: DataFrame, authors: DataFrame, registers: DataFrame) -> DataFrame:
-    """`tables.COLUMNS["hot"]`, with the name apart from the value."""
-    counted = authors.groupBy("t").agg(f.count("*").alias("authors"))
-    joined = hot.join(counted, "t").join(registers, "t", "left")
-    return joined.select(
-        "t",
-        f.substring("target", 1, 1).alias("name"),
-        f.expr("substring(target, 2)").alias("value"),
-        "kind",
-        "events",
-        "authors",
-        "registers",
+def hot_groups(tags: DataFrame, hot: DataFrame, split: int = groups.SPLIT) -> DataFrame:
+    """Authors, how often each, and registers of each hot target, or of each part of one."""
+    place = hot.withColumnRenamed("events", "all")
+    joined = tags.join(place, ["target", "kind"])
+    small = joined.where(f.col("all") < split)
+    big = joined.where(f.col("all") >= split).select("t", "target", "all", "authors")
+    rows = small.select("t", f.lit(0).alias("part"), "target", "authors").unionByName(
+        big.mapInArrow(groups.spread(split), groups.SPREAD)
     )
+    one_place = rows.repartition("t", "part").sortWithinPartitions("t", "part")
+    return one_place.mapInArrow(groups.merged, groups.GROUPS)
+
+
+def hot_table(hot: DataFrame, found: DataFrame) -> DataFrame:
+    """`tables.COLUMNS["hot"]`, with the name apart from the value; `found` are `hot_groups`."""
+    whole = found.groupBy("t").agg(
+        f.sum("n").alias("authors"), f.collect_list("registers").alias("parts")
+    )
+    rows = hot.join(whole, "t").select("t", "target", "kind", "events", "authors", "parts")
+    return rows.mapInArrow(groups.hot_rows, groups.HOT)
+
+
+def hot_authors(found: DataFrame) -> DataFrame:
+    """`tables.COLUMNS["hot_author"]`, of `hot_groups`."""
+    return found.select("t", "keys", "counts").mapInArrow(groups.pairs, groups.PAIRS)
 
 
 def daily_authors(events: DataFrame) -> DataFrame:

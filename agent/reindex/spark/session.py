@@ -25,6 +25,10 @@ ARROW_BYTES: Final = 64 * 2**20
 """Records and bytes of one Arrow batch: what bounds a Python worker's memory."""
 
 
+SPLIT_BYTES: Final = 64 * 2**20
+"""Bytes of staged files that one task reads."""
+
+
 class SparkFailed(NostrTallyError):
     """Spark could not be started, or a stage of it failed."""
 
@@ -75,7 +79,9 @@ def _settings(options: SparkOptions) -> Iterator[tuple[str, str]]:
     yield "spark.sql.shuffle.partitions", str(options.partitions)
     yield "spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_RECORDS)
     yield "spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES)
-    yield "spark.sql.parquet.compression.codec", "zstd"
+    yield "spark.sql.parquet.compression.codec", "lz4_raw"
+    yield "spark.hadoop.parquet.enable.dictionary", "false"
+    yield "spark.sql.files.maxPartitionBytes", str(SPLIT_BYTES)
     yield "spark.sql.sources.partitionOverwriteMode", "static"
     # A machine that is short of CPU must not lose its own executor.
     yield "spark.executor.heartbeatInterval", "60s"

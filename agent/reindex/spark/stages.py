@@ -33,7 +33,7 @@ class Stages:
         mark = self._events()
         self._dead()
         run, read = self._staging.run, self._staging.read
-        run("tags", {"tags": lambda: plan.tags(self._living())})
+        run("tags", {"tags": lambda: plan.tags(self._living())}, packed={"tags": "events"})
         self._registers()
         run(
             "daily",
@@ -130,17 +130,15 @@ class Stages:
             "registers",
             {
                 "target": lambda: plan.hot_targets(read("tags", "tags"), hot),
-                "hot_author": lambda: plan.hot_authors(
+                "groups": lambda: plan.hot_groups(
                     read("tags", "tags"), read("registers", "target")
                 ),
-                "hot": lambda: self._hot_table(),
+                "hot": lambda: plan.hot_table(
+                    read("registers", "target"), read("registers", "groups")
+                ),
             },
+            packed={"groups": "n"},
         )
-
-    def _hot_table(self) -> DataFrame:
-        target = self._staging.read("registers", "target")
-        authors = self._staging.read("registers", "hot_author")
-        return plan.hot_table(target, authors, numeric.registers(authors, target))
 
 
 def _number() -> Column:

@@ -55,34 +55,51 @@ class Staging:
         return self._spark.read.schema(schema).parquet(self.path(stage, table))
 
     def run(
-        self, stage: str, tables: Makers, notes: Callable[[], dict[str, int]] | None = None
+        self,
+        stage: str,
+        tables: Makers,
+        notes: Callable[[], dict[str, int]] | None = None,
+        packed: Mapping[str, str] | None = None,
     ) -> Mark:
-        """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last."""
+        """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last.
+
+        `packed` names the column that says how many rows one row of a table stands for.
+        """
         found = self._found(stage)
         if found is not None:
             for table, schema in found.schemas.items():
                 self._schemas[stage, table] = StructType.fromJson(msgspec.json.decode(schema))
             self._reporter.skipped(stage, sum(found.rows.values()))
         else:
-            found = self._write(stage, tables, notes)
+            found = self._write(stage, tables, notes, packed or {})
         self.marks[stage] = found
         return found
 
     def _write(
-        self, stage: str, tables: Makers, notes: Callable[[], dict[str, int]] | None
+        self,
+        stage: str,
+        tables: Makers,
+        notes: Callable[[], dict[str, int]] | None,
+        packed: Mapping[str, str],
     ) -> Mark:
         with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
-            rows = {table: self._table(stage, table, make) for table, make in tables.items()}
+            rows = {
+                table: self._table(stage, table, make, packed.get(table))
+                for table, make in tables.items()
+            }
             schemas = {table: self._schemas[stage, table].json() for table in tables}
             mark = Mark(rows, schemas, {} if notes is None else notes())
             self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
             count(sum(rows.values()))
         return mark
 
-    def _table(self, stage: str, table: str, make: Callable[[], DataFrame]) -> int:
+    def _table(
+        self, stage: str, table: str, make: Callable[[], DataFrame], packed: str | None
+    ) -> int:
         """Write one table; its rows, counted on their way."""
         made, counted = make(), Observation()
-        observed = made.observe(counted, f.count(f.lit(1)).alias("rows"))
+        number = f.count(f.lit(1)) if packed is None else f.coalesce(f.sum(packed), f.lit(0))
+        observed = made.observe(counted, number.alias("rows"))
         observed.write.mode("overwrite").parquet(self.path(stage, table))
         self._schemas[stage, table] = made.schema
         return int(counted.get["rows"])

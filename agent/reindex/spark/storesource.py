@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from agent.reindex.inputs import open_store
-from agent.reindex.rows import LIGHT, stored_row
-from agent.reindex.spark.columns import SCHEMA, batch
+from agent.reindex.rows import LIGHT, stored_tags
+from agent.reindex.spark.columns import SCHEMA, from_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,4 +69,5 @@ class StoreReader(DataSourceReader):
         with closing(open_store(Path(self._path))) as conn:
             cursor = conn.execute(_RANGE, (partition.first, partition.end))
             while rows := cursor.fetchmany(CHUNK):
-                yield batch([stored_row(row) for row in rows])
+                *columns, tags = zip(*rows, strict=True)
+                yield from_columns(columns, map(stored_tags, tags))

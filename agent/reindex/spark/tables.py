@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow.dataset as ds
 
+from agent.reindex.spark.columns import KEY
 from agent.reindex.spark.numeric import number_of
 from agent.reindex.tables import COLUMNS
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 PLACES: Final = {
     "hot": ("registers", "hot"),
-    "hot_author": ("registers", "hot_author"),
+    "hot_author": ("registers", "groups"),
     "daily": ("daily", "daily"),
     "daily_author": ("daily", "daily_author"),
     "zap": ("counters", "zap"),
@@ -25,6 +28,9 @@ PLACES: Final = {
 """Stage and table where each table is staged."""
 
 CHUNK: Final = 50_000
+
+GROUPS: Final = 500
+"""Rows of many authors each that are read at once."""
 
 
 class StagedTables:
@@ -40,9 +46,21 @@ class StagedTables:
         if table == "fingerprint":
             yield from self._sums(found)
             return
+        if table == "hot_author":
+            yield from heapq.merge(*(self._pairs(one) for one in found.get_fragments()))
+            return
         columns = list(COLUMNS[table])
         for batch in found.to_batches(columns=columns, batch_size=CHUNK):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def _pairs(self, file: Any) -> Iterator[tuple[Any, ...]]:
+        """One file's rows, which it has in order; they are merged, as SQLite likes its rows in
+        order."""
+        for batch in file.to_batches(columns=["t", "keys", "counts"], batch_size=GROUPS):
+            for t, keys, counts in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                n = np.frombuffer(counts, "<i4").tolist()
+                for at, one in enumerate(n):
+                    yield t, keys[at * KEY : (at + 1) * KEY], one
 
     def _sums(self, found: Any) -> Iterator[tuple[Any, ...]]:
         for batch in found.to_batches():

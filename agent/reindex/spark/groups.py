@@ -1,0 +1,291 @@
+"""The stages `tags` and `registers`: who names what, in numpy, chunk by chunk.
+
+Pairs of target and author are by far the most of a rebuild, so they never are rows of Spark: all
+authors of one target in one chunk are one row, with their keys in one binary value. The chunks
+are bounded, and what comes of them is merged after a shuffle, so they may be cut anywhere. A
+target with very many authors is split by the register that they fall into: no worker has them all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from agent.reindex.spark.columns import KEY, binary_array, decode_others
+from nostr_client import hll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Batches = Iterator[pa.RecordBatch]
+    Bytes = NDArray[np.uint8]
+
+TAGS: Final = "target binary, kind int, events int, authors binary"
+SPREAD: Final = "t long, part int, target binary, authors binary"
+GROUPS: Final = "t long, part int, n int, keys binary, counts binary, registers binary"
+HOT: Final = (
+    "t long, name string, value string, kind int, events long, authors long, registers binary"
+)
+PAIRS: Final = "t long, pubkey binary, n long"
+
+CHUNK: Final = 1_000_000
+"""Pairs that are grouped at once: about 150 bytes each of a worker's memory."""
+
+SPLIT: Final = 1_000_000
+"""Events of a target from which its authors are split."""
+
+_RECORD: Final = 1 + KEY
+_TEXT: Final = 0x80
+"""What marks the name of a target that is not 32 bytes in hex."""
+
+
+def name_and_value(target: bytes) -> tuple[str, str]:
+    """What a staged `target` names."""
+    if target[0] & _TEXT:
+        return chr(target[0] ^ _TEXT), target[1:].decode()
+    return chr(target[0]), target[1:].hex()
+
+
+def grouped(batches: Batches) -> Batches:
+    """Events (kind, pubkey, targets, others) to TAGS, a row for each target and kind in a chunk."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += len(_data(batch.column(2))) // _RECORD
+        if size >= CHUNK:
+            yield from _both(held)
+            held, size = [], 0
+    yield from _both(held)
+
+
+def _both(held: list[pa.RecordBatch]) -> Batches:
+    if held:
+        yield _of_keys(held)
+        texts = _of_texts(held)
+        if texts:
+            yield rows(TAGS_ARROW, texts)
+
+
+class _Groups(NamedTuple):
+    """Equal values found: for each group its value's place, and its members, in order."""
+
+    values: Bytes
+    members: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+def _of_keys(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The groups of targets that are keys."""
+    counts = np.concatenate([_lengths(batch.column(2)) for batch in held]) // _RECORD
+    authors = np.concatenate([_matrix(_data(batch.column(1)), KEY) for batch in held])
+    kinds = np.concatenate([batch.column(0).to_numpy() for batch in held]).astype("<i4")
+    event = np.repeat(np.arange(len(counts)), counts)
+    whole = np.empty((len(event), 4 + _RECORD), np.uint8)
+    whole[:, :4] = kinds[event].view(np.uint8).reshape(-1, 4)
+    whole[:, 4:] = np.concatenate([_matrix(_data(b.column(2)), _RECORD) for b in held])
+    codes, values = _coded(whole)
+    order = np.sort(codes << 32 | np.arange(len(codes)))
+    sizes = np.bincount(codes, minlength=len(values))
+    columns = [
+        binary_array(values[:, 4:], np.ones(len(values), np.int64)),
+        pa.array(np.ascontiguousarray(values[:, :4]).view("<i4").ravel()),
+        pa.array(sizes.astype(np.int32)),
+        binary_array(authors[event[order & 0xFFFFFFFF]], sizes),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=TAGS_ARROW)
+
+
+def _of_texts(held: list[pa.RecordBatch]) -> list[tuple[bytes, int, int, bytes]]:
+    """The same of other targets, which are few."""
+    found: dict[tuple[bytes, int], list[bytes]] = {}
+    for batch in held:
+        if not len(_data(batch.column(3))):
+            continue
+        for kind, pubkey, texts in zip(
+            *(batch.column(at).to_pylist() for at in (0, 1, 3)), strict=True
+        ):
+            for text in decode_others(texts) if texts else ():
+                target = bytes([ord(text[0]) | _TEXT]) + text[1:].encode()
+                found.setdefault((target, kind), []).append(pubkey)
+    return [(*key, len(who), b"".join(who)) for key, who in found.items()]
+
+
+def spread(split: int) -> Callable[[Batches], Batches]:
+    """Rows (t, target, events, authors) of targets with very many events to SPREAD: the authors
+    parted by the register that they fall into, `split` events a part."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            made = []
+            for t, target, events, authors in zip(
+                *(column.to_pylist() for column in batch.columns), strict=True
+            ):
+                parts = min(hll.M, -(-events // split))
+                keys = _matrix(np.frombuffer(authors, np.uint8), KEY)
+                offset = _offset(target)
+                part = keys[:, 0 if offset is None else offset].astype(np.int64) * parts // hll.M
+                made += [
+                    (t, one, target, keys[part == one].tobytes())
+                    for one in np.unique(part).tolist()
+                ]
+            yield rows(SPREAD_ARROW, made)
+
+    return run
+
+
+def merged(batches: Batches) -> Batches:
+    """Rows of SPREAD, sorted by t and part, to GROUPS: each author once, and how often."""
+    rest: pa.RecordBatch | None = None
+    for batch in batches:
+        table = pa.Table.from_batches([batch] if rest is None else [rest, batch])
+        (whole,) = table.combine_chunks().to_batches(max_chunksize=None) or [batch]
+        last = _last_group(whole)
+        rest = whole.slice(last)
+        if last:
+            yield _merged(whole.slice(0, last))
+    if rest is not None and len(rest):
+        yield _merged(rest)
+
+
+def _last_group(batch: pa.RecordBatch) -> int:
+    """Where the last group begins: the next batch may go on with it."""
+    starts = _starts(batch)
+    return int(starts[-1]) if len(starts) else 0
+
+
+def _starts(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    t, part = (batch.column(at).to_numpy() for at in (0, 1))
+    if not len(t):
+        return np.empty(0, np.int64)
+    return np.flatnonzero(np.r_[True, (t[1:] != t[:-1]) | (part[1:] != part[:-1])])
+
+
+def _merged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Whole groups to GROUPS."""
+    starts = _starts(batch)
+    counts = np.add.reduceat(_lengths(batch.column(3)) // KEY, starts)
+    codes, values = _coded(_matrix(_data(batch.column(3)), KEY))
+    pairs = np.repeat(np.arange(len(starts)), counts) << 32 | codes
+    pairs, n = np.unique(pairs, return_counts=True)
+    group, keys = pairs >> 32, values[pairs & 0xFFFFFFFF]
+    sizes = np.bincount(group, minlength=len(starts))
+    offsets = [_offset(target) for target in batch.column(2).take(pa.array(starts)).to_pylist()]
+    columns = [
+        batch.column(0).take(pa.array(starts)),
+        batch.column(1).take(pa.array(starts)),
+        pa.array(sizes.astype(np.int32)),
+        binary_array(keys, sizes),
+        binary_array(n.astype("<i4").view(np.uint8).reshape(-1, 4), sizes),
+        binary_array(registers(keys, group, offsets), np.ones(len(starts), np.int64)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=GROUPS_ARROW)
+
+
+def registers(keys: Bytes, group: NDArray[np.int64], offsets: list[int | None]) -> Bytes:
+    """The (groups, 256) registers of keys; all zero where a group has no offset."""
+    at = np.array([8 if one is None else one for one in offsets], np.int64)
+    flat = np.ascontiguousarray(keys).reshape(-1)
+    # Eight neighbours from any byte on, as one big-endian word: the register, and 56 bits.
+    windows = np.ndarray((max(0, len(flat) - 7),), ">u8", flat, 0, (1,))
+    words = windows[np.arange(len(keys)) * KEY + at[group]].astype(np.uint64)
+    cell = (words >> np.uint64(56)).astype(np.int64)
+    words = (words << np.uint64(8)) | np.uint64(0x80)
+    # Clear the bit after the leading one: doubles round near powers of two.
+    words &= ~(words >> np.uint64(1))
+    exponent = words.astype(np.float64).view(np.uint64) >> np.uint64(52)
+    rank = (np.uint64(1023 + 64) - exponent).astype(np.uint8)
+    found = np.zeros(len(offsets) * hll.M, np.uint8)
+    np.maximum.at(found, group * hll.M + cell, rank)
+    table = found.reshape(-1, hll.M)
+    table[[at for at, one in enumerate(offsets) if one is None]] = 0
+    return table
+
+
+def hot_rows(batches: Batches) -> Batches:
+    """Rows (t, target, kind, events, authors, registers of the parts) to HOT."""
+    for batch in batches:
+        made = []
+        for t, target, kind, events, authors, parts in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        ):
+            whole = parts[0] if len(parts) == 1 else hll.merge(*parts)
+            made.append((t, *name_and_value(target), kind, events, authors, whole))
+        if made:
+            yield rows(HOT_ARROW, made)
+
+
+def pairs(batches: Batches) -> Batches:
+    """Rows (t, keys, counts) of GROUPS to PAIRS: an author a row, for those who read the table."""
+    for batch in batches:
+        sizes = _lengths(batch.column(1)) // KEY
+        keys = _matrix(_data(batch.column(1)), KEY)
+        n = np.frombuffer(_data(batch.column(2)), "<i4").astype(np.int64)
+        t = np.repeat(batch.column(0).to_numpy(), sizes)
+        columns = [pa.array(t), binary_array(keys, np.ones(len(keys), np.int64)), pa.array(n)]
+        yield pa.RecordBatch.from_arrays(columns, schema=PAIRS_ARROW)
+
+
+def _offset(target: bytes) -> int | None:
+    name, value = name_and_value(target)
+    return hll.offset({f"#{name}": [value]})
+
+
+def _coded(matrix: Bytes) -> tuple[NDArray[np.int64], Bytes]:
+    """A number for each row, equal ones for equal rows, and the rows that they stand for."""
+    width = matrix.shape[1]
+    flat = pa.py_buffer(np.ascontiguousarray(matrix))
+    plain = pa.Array.from_buffers(pa.binary(width), len(matrix), [None, flat])
+    coded = plain.dictionary_encode()
+    values = np.frombuffer(coded.dictionary.buffers()[1], np.uint8)
+    return coded.indices.to_numpy().astype(np.int64), _matrix(values, width)[
+        : len(coded.dictionary)
+    ]
+
+
+def _lengths(column: pa.Array) -> NDArray[np.int64]:
+    return np.diff(_ends(column)).astype(np.int64)
+
+
+def _ends(column: pa.Array) -> NDArray[np.int32]:
+    """The offsets of a column of binary values; a column without rows may have none."""
+    if not len(column):
+        return np.zeros(1, np.int32)
+    return np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
+
+
+def _data(column: pa.Array) -> Bytes:
+    """The bytes of all values of a binary column, without a copy."""
+    ends = _ends(column)
+    if ends[-1] == ends[0]:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(column.buffers()[2], np.uint8)[ends[0] : ends[-1]]
+
+
+def _matrix(data: Bytes, width: int) -> Bytes:
+    return data.reshape(-1, width)
+
+
+def rows(schema: pa.Schema, values: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    """Rows of a schema as one batch."""
+    found = list(zip(*values, strict=True)) or [() for _ in schema]
+    arrays = [pa.array(column, field.type) for column, field in zip(found, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def arrow(schema: str) -> pa.Schema:
+    """The Arrow form of a schema of this module."""
+    types = {"long": pa.int64(), "int": pa.int32(), "binary": pa.binary(), "string": pa.string()}
+    pairs = (one.split() for one in schema.split(", "))
+    return pa.schema([(name, types[kind]) for name, kind in pairs])
+
+
+TAGS_ARROW: Final = arrow(TAGS)
+SPREAD_ARROW: Final = arrow(SPREAD)
+GROUPS_ARROW: Final = arrow(GROUPS)
+HOT_ARROW: Final = arrow(HOT)
+PAIRS_ARROW: Final = arrow(PAIRS)
