@@ -96,8 +96,7 @@ class Live:
         self.heard += 1
         keep = False
         for name in self._watching.matching(url, verified.event):
-            key = f"{KIND} {name} {url}"
-            self._worker.nudge(key, self._watching.live_delay(key))
+            self._worker.nudge(f"{KIND} {name} {url}", self._watching.live_delay(name, url))
             keep = keep or self._watching.watches[name].spec.keep
         if keep:
             self._hearing.put(url, verified)

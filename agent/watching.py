@@ -11,6 +11,7 @@ import msgspec
 
 from agent import scheduler, stored, views, watchbook
 from agent.api import schema
+from agent.pacing import LivePace
 from agent.specs import WatchSpec, seconds
 from agent.watches import chosen, query_of
 from nostr_client.count.remembering import asked_of
@@ -41,11 +42,6 @@ MERGE_EVERY_S: Final = 86_400.0
 
 MERGE_DELAY_S: Final = 0.3
 """Claims that come together are merged together."""
-
-SPACING_S: Final = 10.0
-"""Least time between two questions that live events bring about: a relay is not a ticker."""
-
-LIVE_DELAY_S: Final = 0.2
 
 
 class Watched:
@@ -92,7 +88,7 @@ class Watching:
         self._journal = journal
         self._database = database
         self._pool = pool
-        self._live_at: dict[str, float] = {}
+        self._pace = LivePace()
         self._strangers: frozenset[str] = frozenset()
 
     def configure(
@@ -119,6 +115,7 @@ class Watching:
             if old is not None and old.key == fresh.key:
                 fresh.shown = msgspec.structs.replace(old.shown, spec=spec, asked=len(urls))
             self.watches[name] = fresh
+        self._pace.keep({(name, url) for name, one in self.watches.items() for url in one.relays})
 
     def tasks(self) -> list[scheduler.Task]:
         """One task for each relay of each watch, and one that merges."""
@@ -215,13 +212,9 @@ class Watching:
             if watch.spec.live and url in watch.relays and _matches(watch.query, event):
                 yield name
 
-    def live_delay(self, key: str) -> float:
-        """After how long a live event may have a relay asked again, for the task of `key`."""
-        now = self._clock.wall()
-        last = self._live_at.get(key, 0.0)
-        at = max(now + LIVE_DELAY_S, min(last, now) + SPACING_S)
-        self._live_at[key] = at
-        return at - now
+    def live_delay(self, name: str, url: str) -> float:
+        """After how long a live event may have a relay asked again for a watch."""
+        return self._pace.delay(name, url, self._clock.moment().mono)
 
 
 def _matches(query: Query, event: Event) -> bool:

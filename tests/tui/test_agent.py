@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from nostr_client.keys import VerifiedEvent
 
 MOVES_WITHIN_S = 2.0
-NOTES = ("a1" * 32, "b2" * 32, "c3" * 32)
+REACTIONS = 6
+NOTE = "a1" * 32
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +43,8 @@ def reaction(person: int, note: str) -> VerifiedEvent:
     return signer(person).sign_now(template)
 
 
-async def test_a_reaction_moves_the_number_within_two_seconds(tmp_path: Path) -> None:
-    """One of three has to: the machine may be busy with other things for a moment."""
+async def test_every_reaction_moves_the_number_within_two_seconds(tmp_path: Path) -> None:
+    """One after the other, to the same note: none may wait for a pause after the one before."""
     took = []
     async with (
         await SqliteStore.open(":memory:") as store,
@@ -54,25 +55,17 @@ async def test_a_reaction_moves_the_number_within_two_seconds(tmp_path: Path) ->
             lambda: (agent.service.api.url, agent.service.token), now=time.time, patience=45
         ) as tui,
     ):
-        for n, note in enumerate(NOTES):
-            await agent.client.add_watch(WatchSpec(name=f"r{n}", query="reactions", target=note))
-        await tui.until(
-            lambda: (
-                all(one.answered for one in tui.app.model.watches.values())
-                and len(tui.app.model.watches) == len(NOTES)
-            )
-        )
-        tui.app.watched = "r0"
-        for n, note in enumerate(NOTES):
-            tui.app.watched = f"r{n}"
-            await tui.app.go("overview")
-            await tui.app.go("watch")
-            await tui.settled()
+        await agent.client.add_watch(WatchSpec(name="r", query="reactions", target=NOTE))
+        await tui.until(lambda: any(one.answered for one in tui.app.model.watches.values()))
+        tui.app.watched = "r"
+        await tui.app.go("watch")
+        await tui.settled()
+        for n in range(1, REACTIONS + 1):
             published = time.monotonic()
-            await pool.publish(reaction(n, note), [relay.url])
-            await tui.until(lambda: tui.app.screen.query_one("#digits").value == "1")
+            await pool.publish(reaction(n, NOTE), [relay.url])
+            await tui.until(lambda n=n: tui.app.screen.query_one("#digits").value == str(n))
             took.append(time.monotonic() - published)
-    assert min(took) < MOVES_WITHIN_S, took
+    assert max(took) < MOVES_WITHIN_S, took
 
 
 async def start(folder: Path) -> asyncio.subprocess.Process:
@@ -89,8 +82,8 @@ async def start(folder: Path) -> asyncio.subprocess.Process:
 async def test_an_agent_that_is_killed_is_away_until_it_is_back(tmp_path: Path) -> None:
     """Nobody presses a key; the port of the new one is another."""
     async with await SqliteStore.open(":memory:") as store, serve(store, port=0) as relay:
-        await store.save([reaction(1, NOTES[0])])
-        watch = f'[[watches]]\nname = "mine"\nquery = "reactions"\ntarget = "{NOTES[0]}"'
+        await store.save([reaction(1, NOTE)])
+        watch = f'[[watches]]\nname = "mine"\nquery = "reactions"\ntarget = "{NOTE}"'
         (tmp_path / "agent.toml").write_text(config_text(tmp_path, [relay.url], watch))
         process = await start(tmp_path)
         try:
@@ -101,7 +94,7 @@ async def test_an_agent_that_is_killed_is_away_until_it_is_back(tmp_path: Path) 
                 await tui.until(lambda: "agent away" in tui.text())
                 assert "mine" in tui.text()
                 assert tui.grid("#watches").faded
-                await store.save([reaction(2, NOTES[0])])
+                await store.save([reaction(2, NOTE)])
                 process = await start(tmp_path)
                 await tui.until(lambda: "● live" in tui.text())
                 await tui.app.ask(lambda client: client.recount("mine"))

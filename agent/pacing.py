@@ -1,0 +1,61 @@
+"""When live events may have a relay asked again: soon where they are few, rarely where they pour.
+
+Pure: the time is an argument. Events that come while a question waits are answered by that one, so
+that the last of a burst is counted too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.rate import TokenBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+DELAY_S: Final = 0.2
+"""Events that come together are asked for together."""
+
+GAP_S: Final = 1.0
+"""Least time between two questions of one watch to one relay; a number has two seconds to move."""
+
+BURST: Final = 12
+"""Questions of one watch to one relay that may follow each other by the gap, after a pause."""
+
+EVERY_S: Final = 5.0
+"""While events go on pouring in: a relay is not a ticker."""
+
+RELAY_BURST: Final = 30
+RELAY_RATE: Final = 1.0
+"""Of all watches together to one relay: the strictest limits known are 240 messages a minute."""
+
+
+class LivePace:
+    """Turns of (watch, relay) pairs that live events ask for; seconds of a clock never set."""
+
+    def __init__(self) -> None:
+        self._due: dict[tuple[str, str], float] = {}
+        self._watches: dict[tuple[str, str], TokenBucket] = {}
+        self._relays: dict[str, TokenBucket] = {}
+
+    def delay(self, watch: str, url: str, now: float) -> float:
+        """After how many seconds the relay may be asked for the watch."""
+        key = watch, url
+        due = self._due.get(key)
+        if due is not None and due > now:
+            return due - now
+        own = self._watches.setdefault(key, TokenBucket(1 / EVERY_S, BURST, now=now))
+        shared = self._relays.setdefault(url, TokenBucket(RELAY_RATE, RELAY_BURST, now=now))
+        gap = 0.0 if due is None else due + GAP_S - now
+        wait = max(DELAY_S, gap, own.take(now), shared.take(now))
+        self._due[key] = now + wait
+        return wait
+
+    def keep(self, pairs: Collection[tuple[str, str]]) -> None:
+        """Forget all but these pairs of watch and relay; what relays were asked stays known."""
+        for held in (self._due, self._watches):
+            for gone in [one for one in held if one not in pairs]:
+                del held[gone]
+        urls = {url for _, url in pairs}
+        for url in [one for one in self._relays if one not in urls]:
+            del self._relays[url]
