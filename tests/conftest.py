@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests import leaks
+
 SHARED = Path(os.environ.get("NOSTR_TALLY_SHARED", Path(__file__).parents[2] / "shared"))
 IN_CI = os.environ.get("CI", "") not in ("", "false", "0")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Every run looks for secrets in what it prints."""
+    config.pluginmanager.register(leaks, "leaks")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
