@@ -48,6 +48,16 @@ def test_every_make_target_that_is_named_exists() -> None:
     assert {"demo", "test"} <= named <= made
 
 
+def test_every_test_and_bench_that_is_named_exists() -> None:
+    named = {
+        path
+        for document in DOCUMENTS
+        for path in re.findall(r"`((?:tests|bench)/[\w/]+\.py)`", document.read_text("utf-8"))
+    }
+    assert len(named) > 10
+    assert not [path for path in sorted(named) if not (ROOT / path).is_file()]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_its_help(name: str) -> None:
     assert f"Usage: nostr-client {name}" in shown(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -90,6 +91,32 @@ async def test_the_wheel_with_what_it_needs_alone(tmp_path: Path) -> None:
     assert (await asyncio.to_thread(run, bin_ / "nostr-client", "--version", cwd=tmp_path)).strip()
     typed = bin_.parent.glob("lib/python*/site-packages/*/py.typed")
     assert {path.parent.name for path in typed} >= {"nostr_client", "agent", "tui"}
+
+
+def as_tools(folder: Path, *command: str) -> None:
+    """The programs by a tool's own installer, into folders of this test."""
+    places = {"UV_TOOL_DIR": "uv", "UV_TOOL_BIN_DIR": "bin", "PIPX_HOME": "pipx",
+              "PIPX_BIN_DIR": "bin", "PIPX_MAN_DIR": "man"}  # fmt: skip
+    env = os.environ | {name: str(folder / place) for name, place in places.items()}
+    subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, timeout=400)
+    for name in CONSOLE:
+        assert __version__ in run(folder / "bin" / name, "--version", cwd=folder)
+        assert "Usage" in run(folder / "bin" / name, "--help", cwd=folder)
+
+
+@pytest.mark.timeout(300)
+def test_uv_installs_the_programs_as_tools(tmp_path: Path) -> None:
+    if shutil.which("uv") is None:
+        missing("uv")
+    as_tools(tmp_path, "uv", "tool", "install", "-q", "-p", sys.executable, ".[agent,tui]")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(500)
+def test_pipx_installs_the_programs(tmp_path: Path) -> None:
+    if shutil.which("uv") is None:
+        missing("uv")
+    as_tools(tmp_path, "uvx", "pipx", "install", "--python", sys.executable, ".[agent,tui]")
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 stream_option = click.option("--stream", default="app", show_default=True, help="Which stream.")
 limit_option = click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True
+    "--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Rows."
 )
 
 

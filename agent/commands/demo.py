@@ -65,7 +65,9 @@ interval = "4s"
 
 
 @click.group(invoke_without_command=True)
-@click.option("--seconds", type=click.IntRange(5, 600), default=45, show_default=True)
+@click.option(
+    "--seconds", type=click.IntRange(5, 600), default=45, show_default=True, help="Time it has."
+)
 @json_option
 @click.pass_context
 def demo(ctx: click.Context, seconds: int, as_json: bool) -> None:

@@ -74,7 +74,9 @@ interval = "500ms"
 
 
 @click.command()
-@click.option("--seconds", type=click.IntRange(5, 600), default=20, show_default=True)
+@click.option(
+    "--seconds", type=click.IntRange(5, 600), default=20, show_default=True, help="Time it has."
+)
 @json_option
 @click.pass_context
 def counters(ctx: click.Context, seconds: int, as_json: bool) -> None:

@@ -42,7 +42,9 @@ def relays() -> Ask:
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Lines."
+)
 @click.option("--follow", "-f", is_flag=True, help="Go on with new lines until interrupted.")
 @agent_options
 @json_option

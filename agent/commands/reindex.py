@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "spark", "reference"]),
     default="auto",
     show_default=True,
+    help="auto: by the number of events.",
 )
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 @click.option("--memory", default="4g", show_default=True, help="Java's heap on this machine.")

@@ -28,7 +28,7 @@ def show_() -> Ask:
 @store.command()
 @click.option("--name", metavar="TAG", help="Of this tag only, as e or p.")
 @click.option("--kind", type=click.IntRange(0, 65_535), help="Of events of this kind only.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows.")
 @asks(tables.hot_targets)
 def hot(name: str | None, kind: int | None, limit: int) -> Ask:
     """The targets with most events: exact authors beside what their registers say."""

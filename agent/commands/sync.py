@@ -43,12 +43,15 @@ def show_(name: str) -> Ask:
 
 @sync.command()
 @click.argument("name")
-@click.option("--filter", "filters", multiple=True, required=True, metavar="JSON")
-@click.option("--relay", "-r", "relays", multiple=True, metavar="URL")
-@click.option("--direction", type=click.Choice(["down", "up", "both"]), default="down")
-@click.option("--interval", default="1h", show_default=True)
+@click.option("--filter", "filters", multiple=True, required=True, metavar="JSON", help="A filter.")
+@click.option("--relay", "-r", "relays", multiple=True, metavar="URL", help="A relay.")
+@click.option(
+    "--direction", type=click.Choice(["down", "up", "both"]), default="down", show_default=True,
+    help="Into the store, to the relays, or both.",
+)  # fmt: skip
+@click.option("--interval", default="1h", show_default=True, help="How often, as 30m or 6h.")
 @click.option("--since", help="Only events of this last time, as 30d.")
-@click.option("--window", type=int, default=25_000, show_default=True)
+@click.option("--window", type=int, default=25_000, show_default=True, help="Events at once.")
 @asks("added {name}")
 def add(filters: tuple[str, ...], **given: Any) -> Ask:
     """Add a sync; it is kept in the store."""

@@ -26,10 +26,10 @@ def _spec_options(command: Any) -> Any:
         click.option("--query", type=click.Choice(get_args(QueryName)), help="What is counted."),
         click.option("--target", default="", help="npub, nevent, naddr or hex."),
         click.option("--filter", "filters", multiple=True, metavar="JSON", help="A filter."),
-        click.option("--relay", "-r", "relays", multiple=True, metavar="URL"),
+        click.option("--relay", "-r", "relays", multiple=True, metavar="URL", help="A relay."),
         click.option("--exclude", "excluded", multiple=True, metavar="URL", help="Left out."),
         click.option("--trust", "trusted", multiple=True, metavar="URL", help="Always believed."),
-        click.option("--interval", default="30m", show_default=True),
+        click.option("--interval", default="30m", show_default=True, help="As 30s or 6h."),
         click.option("--live/--no-live", default=True, help="Listen for new events too."),
         click.option("--keep", is_flag=True, help="Keep in the store what is heard live."),
         click.option("--alert", "alerts", multiple=True, metavar="JSON", help="An alert."),
@@ -103,7 +103,9 @@ def count(name: str) -> Ask:
 @watch.command()
 @click.argument("name")
 @click.option("--since", type=float, default=0.0, help="Unix seconds.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=200, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=200, show_default=True, help="Rows."
+)
 @asks(tables.history)
 def history(name: str, since: float, limit: int) -> Ask:
     """The numbers of a watch over time."""

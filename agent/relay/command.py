@@ -39,7 +39,10 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
 
 @click.command()
 @click.option("--store", type=click.Path(path_type=Path), help="The store's file.")
-@click.option("--listen", default=DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT")
+@click.option(
+    "--listen", default=DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT",
+    help="Where it answers; port 0: any.",
+)  # fmt: skip
 @click.option(
     "--write-key",
     "write_keys",
@@ -53,8 +56,14 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Writing needs the token in this file.",
 )
-@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--tls-cert", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Certificate chain in PEM, for wss.",
+)  # fmt: skip
+@click.option(
+    "--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Key of --tls-cert.",
+)  # fmt: skip
 @click.option(
     "--allow-origin",
     "origins",

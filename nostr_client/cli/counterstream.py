@@ -34,7 +34,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) ->
 
 _SETTINGS = (
     click.option("--subject", "subjects", metavar="PATTERN", multiple=True, help="Repeatable."),
-    click.option("--description"),
+    click.option("--description", help="What it is for."),
     click.option("--count/--plain", "counts", default=None, help="Counters, or any messages."),
     click.option(
         "--keep",
@@ -55,7 +55,9 @@ _SETTINGS = (
     click.option(
         "--window", type=float, callback=_seconds, help="Seconds in which an --id counts once."
     ),
-    click.option("--batches/--no-batches", "allow_atomic", default=None),
+    click.option(
+        "--batches/--no-batches", "allow_atomic", default=None, help="Take several adds as one."
+    ),
     click.option("--transform", metavar="SRC=DEST", help="Rewrite subjects on arrival."),
     click.option("--republish", metavar="SRC=DEST", help="Tell every change under a subject."),
 )

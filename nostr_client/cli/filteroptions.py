@@ -16,7 +16,9 @@ _OPTIONS = (
     click.option("--filter", "filters", metavar="JSON", multiple=True, help="A whole filter."),
     click.option("--id", "ids", metavar="ID", multiple=True, help="note, nevent or hex."),
     click.option("--author", "authors", metavar="KEY", multiple=True, help="npub or hex."),
-    click.option("--kind", "kinds", type=click.IntRange(0, 65535), multiple=True),
+    click.option(
+        "--kind", "kinds", type=click.IntRange(0, 65535), multiple=True, help="Of this kind."
+    ),
     click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID."),
     click.option("--since", type=click.IntRange(min=0), help="Unix seconds."),
     click.option("--until", type=click.IntRange(min=0), help="Unix seconds."),

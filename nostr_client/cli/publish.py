@@ -28,7 +28,9 @@ _LARGEST = 4 * 2**20
 @click.command()
 @click.argument("file", required=False)
 @click.option("--content", help="Make and sign an event with this text instead of reading one.")
-@click.option("--kind", type=click.IntRange(0, 65535), default=1, show_default=True)
+@click.option(
+    "--kind", type=click.IntRange(0, 65535), default=1, show_default=True, help="Its kind."
+)
 @click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID.")
 @relay_option
 @timeout_option

@@ -55,7 +55,9 @@ def watch() -> None:
 @click.argument("target", required=False)
 @filter_option
 @relay_option
-@click.option("--interval", type=Duration(), default="15m", show_default=True)
+@click.option(
+    "--interval", type=Duration(), default="15m", show_default=True, help="How often, as 30s or 6h."
+)
 @trust_option
 @trusted_option
 @store_option
@@ -200,7 +202,10 @@ async def _remove(path: Path, name: str) -> bool:
 @click.argument("name")
 @click.option("--last", type=Duration(), help="Only so far back, such as 30d.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Print or write it as this.")
-@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write there in place of stdout.",
+)  # fmt: skip
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
