@@ -11,7 +11,7 @@ PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
-.PHONY: setup demo test test-long check bench bench-page docs reference lock clean bench-spark spark-dist screenshots
+.PHONY: setup demo test test-long check bench bench-page docs reference lock clean bench-spark spark-dist screenshots audit
 
 setup: $(STAMP)
 
@@ -47,6 +47,10 @@ bench: .venv-bench/.stamp
 # The bulk rebuild beside DuckDB and polars: a million events, some ten minutes.
 bench-spark: .venv-bench/.stamp
 	@.venv-bench/bin/python -m bench.reindex $(BENCH_ARGS)
+
+# Known vulnerabilities of what is pinned (needs uv, and PyPI's advisories).
+audit: setup
+	@$(PY) scripts/audit.py
 
 # What the workers of a cluster need, packed (docs/how-to/reindex.md).
 spark-dist: setup
