@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -9,21 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from agent.reindex.inputs import open_store
-from agent.reindex.rows import LIGHT, stored_tags
+from agent.reindex.rows import stored_tags
 from agent.reindex.spark.columns import SCHEMA, from_columns
+from nostr_client.errors import StoreCorrupt
+from nostr_client.store.lookup import rows_in
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 NAME: Final = "nostr_store"
-CHUNK: Final = 10_000
+CHUNK: Final = 10000
 
-_RANGE: Final = f"""
-SELECT {LIGHT} FROM event e JOIN author u ON u.a = e.a
-WHERE e.seq >= ? AND e.seq < ? ORDER BY e.seq
+KNOWN: Final = 500_000
+"""Pubkeys that a worker remembers, about 75 MB."""
+
+_RANGE: Final = """
+SELECT seq, id, a, created_at, kind, d, exp, tags FROM event
+WHERE seq >= ? AND seq < ? ORDER BY seq
 """
 
 
@@ -66,8 +73,38 @@ class StoreReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
-        with closing(open_store(Path(self._path))) as conn:
-            cursor = conn.execute(_RANGE, (partition.first, partition.end))
-            while rows := cursor.fetchmany(CHUNK):
-                *columns, tags = zip(*rows, strict=True)
-                yield from_columns(columns, map(stored_tags, tags))
+        gc.disable()  # what is made here dies at once, and is much: collecting takes a tenth more
+        try:
+            with closing(open_store(Path(self._path))) as conn:
+                yield from _batches(conn, partition)
+        finally:
+            gc.enable()
+
+
+def _batches(conn: sqlite3.Connection, part: Range) -> Iterator[pa.RecordBatch]:
+    cursor, people = conn.execute(_RANGE, (part.first, part.end)), _People(conn)
+    while rows := cursor.fetchmany(CHUNK):
+        seq, ids, authors, created_at, kind, d, exp, tags = zip(*rows, strict=True)
+        columns = (seq, ids, people.of(authors), created_at, kind, d, exp)
+        yield from_columns(columns, map(stored_tags, tags))
+
+
+class _People:
+    """Pubkeys by their numbers, remembered: a join asks for each event's anew."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self._conn = conn
+        self._known: dict[int, bytes] = {}
+
+    def of(self, authors: Sequence[int]) -> list[bytes]:
+        """The pubkey of each. Raises StoreCorrupt."""
+        if len(self._known) > KNOWN:
+            self._known = {}
+        missing = set(authors) - self._known.keys()
+        if missing:
+            sql = "SELECT a, pubkey FROM author WHERE a IN"
+            self._known.update(rows_in(self._conn, sql, list(missing)))
+        try:
+            return [self._known[a] for a in authors]
+        except KeyError as error:
+            raise StoreCorrupt("an event's author is not there") from error

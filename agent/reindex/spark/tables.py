@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -47,20 +48,23 @@ class StagedTables:
             yield from self._sums(found)
             return
         if table == "hot_author":
-            yield from heapq.merge(*(self._pairs(one) for one in found.get_fragments()))
+            yield from self._pairs(found)
             return
         columns = list(COLUMNS[table])
         for batch in found.to_batches(columns=columns, batch_size=CHUNK):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def _pairs(self, file: Any) -> Iterator[tuple[Any, ...]]:
-        """One file's rows, which it has in order; they are merged, as SQLite likes its rows in
-        order."""
+    def _pairs(self, found: Any) -> Iterator[tuple[Any, ...]]:
+        """Each file has its targets in order; they are merged, as SQLite likes its rows so."""
+        files = [self._groups(one) for one in found.get_fragments()]
+        for t, keys, counts in heapq.merge(*files):
+            n = np.frombuffer(counts, "<i4").tolist()
+            people = [keys[at : at + KEY] for at in range(0, len(keys), KEY)]
+            yield from zip(itertools.repeat(t), people, n, strict=False)
+
+    def _groups(self, file: Any) -> Iterator[tuple[Any, ...]]:
         for batch in file.to_batches(columns=["t", "keys", "counts"], batch_size=GROUPS):
-            for t, keys, counts in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                n = np.frombuffer(counts, "<i4").tolist()
-                for at, one in enumerate(n):
-                    yield t, keys[at * KEY : (at + 1) * KEY], one
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def _sums(self, found: Any) -> Iterator[tuple[Any, ...]]:
         for batch in found.to_batches():
