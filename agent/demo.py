@@ -1,7 +1,7 @@
-"""`make demo`: local relays of four kinds, a count over them, and the truth beside it.
+"""`make demo`: local relays of four kinds, counts over them, a sync, and the truth beside each.
 
 People, follows and reactions are made up from a seed and signed, so the true numbers are known.
-Exit code 0 when every truth lies where the count says it does.
+Exit code 0 when every truth lies where the count says it does, and the sync brought all.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from contextlib import AsyncExitStack
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.table import Table
+
 from agent.relay.options import RelayOptions
 from agent.relay.server import serve
 from nostr_client import count, kinds
@@ -20,6 +22,7 @@ from nostr_client.cli.count_table import merged_line, second_lines, table
 from nostr_client.cli.output import console
 from nostr_client.client import NostrClient
 from nostr_client.event import EventTemplate
+from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner, VerifiedEvent
 from nostr_client.store.sqlite import SqliteStore
 
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nostr_client.count import CountResult
-    from nostr_client.filters import Filter
     from nostr_client.merge import Figure
+    from nostr_client.sync.report import SyncReport
 
 SEED = 2
 PEOPLE = 2400
@@ -131,8 +134,41 @@ def show(result: CountResult, names: dict[str, str], people: int, events: int) -
     return all(good)
 
 
+async def bring_home(relays: dict[str, str], truth: int) -> bool:
+    """Sync the reactions into a store, then once more, and print; whether all of them came."""
+    reactions = Filter(kinds=[kinds.REACTION], tags={"#e": [NOTE.event.id]})
+    async with await SqliteStore.open(":memory:") as store:
+        client = NostrClient(relays, store=store, timeout=SECONDS_FOR_ALL)
+        async with client:
+            first = await client.sync(reactions, direction="down")
+            again = await client.sync(reactions, direction="down")
+        held = await store.count([reactions])
+    out = console()
+    out.print(moved(first, relays))
+    kept = f"synced: {held:,} reactions in the store, each verified, {kilobytes(first)}"
+    out.print(f"{kept}; once more: {again.downloaded} new, {kilobytes(again)}", soft_wrap=True)
+    good = held == truth and not again.downloaded
+    verdict = "all are here" if good else "NOT what is here"
+    out.print(f"truth: {truth:,} events: {verdict}", style="green" if good else "red")
+    return good
+
+
+def moved(report: SyncReport, names: dict[str, str]) -> Table:
+    """A row for each relay of a sync."""
+    rows = Table("relay", "sent", "rounds", "status", box=None, pad_edge=False)
+    for one in report.relays:
+        said = f"{one.status} {one.reason}".strip()
+        rows.add_row(names[one.relay], f"{one.downloaded:,}", str(one.rounds), said)
+    return rows
+
+
+def kilobytes(report: SyncReport) -> str:
+    """What a sync received."""
+    return f"{report.bytes_received / 1000:,.0f} kB"
+
+
 async def run() -> bool:
-    """Start the relays, count, print; whether every truth was inside."""
+    """Start the relays, count, sync, print; whether every truth was inside."""
     rng = random.Random(SEED)
     everybody = [make_person(i, rng) for i in range(PEOPLE)]
     parts = spread(everybody, rng)
@@ -149,7 +185,8 @@ async def run() -> bool:
         good = show(followers, names, len(known), len(known))
         reactions = await client.count(count.reactions(NOTE.event.id))
         number = sum(len(p.reactions) for p in reacting)
-        return show(reactions, names, len(reacting), number) and good
+        good = show(reactions, names, len(reacting), number) and good
+        return await bring_home(names, number) and good
 
 
 def main() -> None:

@@ -27,7 +27,9 @@ async def test_the_demonstration_tells_the_truth_in_well_under_a_minute() -> Non
     said = out.decode()
     assert err == b""
     assert said.count("inside what the count says") == 2
-    assert all(said.count(kind.name) == 2 for kind in KINDS)
+    assert all(said.count(kind.name) == 3 for kind in KINDS)
+    assert "once more: 0 new" in said
+    assert "all are here" in said
     assert "auth_required" in said
     assert "3 of 4 relays answered" in said
 
