@@ -98,8 +98,8 @@ class TallyApp(App[None]):
         self.read_only = read_only
         self.watched = ""
         """The name of the watch that its page shows."""
-        self.counters: list[tuple[str, str]] = []
-        """The first counters, for the overview."""
+        self.counters: list[tuple[str, str]] | None = None
+        """The first counters, for the overview; None until the agent has told them."""
         self.redraws = 0
         self._wanted_theme = theme
         self._changed: set[str] = set()

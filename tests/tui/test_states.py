@@ -39,6 +39,8 @@ async def test_without_an_agent_it_says_how_to_get_one(
         await tui.until(lambda: "looking for the agent" in tui.text())
         assert "nostr-agent run" in tui.text()
         assert "--embedded" in tui.text()
+        assert "not known yet" in tui.text()
+        assert "none yet" not in tui.text()
         assert await tui.picture() == svg
         await tui.press("r", "enter")
         assert "there is no watch to do this with" in tui.text()

@@ -71,8 +71,11 @@ class Overview(Page):
         await self._count()
 
     def _count_soon(self) -> None:
-        """Counters have moved: look at them, not more than once a second."""
-        if time.monotonic() - self._counted_at > 1.0:
+        """Counters have moved: look at them, not more than once a second.
+
+        Without an agent this is no look: the one when it is there must not have to wait for it.
+        """
+        if not self.model.stale and time.monotonic() - self._counted_at > 1.0:
             self._counted_at = time.monotonic()
             start(self, self._count, "count")
 

@@ -58,7 +58,7 @@ def _relays(app: TallyApp, width: int) -> list[Content]:
                 tail=tail,
             )
         )
-    return lines or [_muted("none yet")]
+    return lines or [_none(app.model.heard_at is not None)]
 
 
 def sync_part(one: Sync) -> float:
@@ -86,12 +86,12 @@ def _syncs(app: TallyApp, width: int) -> list[Content]:
                 state=state,
             )
         )
-    return lines or [_muted("none yet")]
+    return lines or [_none(app.model.heard_at is not None)]
 
 
 def _counters(app: TallyApp, width: int) -> list[Content]:
     lines = []
-    for subject, value in app.counters:
+    for subject, value in app.counters or ():
         shown = aligned(format.integer(value), min(16, max(5, width // 3)), right=True)
         lines.append(
             Content.from_markup(
@@ -100,14 +100,16 @@ def _counters(app: TallyApp, width: int) -> list[Content]:
                 value=shown,
             )
         )
-    return lines or [_muted("none yet")]
+    return lines or [_none(app.counters is not None)]
 
 
 def _fitted(app: TallyApp, text: str, width: int) -> str:
     return aligned(format.plain(text), max(4, width), cut=app.glyphs.ellipsis)
 
 
-def _muted(text: str) -> Content:
+def _none(known: bool) -> Content:
+    """What is not known is not none."""
+    text = "none yet" if known else "not known yet"
     return Content.from_markup("[$foreground-muted]$text[/]", text=text)
 
 
