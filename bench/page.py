@@ -24,18 +24,26 @@ CPU time unless a line says otherwise. Targets are ours; what missed its target 
 """
 
 
-def page(folder: Path = RESULTS) -> str:
-    """The text of the page. Quick runs are left out: their figures are not for quoting."""
+def page(folder: Path = RESULTS, names: Iterable[str] = ()) -> str:
+    """The text of the page. Quick runs are left out: their figures are not for quoting.
+
+    Of `names`, those without a full result are named at the end.
+    """
     found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
-    return "\n".join([HEAD, *(_section(one) for one in found if not one["quick"])])
+    parts = [HEAD, *(_section(one) for one in found if not one["quick"])]
+    if left := missing(folder, names):
+        told = "\n".join(f"- `python -m bench.{name}`" for name in left)
+        parts.append(f"## Without a result\n\nNot run here, or not run through:\n\n{told}\n")
+    return "\n".join(parts)
 
 
 def _section(document: dict[str, Any]) -> str:
     day = datetime.fromtimestamp(document["at"], UTC).date()
+    commit = f", commit {document['commit']}" if document.get("commit") else ""
     lines = [
         f"## {document['bench']}",
         "",
-        f"{day}, Python {document['python']}, {document['machine']}; "
+        f"{day}{commit}, Python {document['python']}, {document['machine']}; "
         f"`python -m bench.{document['bench']}`.",
         "",
         "| What | Ours | Theirs | Peer | Ratio | Target | |",

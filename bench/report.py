@@ -165,11 +165,22 @@ class Report:
             "bench": self.name,
             "quick": self.options.quick,
             "at": int(time.time()),
+            "commit": _commit(),
             "python": platform.python_version(),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
             "rows": [asdict(row) for row in self.rows],
             "notes": self.notes,
         }
+
+
+def _commit() -> str:
+    """The commit that is measured, where this is a checkout and git is there; else ""."""
+    command = ["git", "-C", str(RESULTS.parent), "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
 
 
 def _run(call: Callable[[], object], calls: int) -> float:

@@ -8,6 +8,6 @@ from bench.__main__ import names
 from bench.page import PAGE, missing, page
 from bench.report import RESULTS
 
-PAGE.write_text(page(), "utf-8")
+PAGE.write_text(page(RESULTS, names()), "utf-8")
 if left := missing(RESULTS, names()):
     sys.stderr.write(f"no full result of: {', '.join(left)}\n")

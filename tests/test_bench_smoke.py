@@ -40,9 +40,10 @@ def test_the_page_shows_full_results_alone(tmp_path: Path) -> None:
     report.note("no | peer")
     report.finish()
     Report("two", argparse.Namespace(quick=True, out=tmp_path), notes=["quick"]).finish()
-    text = page(tmp_path)
+    text = page(tmp_path, ["one", "three"])
     assert "| a thing | 2 ms | 6 ms | other 1.2 | 3.00x | ≥ 4x | **missed** |" in text
     assert "| memory | 12.5 MB |  |  |  | ≤ 20 | met |" in text
     assert "- no \\| peer" in text
     assert "## two" not in text
+    assert text.endswith("not run through:\n\n- `python -m bench.three`\n")
     assert missing(tmp_path, ["one", "two", "three"]) == ["two", "three"]
