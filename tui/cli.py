@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 FAILURE, USAGE, TERMINATED = 1, 2, 143
 
 
+def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
+    """A theme's name. Raises BadParameter with those that there are."""
+    from textual.theme import BUILTIN_THEMES
+
+    from tui.themes import OWN
+
+    names = sorted({one.name for one in OWN} | BUILTIN_THEMES.keys())
+    if name not in names:
+        raise click.BadParameter(f"there are: {', '.join(names)}")
+    return name
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--api", metavar="URL", help="The agent's API. Else where the running agent says.")
 @click.option(
@@ -37,7 +49,13 @@ FAILURE, USAGE, TERMINATED = 1, 2, 143
 @click.option("--read-only", is_flag=True, help="Look, and change nothing.")
 @click.option("--serve", is_flag=True, help="Show it in a browser, on this machine alone.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=4871, help="Of --serve; 0: any.")
-@click.option("--theme", default="tally-dark", show_default=True, help="Colours to begin with.")
+@click.option(
+    "--theme",
+    default="tally-dark",
+    show_default=True,
+    callback=_known_theme,
+    help="Colours to begin with.",
+)
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII alone.")
 @click.version_option(__version__, prog_name="nostr-tui")
 def cli(**given: Any) -> None:
@@ -47,7 +65,16 @@ def cli(**given: Any) -> None:
     """
     if given["demo"] and given["embedded"]:
         raise click.UsageError("--demo brings an agent: leave --embedded out")
+    if given["demo"] and (given["api"] or given["token_file"]):
+        raise click.UsageError("--demo brings an agent: leave --api and --token-file out")
+    if not given["serve"] and not _is_seen():
+        raise click.UsageError("this needs a terminal, or --serve and a browser")
     sys.exit(asyncio.run(_run(given)))
+
+
+def _is_seen() -> bool:
+    """Whether there is a terminal to draw on and to type at, or a browser's tab in its place."""
+    return "TEXTUAL_DRIVER" in os.environ or (sys.stdin.isatty() and sys.stderr.isatty())
 
 
 async def _run(given: dict[str, Any]) -> int:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from pytest_textual_snapshot import SVGImageExtension
 
-from nostr_client.errors import NetworkError
+from nostr_client.errors import InvalidInput, NetworkError
 from tests.tui import world
 from tests.tui.driving import SIZES, driving
 from tui.app import REDRAWS_A_SECOND
+from tui.cli import cli
 
 if TYPE_CHECKING:
     from syrupy import SnapshotAssertion
@@ -153,6 +155,48 @@ async def test_hostile_text_of_relays_stays_text(api: Served, agent: Recorded) -
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
         tui.grid("#relays").point(bracketed.url)
         await tui.until(lambda: "─ ws://[::1]:7777 ─" in tui.text())
+
+
+@pytest.mark.parametrize("typed", ["[/red]x", "[b", "[@click=app.exit]x[/]"])
+async def test_what_is_typed_into_a_filter_is_seen_and_stays_text(
+    typed: str, api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, (80, 24)) as tui:
+        for page in "12345":
+            await tui.press(page, "slash")
+            await tui.type(typed)
+            lines = tui.text().splitlines()
+            assert lines[-2].strip() == typed, (page, lines)
+            if page in "1234":
+                assert any(f"“{typed}”" in line for line in lines), (page, lines)
+            await tui.press("escape")
+        await tui.app.go("counters")
+        await tui.app.counters_page.choose(pattern=f"x.{typed}")
+        await tui.until(lambda: f"No counter fits x.{typed}." in tui.text())
+
+
+def refused() -> tuple[str, str]:
+    raise InvalidInput("the token cannot be read: [/red] permission denied")
+
+
+async def test_what_keeps_it_from_the_agent_is_told(api: Served) -> None:
+    async with driving(refused, (80, 24), live=False) as tui:
+        await tui.until(lambda: "cannot be read: [/red] permission denied" in tui.text())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "needs a terminal"),
+        (["--theme", "nope"], "tally-dark"),
+        (["--demo", "--api", "http://127.0.0.1:1"], "leave --api and --token-file out"),
+        (["--demo", "--embedded"], "leave --embedded out"),
+    ],
+)
+def test_wrong_usage_is_told(words: list[str], told: str) -> None:
+    found = CliRunner().invoke(cli, words)
+    assert found.exit_code == 2
+    assert told in found.output
 
 
 async def test_a_stream_that_was_cut_goes_on(api: Served, agent: Recorded) -> None:

@@ -167,7 +167,7 @@ class CountersPage(Page):
         self.query_one("#stream", Static).update(head + more)
         grid = self.query_one("#subjects", Grid)
         grid.show([subject for subject in self._counters if matches(self.wanted, subject)])
-        self.say(grid, "#no-counters", self._missing())
+        self.say(grid, "#no-counters", self._missing(), pattern=self.pattern)
 
     async def on_grid_pointed(self, event: Grid.Pointed) -> None:
         if event.grid.id == "subjects" and not self.model.stale:
@@ -220,8 +220,8 @@ class CountersPage(Page):
         if not self._streams:
             return "No streams of counters.\n\nThey are configured: \\[counters] in agent.toml."
         if self._counters:
-            return f"Nothing matches “{self.wanted}”.\n\nEsc in the filter clears it."
-        return f"No counter fits {self.pattern}.\n\n[b]w[/] chooses others, [b]+[/] adds to one."
+            return "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
+        return "No counter fits $pattern.\n\n[b]w[/] chooses others, [b]+[/] adds to one."
 
 
 async def _history(client: AgentClient, *, stream: str, subject: str, after: int) -> Counters:

@@ -171,7 +171,7 @@ class Overview(Page):
 
     def _missing(self) -> str:
         if self.model.watches:
-            return f"Nothing matches “{self.wanted}”.\n\nEsc in the filter clears it."
+            return "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
         if self.model.heard_at is None:
             return NO_AGENT
         if self.tally.read_only:
@@ -184,7 +184,9 @@ Looking for the agent.
 
 Start it with [b]nostr-agent run[/], and this page fills by itself.
 Without one: [b]nostr-tui --embedded[/] brings its own,
-[b]nostr-tui --demo[/] shows everything on local relays."""
+[b]nostr-tui --demo[/] shows everything on local relays.
+
+[$text-warning]$why[/]"""
 
 NO_WATCHES = """\
 No watches yet.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.binding import Binding
+from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from tui import format
 from tui.actions import ACTIONS, TABS
 from tui.widgets.frame import Heading, Keys, Tabs, TooSmall
 from tui.widgets.grid import Grid
@@ -156,13 +158,18 @@ class Page(Screen[None]):
     def on_grid_opened(self, event: Grid.Opened) -> None:
         self.tally.do("watch show")
 
-    def say(self, grid: Grid, where: str, words: str) -> None:
-        """Show a table, or where it is empty the words that say what is missing."""
+    def say(self, grid: Grid, where: str, words: str, **more: str) -> None:
+        """Show a table, or where it is empty the words that say what is missing.
+
+        They are markup; $wanted in them is what was typed, $why what keeps the agent away, and
+        `more` stands for what else a page names: texts of people and relays are no markup.
+        """
         empty = self.query_one(where, Static)
         empty.display = not grid.keys
         grid.display = bool(grid.keys)
         if not grid.keys:
-            empty.update(words)
+            told = {"wanted": self.wanted, "why": format.plain(self.model.why), **more}
+            empty.update(Content.from_markup(words, **told))
 
 
 EVERYTHING = ("frame", "link", "status", "watches", "relays", "syncs", "counters", "links", "log")

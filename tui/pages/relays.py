@@ -168,7 +168,7 @@ class RelaysPage(Page):
 
     def _missing(self) -> str:
         if self.model.relays:
-            return f"Nothing matches “{self.wanted}”.\n\nEsc in the filter clears it."
+            return "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
         return "No relays yet: they come with the first watch or sync (1, then a)."
 
 

@@ -134,7 +134,7 @@ class SyncsPage(Page):
 
     def _missing(self) -> str:
         if self.model.syncs:
-            return f"Nothing matches “{self.wanted}”.\n\nEsc in the filter clears it."
+            return "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
         if self.tally.read_only:
             return "The agent has no syncs."
         return "No syncs yet.\n\nPress [b $text-accent]a[/] to keep the events of a filter."
