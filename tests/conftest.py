@@ -59,3 +59,16 @@ def require_tool(name: str) -> str:
         missing(name)
         raise AssertionError  # missing() never returns
     return path
+
+
+@pytest.fixture(scope="session")
+def no_java(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which no Java is installed: no JAVA_HOME, and a PATH without one."""
+    tools = tmp_path_factory.mktemp("tools")
+    for folder in os.environ["PATH"].split(os.pathsep):
+        if not os.path.isdir(folder):
+            continue
+        for name in os.listdir(folder):
+            if name not in ("java", "javac") and not (tools / name).exists():
+                (tools / name).symlink_to(os.path.join(folder, name))
+    return {k: v for k, v in os.environ.items() if k != "JAVA_HOME"} | {"PATH": str(tools)}

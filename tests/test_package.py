@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from nostr_client import __version__
 from nostr_client.nip19 import PublicKey
 from tests.conftest import missing
 from tests.faulty_relay import FaultyRelay
-from tests.worlds import TARGET, follow
+from tests.worlds import TARGET, follow, reaction
 
 ROOT = Path(__file__).parents[1]
 SNIPPET = (ROOT / "examples" / "count_followers.py").read_text("utf-8")
@@ -91,6 +92,33 @@ async def test_the_wheel_with_what_it_needs_alone(tmp_path: Path) -> None:
     assert (await asyncio.to_thread(run, bin_ / "nostr-client", "--version", cwd=tmp_path)).strip()
     typed = bin_.parent.glob("lib/python*/site-packages/*/py.typed")
     assert {path.parent.name for path in typed} >= {"nostr_client", "agent", "tui"}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("spark")
+def test_the_wheel_with_spark_rebuilds_where_no_java_is_installed(
+    tmp_path: Path, no_java: dict[str, str]
+) -> None:
+    """Shuffle, Arrow and Parquet by what pip brings: no Java, nothing of the checkout."""
+    bin_ = installed(tmp_path, sys.executable, "[spark]")
+    lines = [event.to_json() for i in range(6) for event in (follow(i), reaction(i))]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "no event"]), "utf-8")
+    command = [bin_ / "nostr-agent", "reindex", "--engine", "spark", "--jsonl", "a.jsonl"]
+    done = subprocess.run(
+        [*command, "--out", "tables", "--hot", "3", "--memory", "1g", "--json"],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": no_java["PATH"], "NOSTR_TALLY_JVM_TRAIN": "no"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["engine"] == "spark"
+    assert told["built"]["rows"]["hot"] == 2
+    assert sum(told["built"]["rejects"].values()) == 1
+    assert list((tmp_path / "tables" / "tables" / "hot").glob("*.parquet"))
 
 
 def as_tools(folder: Path, *command: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,19 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="session")
-def no_java(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which no Java is installed: no JAVA_HOME, and a PATH without one."""
-    tools = tmp_path_factory.mktemp("tools")
-    for folder in os.environ["PATH"].split(os.pathsep):
-        if not os.path.isdir(folder):
-            continue
-        for name in os.listdir(folder):
-            if name not in ("java", "javac") and not (tools / name).exists():
-                (tools / name).symlink_to(os.path.join(folder, name))
-    return {k: v for k, v in os.environ.items() if k != "JAVA_HOME"} | {"PATH": str(tools)}
 
 
 @pytest.fixture(scope="session")

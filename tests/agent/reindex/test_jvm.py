@@ -95,6 +95,7 @@ def test_the_class_cache_is_of_one_java_and_one_pyspark(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.xdist_group("spark")
 def test_spark_runs_where_no_java_is_installed(spark: SparkSession, tmp_path: Path) -> None:
     """A shuffle, Arrow through Python and Parquet, on what pip brought."""
     from agent.reindex.spark.training import exercise
