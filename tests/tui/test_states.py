@@ -157,6 +157,18 @@ async def test_hostile_text_of_relays_stays_text(api: Served, agent: Recorded) -
         await tui.until(lambda: "─ ws://[::1]:7777 ─" in tui.text())
 
 
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (140, 40)])
+async def test_a_number_too_wide_for_large_digits_stands_there_whole(
+    size: tuple[int, int], api: Served, agent: Recorded
+) -> None:
+    large = world.watch("large", "zaps", world.exact(123_456_789_012_345))
+    agent.watch_map = {"large": large}
+    async with driving(api.api.url, size) as tui:
+        await tui.press("enter")
+        await tui.until(lambda: "123,456,789,012,345" in tui.text())
+        assert not tui.app.screen.query_one("#digits").value
+
+
 @pytest.mark.parametrize("typed", ["[/red]x", "[b", "[@click=app.exit]x[/]"])
 async def test_what_is_typed_into_a_filter_is_seen_and_stays_text(
     typed: str, api: Served, agent: Recorded

@@ -68,7 +68,7 @@ class WatchPage(Page):
             return
         one = self.shown
         self.query_one("#what", Static).update(self._title(one))
-        self.query_one("#digits", Digits).update(_digits(one))
+        self.query_one("#digits", Digits).update(_digits(one) if self._is_large(one) else "")
         self.query_one("#facts", Static).update(self._facts(one) if one else "")
         self._list()
         if one and (one.spec.name, one.updated_at, repr(one.spec)) != self._seen:
@@ -78,6 +78,13 @@ class WatchPage(Page):
         super().tick()
         if self.shown is not None:
             self.query_one("#facts", Static).update(self._facts(self.shown))
+
+    def _is_large(self, one: Watch | None) -> bool:
+        """Whether the large digits show all of the number: one that is cut is another number."""
+        digits = self.query_one("#digits", Digits)
+        room = digits.size.width
+        wide = sum(1 if sign in ",." else 3 for sign in _digits(one))
+        return digits.display and (not room or wide <= room)
 
     def _title(self, one: Watch | None) -> str:
         if one is None:
@@ -90,6 +97,9 @@ class WatchPage(Page):
         glyphs, now = self.tally.glyphs, self.tally.now()
         unit = (one.unit or "").replace("_", " ")
         lines = [Content.from_markup("[b]$sure[/] $unit", sure=self._sure(one), unit=unit)]
+        if glyphs is not ASCII and not self._is_large(one):
+            value = format.value(one.figure, glyphs)
+            lines.insert(0, Content.from_markup("[b $text-accent]$value[/]", value=value))
         if one.figure is not None and not one.figure.exact:
             lines.append(Content(f"95 %: {format.bounds(one.figure, glyphs)}"))
         lines.append(self._changes(one))
