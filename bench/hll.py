@@ -210,6 +210,7 @@ def against_go(report: Report, batch: float, merge: float, estimate: float) -> N
 
 def main(argv: list[str] | None = None) -> int:
     report = Report("hll", arguments(__doc__, argv))
+    report.versions("HLL", "rhll", "datasketch")
     quick = report.options.quick
     warnings.simplefilter("ignore")  # datasketch warns near its own threshold
     rivals = peers(report)

@@ -154,6 +154,7 @@ async def compare(report: Report, path: Path, count: int) -> None:
 def main() -> None:
     options = arguments(__doc__)
     report = Report("ingest", options)
+    report.versions("nostr-sdk")
     count = QUICK if options.quick else EVENTS
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
         lines = lasting(count)

@@ -169,6 +169,7 @@ def main() -> None:
     options = arguments(__doc__)
     count = int(os.environ.get("REINDEX_EVENTS", 20_000 if options.quick else 1_000_000))
     report, millions = Report("reindex", options), count / 1e6
+    report.versions("pyspark", "duckdb", "polars")
     store = store_of(count)
     plain, stages = rebuild(store, "reference")
     for name, stage in stages.items():

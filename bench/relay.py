@@ -214,6 +214,7 @@ def main() -> None:
     """Print the table and write bench/results/relay.json."""
     options = arguments(__doc__)
     report = Report("relay", options)
+    report.versions("nostr-sdk")
     if sys.platform == "linux":
         asyncio.run(compare(report, 1_000 if options.quick else 10_000))
     else:

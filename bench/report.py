@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,6 +130,12 @@ class Report:
         """A line below the table: a peer that is not here, and why."""
         self.notes.append(text)
 
+    def versions(self, *distributions: str) -> None:
+        """Note the versions of peers from PyPI, as far as they are installed."""
+        known = {d.name: d.version for d in map(_installed, distributions) if d is not None}
+        if known:
+            self.note("versions: " + ", ".join(f"{name} {at}" for name, at in known.items()))
+
     def finish(self) -> None:
         """Print the table and the notes, write the JSON."""
         console = Console(width=None if sys.stdout.isatty() else 140)
@@ -202,3 +209,10 @@ def quantity(value: float, unit: str) -> str:
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _installed(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None

@@ -163,6 +163,7 @@ async def _read_all(peer: Any, wanted: Any) -> Any:
 async def main() -> None:
     options = arguments(__doc__)
     report = Report("store", options)
+    report.versions("nostr-sdk")
     path = cached(QUICK if options.quick else EVENTS)
     with tempfile.TemporaryDirectory() as folder:
         sdk, peer = _peer(report, folder)

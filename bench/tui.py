@@ -144,6 +144,7 @@ def main() -> None:
     """Print the figures and write bench/results/tui.json."""
     options = arguments(__doc__)
     report = Report("tui", options)
+    report.versions("textual")
     found = asyncio.run(measure(quick=options.quick))
     for name, part in (("median", 0.5), ("99 in 100", 0.99)):
         ours, theirs = (found[key][int(len(found[key]) * part)] for key in ("frames", "peer"))
