@@ -77,6 +77,7 @@ async def test_every_action_is_in_the_help(api: Served, agent: Recorded) -> None
     async with driving(api.api.url) as tui:
         for action in ACTIONS:
             await tui.app.push_screen(Help("overview", read_only=False), chosen.append)
+            await tui.settled()  # the cursor is in the dialog
             await tui.type(f"{action.name} {action.help}")
             await tui.press("enter")
     assert chosen == [action.name for action in ACTIONS]
