@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent.reindex.inputs import open_store
@@ -50,15 +51,18 @@ def publish(
     mark: Mark,
     numbers: Numbers,
     progress: Callable[[str, int], None],
+    about: Mapping[str, int] = MappingProxyType({}),
 ) -> Published:
     """Write the tables as an index of the store at `mark`; `progress` gets table and rows.
+
+    `about` is what the file says of itself beside its version and mark.
 
     `<target>.tmp` is written, synced and checked, then renamed; whatever ends this leaves no
     half of it. `numbers`: the store's number of each pubkey. Raises StoreError and its kinds.
     """
     part = target.with_name(f"{target.name}.tmp")
     try:
-        rows = _write(tables, part, mark, numbers, progress)
+        rows = _write(tables, part, mark, numbers, progress, about)
         _check(part)
         _sync(part)
         part.replace(target)
@@ -89,7 +93,12 @@ class NewNumbers(dict[bytes, int]):
 
 
 def _write(
-    tables: Tables, part: Path, mark: Mark, numbers: Numbers, progress: Callable[[str, int], None]
+    tables: Tables,
+    part: Path,
+    mark: Mark,
+    numbers: Numbers,
+    progress: Callable[[str, int], None],
+    about: Mapping[str, int],
 ) -> dict[str, int]:
     part.unlink(missing_ok=True)
     done: dict[str, int] = {}
@@ -112,6 +121,8 @@ def _write(
                 "INSERT INTO author VALUES (?, ?)", ((a, k) for k, a in numbers.items())
             )
         schema.set_mark(conn, mark)
+        for key, value in about.items():
+            schema.set_about(conn, key, value)
         conn.execute("COMMIT")
     return done
 

@@ -42,7 +42,10 @@ def run_job(job: Job, reporter: Reporter) -> None:
     with reporter.stage("publish") as count:
         store = job.source.kind == "store"
         numbers = store_numbers(job.source.store) if store else NewNumbers()
-        made = publish(tables, target, mark, numbers, lambda t, n: reporter.running("publish", n))
+        told = {} if store else about(job)
+        made = publish(
+            tables, target, mark, numbers, lambda t, n: reporter.running("publish", n), told
+        )
         count(sum(made.rows.values()))
     if job.check:
         check_built(job, target, reporter)
@@ -59,6 +62,11 @@ def run_job(job: Job, reporter: Reporter) -> None:
             seconds=round(time.monotonic() - start, 3),
         )
     )
+
+
+def about(job: Job) -> dict[str, int]:
+    """What tables of archives say of themselves: a store says it of its own."""
+    return {"as_of": job.settings.now, "hot": job.settings.hot}
 
 
 def index_target(job: Job, name: str) -> Path:

@@ -65,10 +65,13 @@ def check_built(path: Path) -> None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as conn:
             found = about(conn)
+            own = conn.execute("SELECT 1 FROM sqlite_schema WHERE name = 'author'").fetchone()
             checked = conn.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
         raise StoreError(f"{path} is no index: {error}") from error
     if found.get("version") != VERSION or not {"next_seq", "removals"} <= found.keys():
         raise StoreError(f"{path} is no index of version {VERSION}")
+    if own is not None:
+        raise StoreError(f"{path} is of archives: its people have other numbers than a store's")
     if checked != ("ok",):
         raise StoreError(f"{path} is damaged: {checked[0]}")

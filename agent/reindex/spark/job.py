@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from agent.reindex import inputs
 from agent.reindex.protocol import Built
 from agent.reindex.publish import NewNumbers, publish, store_numbers
-from agent.reindex.single import ARCHIVED, check_built, index_target
+from agent.reindex.single import ARCHIVED, about, check_built, index_target
 from agent.reindex.spark import plan
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
 from agent.reindex.spark.stages import Stages
@@ -77,28 +77,35 @@ def _publish(
     store = job.source.kind == "store"
     with reporter.stage("publish") as count:
         if not store:
-            _copy_tables(spark, staging, job.out)
+            _copy_tables(spark, staging, job)
         if inputs.is_url(job.work):
             return None
         numbers = store_numbers(job.source.store) if store else NewNumbers()
         tables = StagedTables(f"{job.work}/{name}")
         target = index_target(job, name)
-        done = publish(tables, target, mark, numbers, lambda t, n: reporter.running("publish", n))
+        told = {} if store else about(job)
+        done = publish(
+            tables, target, mark, numbers, lambda t, n: reporter.running("publish", n), told
+        )
         count(sum(done.rows.values()))
     return target
 
 
-def _copy_tables(spark: SparkSession, staging: Staging, out: str) -> None:
-    """The tables as Parquet, `<out>/tables/<table>`: the product on a cluster."""
+def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
+    """The tables as Parquet, `<out>/tables/<table>`: the product on a cluster.
+
+    Between its two times of writing, `about` has no row: what is mixed is seen as such.
+    """
+    out = job.out.rstrip("/")
+    told = spark.createDataFrame([about(job)], "as_of long, hot long").coalesce(1)
+    told.limit(0).write.mode("overwrite").parquet(f"{out}/tables/about")
     for table, (stage, staged) in PLACES.items():
         rows = staging.read(stage, staged)
         if table == "hot_author":
             rows = plan.hot_authors(rows)
-        rows.write.mode("overwrite").option("compression", "zstd").parquet(
-            f"{out.rstrip('/')}/tables/{table}"
-        )
-    rejects = staging.read("events", "rejects")
-    rejects.write.mode("overwrite").parquet(f"{out.rstrip('/')}/rejects")
+        rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{out}/tables/{table}")
+    staging.read("events", "rejects").write.mode("overwrite").parquet(f"{out}/rejects")
+    told.write.mode("overwrite").parquet(f"{out}/tables/about")
 
 
 def _built(staging: Staging, job: Job, name: str, mark: Mark, path: Path | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from agent.reindex import inputs, single
+from agent.reindex import inputs, loading, single
 from agent.reindex.inputs import Settings
 from agent.reindex.protocol import STAGES, Built, Checked, Job, Stage, from_line
 from agent.reindex.reporter import Reporter
@@ -21,7 +21,7 @@ from nostr_client.event import parse_event
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
 from tests.agent.reindex import dirty, looking
-from tests.agent.reindex.nasty import HOT, NOW, URLS, fill, nasty, opened, write_archive
+from tests.agent.reindex.nasty import HOT, NOTE, NOW, URLS, fill, nasty, opened, write_archive
 from tests.conftest import shared_path
 
 if TYPE_CHECKING:
@@ -130,6 +130,11 @@ async def test_a_store_an_archive_and_the_live_index_are_equal(
     assert heard.built.rows | {"fingerprint": 0} == told.rows | {"fingerprint": 0}
     people = looking.people_of(path)
     assert looking.of_file(ours) == looking.of_file(tmp_path / "store.index-0.db", people)
+
+    loading.load(job.out, [NOTE], tmp_path / "some.db")
+    whole = {row[:3]: row[3:] for row in looking.of_file(ours)["hot"] if row[1] == NOTE}
+    _, found = loading.ask(tmp_path / "some.db")
+    assert {tuple(o.target): (o.events, o.authors, o.registers) for o in found} == whole
 
     again = by_spark(spark, job)
     assert {state for name, state in again.states().items() if name in STAGES} == {"skipped"}
