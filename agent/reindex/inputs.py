@@ -115,9 +115,7 @@ def fingerprint(source: Input, settings: Settings, mark: Mark | None) -> str:
         parts.append(hash_key(source.store).hex())
     else:
         parts += [path for path in source.paths if is_url(path)]
-        parts += [
-            f"{f.absolute()} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files(source)
-        ]
+        parts += map(_identity, files(source))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

@@ -19,7 +19,7 @@ from agent.reindex.rows import Row, event_of
 from agent.reindex.tables import MOST_MSATS
 from nostr_client import hll, kinds
 from nostr_client.store.base import Status
-from nostr_client.store.index_schema import DAY, TRACKED
+from nostr_client.store.index_schema import DAY, TRACKED_NAMES
 from nostr_client.zaps import paid
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     Rows = Callable[[], Iterable[Row]]
 
-_TRACKED_NAMES = {
-    kind: frozenset(name for name, tracked in TRACKED if tracked == kind) for _, kind in TRACKED
-}
 _SUM_MASK = (1 << 256) - 1
 
 
@@ -69,7 +66,7 @@ class Accumulator:
             day, kind = row.created_at // DAY, row.kind
             of_days(days.setdefault((day, kind), len(days)) << 32 | who)
             self._fingerprint(day, row.id)
-            names = _TRACKED_NAMES.get(kind)
+            names = TRACKED_NAMES.get(kind)
             if names is not None:
                 for name, value in {t[:2] for t in row.tags if t[0] in names and len(t) > 1}:
                     of_targets(targets.setdefault((name, value, kind), len(targets)) << 32 | who)

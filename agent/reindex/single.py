@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from agent.reindex.protocol import Job
+    from agent.reindex.publish import Published
     from agent.reindex.reference import Accumulator
     from agent.reindex.reporter import Reporter
     from agent.reindex.rows import Row
+    from agent.reindex.tables import Tables
 
 ARCHIVED = Mark(1, 0)
 """The mark of tables whose events are in no store."""
@@ -38,21 +40,15 @@ def run_job(job: Job, reporter: Reporter) -> None:
     else:
         tables, mark = _from_archive(job, reporter, rejects), ARCHIVED
     name = inputs.fingerprint(job.source, job.settings, mark if mark != ARCHIVED else None)
-    target = index_target(job, name)
     with reporter.stage("publish") as count:
-        store = job.source.kind == "store"
-        numbers = store_numbers(job.source.store) if store else NewNumbers()
-        told = {} if store else about(job)
-        made = publish(
-            tables, target, mark, numbers, lambda t, n: reporter.running("publish", n), told
-        )
+        made = publish_index(job, name, mark, tables, reporter)
         count(sum(made.rows.values()))
     if job.check:
-        check_built(job, target, reporter)
+        check_built(job, made.path, reporter)
     sizes = {**made.rows, "kinds": sum(1 for _ in tables.rows("kinds"))}
     reporter.send(
         Built(
-            path=str(target),
+            path=str(made.path),
             fingerprint=name,
             next_seq=mark.next_seq,
             removals=mark.removals,
@@ -69,7 +65,22 @@ def about(job: Job) -> dict[str, int]:
     return {"as_of": job.settings.now, "hot": job.settings.hot}
 
 
-def index_target(job: Job, name: str) -> Path:
+def publish_index(job: Job, name: str, mark: Mark, tables: Tables, reporter: Reporter) -> Published:
+    """Write what either engine made as the job's index file. Raises StoreError and its kinds."""
+    store = job.source.kind == "store"
+    numbers = store_numbers(job.source.store) if store else NewNumbers()
+    told = {} if store else about(job)
+    return publish(
+        tables,
+        _index_target(job, name),
+        mark,
+        numbers,
+        lambda table, rows: reporter.running("publish", rows),
+        told,
+    )
+
+
+def _index_target(job: Job, name: str) -> Path:
     """Where the index file goes: beside its store, or where the archives' tables go."""
     if job.source.kind == "store":
         return job.source.store.with_name(f"index.db.{name}")

@@ -77,6 +77,22 @@ def from_raw(keys: npt.NDArray[np.uint8] | bytes | bytearray | memoryview, offse
         return EMPTY
     # Index byte and window are eight neighbours: one big-endian word a key, read where it lies.
     words = np.ndarray((len(table),), ">u8", table, offset, (32,)).astype(np.uint64)
+    index, rank = places(words)
+    seen = np.zeros(M << 6, np.uint8)
+    seen[(index << np.uint64(6)) | rank] = 1
+    highest: npt.NDArray[np.uint8] = (seen.reshape(M, 64) * np.arange(64, dtype=np.uint8)).max(
+        axis=1
+    )
+    return bytes(highest)
+
+
+def places(
+    words: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The register that each key falls into, and what it asks of it; `words`, which are used up,
+    are the eight bytes of a key from the offset on, big-endian. Needs numpy."""
+    import numpy as np
+
     index = words >> np.uint64(56)
     # The sentinel below the window ends the run of zeros at 56.
     words <<= np.uint64(8)
@@ -85,13 +101,7 @@ def from_raw(keys: npt.NDArray[np.uint8] | bytes | bytearray | memoryview, offse
     # after the leading one first. Then the exponent is the position of that leading one.
     words &= ~(words >> np.uint64(1))
     exponent = words.astype(np.float64).view(np.uint64) >> np.uint64(52)
-    rank = np.uint64(1023 + 64) - exponent
-    seen = np.zeros(M << 6, np.uint8)
-    seen[(index << np.uint64(6)) | rank] = 1
-    highest: npt.NDArray[np.uint8] = (seen.reshape(M, 64) * np.arange(64, dtype=np.uint8)).max(
-        axis=1
-    )
-    return bytes(highest)
+    return index, np.uint64(1023 + 64) - exponent
 
 
 def merge(*registers: bytes | bytearray) -> bytes:

@@ -27,6 +27,11 @@ TRACKED: Final = frozenset(
 )  # fmt: skip
 """Tag name and kind of the canonical questions: reactions, reposts, quotes, replies, followers."""
 
+TRACKED_NAMES: Final = {
+    kind: frozenset(name for name, tracked in TRACKED if tracked == kind) for _, kind in TRACKED
+}
+"""The tag names that are tracked of each kind."""
+
 DAY: Final = 86_400
 
 _SCHEMA = """

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import hll, kinds
-from nostr_client.store.index_schema import DAY, HOT, TRACKED
+from nostr_client.store.index_schema import DAY, HOT, TRACKED_NAMES
 from nostr_client.store.lookup import rows_in
 from nostr_client.zaps import paid
 
@@ -209,9 +209,10 @@ class Updater:
 def targets(event: Event) -> Iterator[Target]:
     """The tracked targets of an event, each once."""
     kind = event.kind
-    if not any(kind == tracked for _, tracked in TRACKED):
+    names = TRACKED_NAMES.get(kind)
+    if names is None:
         return
-    seen = {(tag[0], tag[1]) for tag in event.tags if len(tag) > 1 and (tag[0], kind) in TRACKED}
+    seen = {(tag[0], tag[1]) for tag in event.tags if len(tag) > 1 and tag[0] in names}
     for name, value in seen:
         yield Target(name, value, kind)
 
@@ -262,5 +263,5 @@ def _shift_zaps(conn: sqlite3.Connection, events: Iterable[Event], sign: int) ->
 
 
 def _hot_hashes(conn: sqlite3.Connection) -> set[tuple[int, int]]:
-    kinds_of = ",".join(str(kind) for kind in sorted({kind for _, kind in TRACKED}))
+    kinds_of = ",".join(str(kind) for kind in sorted(TRACKED_NAMES))
     return set(conn.execute(_HOT_HASHES.format(kinds=kinds_of), (HOT,)))

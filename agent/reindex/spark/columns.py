@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from nostr_client import kinds
 from nostr_client.event import Event
-from nostr_client.store.index_schema import TRACKED
+from nostr_client.store.index_schema import TRACKED_NAMES
 from nostr_client.store.rows import encode_tags
 from nostr_client.zaps import paid
 
@@ -63,9 +63,6 @@ LOOKED_AT: Final = frozenset({kinds.DELETION, kinds.VANISH, kinds.GIFT_WRAP, kin
 encode_others: Final = msgspec.msgpack.Encoder().encode
 decode_others: Final = msgspec.msgpack.Decoder(list[str]).decode
 
-_NAMES: Final = {
-    kind: frozenset(name for name, tracked in TRACKED if tracked == kind) for _, kind in TRACKED
-}
 _IS_KEY: Final = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
@@ -110,7 +107,7 @@ class _Targets:
 
     def add(self, kind: int, tags: Tags) -> None:
         """Take the targets of one event."""
-        wanted = _NAMES.get(kind)
+        wanted = TRACKED_NAMES.get(kind)
         if wanted is None:
             self._counts.append(0)
             return

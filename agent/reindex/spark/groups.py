@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from agent.reindex.spark.columns import KEY, binary_array, decode_others
 from nostr_client import hll
+from nostr_client.hll.registers import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +57,7 @@ def grouped(batches: Batches) -> Batches:
     size = 0
     for batch in batches:
         held.append(batch)
-        size += len(_data(batch.column(2))) // _RECORD
+        size += len(data_of(batch.column(2))) // _RECORD
         if size >= CHUNK:
             yield from _both(held)
             held, size = [], 0
@@ -82,12 +83,12 @@ class _Groups(NamedTuple):
 def _of_keys(held: list[pa.RecordBatch]) -> pa.RecordBatch:
     """The groups of targets that are keys."""
     counts = np.concatenate([_lengths(batch.column(2)) for batch in held]) // _RECORD
-    authors = np.concatenate([_matrix(_data(batch.column(1)), KEY) for batch in held])
+    authors = np.concatenate([matrix_of(data_of(batch.column(1)), KEY) for batch in held])
     kinds = np.concatenate([batch.column(0).to_numpy() for batch in held]).astype("<i4")
     event = np.repeat(np.arange(len(counts)), counts)
     whole = np.empty((len(event), 4 + _RECORD), np.uint8)
     whole[:, :4] = kinds[event].view(np.uint8).reshape(-1, 4)
-    whole[:, 4:] = np.concatenate([_matrix(_data(b.column(2)), _RECORD) for b in held])
+    whole[:, 4:] = np.concatenate([matrix_of(data_of(b.column(2)), _RECORD) for b in held])
     codes, values = _coded(whole)
     order = np.sort(codes << 32 | np.arange(len(codes)))
     sizes = np.bincount(codes, minlength=len(values))
@@ -104,7 +105,7 @@ def _of_texts(held: list[pa.RecordBatch]) -> list[tuple[bytes, int, int, bytes]]
     """The same of other targets, which are few."""
     found: dict[tuple[bytes, int], list[bytes]] = {}
     for batch in held:
-        if not len(_data(batch.column(3))):
+        if not len(data_of(batch.column(3))):
             continue
         for kind, pubkey, texts in zip(
             *(batch.column(at).to_pylist() for at in (0, 1, 3)), strict=True
@@ -126,7 +127,7 @@ def spread(split: int) -> Callable[[Batches], Batches]:
                 *(column.to_pylist() for column in batch.columns), strict=True
             ):
                 parts = min(hll.M, -(-events // split))
-                keys = _matrix(np.frombuffer(authors, np.uint8), KEY)
+                keys = matrix_of(np.frombuffer(authors, np.uint8), KEY)
                 offset = _offset(target)
                 part = keys[:, 0 if offset is None else offset].astype(np.int64) * parts // hll.M
                 made += [
@@ -169,7 +170,7 @@ def _merged(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Whole groups to GROUPS."""
     starts = _starts(batch)
     counts = np.add.reduceat(_lengths(batch.column(3)) // KEY, starts)
-    codes, values = _coded(_matrix(_data(batch.column(3)), KEY))
+    codes, values = _coded(matrix_of(data_of(batch.column(3)), KEY))
     pairs = np.repeat(np.arange(len(starts)), counts) << 32 | codes
     pairs, n = np.unique(pairs, return_counts=True)
     group, keys = pairs >> 32, values[pairs & 0xFFFFFFFF]
@@ -193,14 +194,9 @@ def registers(keys: Bytes, group: NDArray[np.int64], offsets: list[int | None]) 
     # Eight neighbours from any byte on, as one big-endian word: the register, and 56 bits.
     windows = np.ndarray((max(0, len(flat) - 7),), ">u8", flat, 0, (1,))
     words = windows[np.arange(len(keys)) * KEY + at[group]].astype(np.uint64)
-    cell = (words >> np.uint64(56)).astype(np.int64)
-    words = (words << np.uint64(8)) | np.uint64(0x80)
-    # Clear the bit after the leading one: doubles round near powers of two.
-    words &= ~(words >> np.uint64(1))
-    exponent = words.astype(np.float64).view(np.uint64) >> np.uint64(52)
-    rank = (np.uint64(1023 + 64) - exponent).astype(np.uint8)
+    cell, rank = places(words)
     found = np.zeros(len(offsets) * hll.M, np.uint8)
-    np.maximum.at(found, group * hll.M + cell, rank)
+    np.maximum.at(found, group * hll.M + cell.astype(np.int64), rank.astype(np.uint8))
     table = found.reshape(-1, hll.M)
     table[[at for at, one in enumerate(offsets) if one is None]] = 0
     return table
@@ -223,8 +219,8 @@ def pairs(batches: Batches) -> Batches:
     """Rows (t, keys, counts) of GROUPS to PAIRS: an author a row, for those who read the table."""
     for batch in batches:
         sizes = _lengths(batch.column(1)) // KEY
-        keys = _matrix(_data(batch.column(1)), KEY)
-        n = np.frombuffer(_data(batch.column(2)), "<i4").astype(np.int64)
+        keys = matrix_of(data_of(batch.column(1)), KEY)
+        n = np.frombuffer(data_of(batch.column(2)), "<i4").astype(np.int64)
         t = np.repeat(batch.column(0).to_numpy(), sizes)
         columns = [pa.array(t), binary_array(keys, np.ones(len(keys), np.int64)), pa.array(n)]
         yield pa.RecordBatch.from_arrays(columns, schema=PAIRS_ARROW)
@@ -242,7 +238,7 @@ def _coded(matrix: Bytes) -> tuple[NDArray[np.int64], Bytes]:
     plain = pa.Array.from_buffers(pa.binary(width), len(matrix), [None, flat])
     coded = plain.dictionary_encode()
     values = np.frombuffer(coded.dictionary.buffers()[1], np.uint8)
-    return coded.indices.to_numpy().astype(np.int64), _matrix(values, width)[
+    return coded.indices.to_numpy().astype(np.int64), matrix_of(values, width)[
         : len(coded.dictionary)
     ]
 
@@ -258,7 +254,7 @@ def _ends(column: pa.Array) -> NDArray[np.int32]:
     return np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
 
 
-def _data(column: pa.Array) -> Bytes:
+def data_of(column: pa.Array) -> Bytes:
     """The bytes of all values of a binary column, without a copy."""
     ends = _ends(column)
     if ends[-1] == ends[0]:
@@ -266,7 +262,8 @@ def _data(column: pa.Array) -> Bytes:
     return np.frombuffer(column.buffers()[2], np.uint8)[ends[0] : ends[-1]]
 
 
-def _matrix(data: Bytes, width: int) -> Bytes:
+def matrix_of(data: Bytes, width: int) -> Bytes:
+    """Bytes as rows of `width`."""
     return data.reshape(-1, width)
 
 

@@ -13,8 +13,7 @@ from pyspark.errors import PySparkException
 
 from agent.reindex import inputs
 from agent.reindex.protocol import Built
-from agent.reindex.publish import NewNumbers, publish, store_numbers
-from agent.reindex.single import ARCHIVED, about, check_built, index_target
+from agent.reindex.single import ARCHIVED, about, check_built, publish_index
 from agent.reindex.spark import plan
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
 from agent.reindex.spark.stages import Stages
@@ -74,21 +73,15 @@ def _publish(
     spark: SparkSession, staging: Staging, job: Job, name: str, mark: Mark, reporter: Reporter
 ) -> Path | None:
     """The index file, and for archives the Parquet beside it; None where that is the product."""
-    store = job.source.kind == "store"
     with reporter.stage("publish") as count:
-        if not store:
+        if job.source.kind != "store":
             _copy_tables(spark, staging, job)
         if inputs.is_url(job.work):
             return None
-        numbers = store_numbers(job.source.store) if store else NewNumbers()
         tables = StagedTables(f"{job.work}/{name}")
-        target = index_target(job, name)
-        told = {} if store else about(job)
-        done = publish(
-            tables, target, mark, numbers, lambda t, n: reporter.running("publish", n), told
-        )
+        done = publish_index(job, name, mark, tables, reporter)
         count(sum(done.rows.values()))
-    return target
+    return done.path
 
 
 def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:

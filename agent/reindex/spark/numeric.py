@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from agent.reindex.spark.columns import KEY
+from agent.reindex.spark.groups import data_of, matrix_of
 from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
     Batches = Iterator[pa.RecordBatch]
@@ -38,17 +39,14 @@ def number_of(limbs: tuple[int, ...]) -> bytes:
     return (total & ((1 << 256) - 1)).to_bytes(32, "little")
 
 
-def _matrix(column: pa.Array) -> NDArray[np.uint8]:
-    """Pubkeys as (n, 32), without a copy."""
-    data = np.frombuffer(column.buffers()[2], np.uint8)
-    first = np.frombuffer(column.buffers()[1], np.int32)[column.offset]
-    return data[first : first + len(column) * 32].reshape(-1, 32)
-
-
 def _sums(batches: Batches) -> Batches:
     for batch in batches:
         day, place = np.unique(batch.column(0).to_numpy() // DAY, return_inverse=True)
-        limbs = np.ascontiguousarray(_matrix(batch.column(1))).view("<u4").astype(np.int64)
+        limbs = (
+            np.ascontiguousarray(matrix_of(data_of(batch.column(1)), KEY))
+            .view("<u4")
+            .astype(np.int64)
+        )
         sums = np.zeros((len(day), 8), np.int64)
         np.add.at(sums, place, limbs)
         columns: list[Any] = [day, np.bincount(place, minlength=len(day)).astype(np.int64)]

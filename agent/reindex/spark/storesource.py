@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME: Final = "nostr_store"
-CHUNK: Final = 10000
+CHUNK: Final = 10_000
 
 KNOWN: Final = 500_000
 """Pubkeys that a worker remembers, about 75 MB."""
