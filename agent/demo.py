@@ -13,13 +13,12 @@ from contextlib import AsyncExitStack
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.table import Table
-
 from agent.relay.options import RelayOptions
 from agent.relay.server import serve
 from nostr_client import count, kinds
-from nostr_client.cli.count_table import merged_line, second_lines, table
+from nostr_client.cli.count_table import merged_line, second_lines, size, table
 from nostr_client.cli.output import console
+from nostr_client.cli.sync import table as sync_table
 from nostr_client.client import NostrClient
 from nostr_client.event import EventTemplate
 from nostr_client.filters import Filter
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from nostr_client.count import CountResult
     from nostr_client.merge import Figure
-    from nostr_client.sync.report import SyncReport
 
 SEED = 2
 PEOPLE = 2400
@@ -144,27 +142,14 @@ async def bring_home(relays: dict[str, str], truth: int) -> bool:
             again = await client.sync(reactions, direction="down")
         held = await store.count([reactions])
     out = console()
-    out.print(moved(first, relays))
-    kept = f"synced: {held:,} reactions in the store, each verified, {kilobytes(first)}"
-    out.print(f"{kept}; once more: {again.downloaded} new, {kilobytes(again)}", soft_wrap=True)
+    out.print(sync_table(first, relays))
+    kept = f"synced: {held:,} reactions in the store, each verified, {size(first.bytes_received)}"
+    more = f"once more: {again.downloaded} new, {size(again.bytes_received)}"
+    out.print(f"{kept}; {more}", soft_wrap=True)
     good = held == truth and not again.downloaded
     verdict = "all are here" if good else "NOT what is here"
     out.print(f"truth: {truth:,} events: {verdict}", style="green" if good else "red")
     return good
-
-
-def moved(report: SyncReport, names: dict[str, str]) -> Table:
-    """A row for each relay of a sync."""
-    rows = Table("relay", "sent", "rounds", "status", box=None, pad_edge=False)
-    for one in report.relays:
-        said = f"{one.status} {one.reason}".strip()
-        rows.add_row(names[one.relay], f"{one.downloaded:,}", str(one.rounds), said)
-    return rows
-
-
-def kilobytes(report: SyncReport) -> str:
-    """What a sync received."""
-    return f"{report.bytes_received / 1000:,.0f} kB"
 
 
 async def run() -> bool:

@@ -14,8 +14,10 @@ from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.store import store_option, store_place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from rich.table import Table
 
     from nostr_client.client import NostrClient
     from nostr_client.filters import Filter
@@ -151,23 +153,29 @@ def missing(report: SyncReport) -> dict[str, Any]:
 
 def show(report: SyncReport, print_missing: bool) -> None:
     """The report as a table; with ids, those alone on stdout and the table on stderr."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from nostr_client.errors import clip
-
     for one in report.relays if print_missing else ():
         for key in one.missing_here:
             click.echo(f"need {key} {one.relay}")
         for key in one.missing_there:
             click.echo(f"have {key} {one.relay}")
+    console(stderr=print_missing).print(table(report))
+
+
+def table(report: SyncReport, names: Mapping[str, str] | None = None) -> Table:
+    """One row a relay, called by `names`."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
     columns = ("relay", "status", "need", "have", "downloaded", "uploaded", "received", "reason")
-    table = Table(*columns, box=None, pad_edge=False)
+    shown = Table(*columns, box=None, pad_edge=False)
     for one in report.relays:
         numbers = (one.need, one.have, one.downloaded, one.uploaded, one.bytes_received)
-        cells = [clip(one.relay), str(one.status), *(f"{number:,}" for number in numbers)]
-        table.add_row(*(Text(cell) for cell in (*cells, clip(one.reason))))
-    console(stderr=print_missing).print(table)
+        name = clip((names or {}).get(one.relay, one.relay))
+        cells = [name, str(one.status), *(f"{number:,}" for number in numbers)]
+        shown.add_row(*(Text(cell) for cell in (*cells, clip(one.reason))))
+    return shown
 
 
 def sync_code(report: SyncReport) -> int:
