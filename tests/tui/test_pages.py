@@ -24,7 +24,10 @@ def svg(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 
 PAGES = {
-    "overview": ((), ("1,287", "≈ 184,312", "≥ 58", "5/6", "disconnected", "52,113")),
+    "overview": (
+        (),
+        ("launch-reactions", "1,287", "≈ 184,312", "≥ 58", "5/6", "disconnected", "52,113"),
+    ),
     "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "left out", "✓ events")),
     "relays": (("2", "down", "down"), ("nos.lol (trusted)", "2310 ms", "COUNT", "strfry")),
     "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),

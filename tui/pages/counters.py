@@ -14,7 +14,7 @@ from tui import format, ways
 from tui.action import bindings
 from tui.actions import ACTIONS
 from tui.columns import Column
-from tui.pages.page import Page, matches
+from tui.pages.page import NO_MATCH, Page, matches
 from tui.widgets.grid import GONE, Cell, Grid
 from tui.work import start
 
@@ -220,7 +220,7 @@ class CountersPage(Page):
         if not self._streams:
             return "No streams of counters.\n\nThey are configured: \\[counters] in agent.toml."
         if self._counters:
-            return "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
+            return NO_MATCH
         return "No counter fits $pattern.\n\n[b]w[/] chooses others, [b]+[/] adds to one."
 
 

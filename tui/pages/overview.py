@@ -14,7 +14,7 @@ from tui.actions import ACTIONS
 from tui.columns import Column
 from tui.model import MOVED_S
 from tui.pages import panels
-from tui.pages.page import Page, matches
+from tui.pages.page import NO_MATCH, Page, matches
 from tui.widgets.grid import GONE, Cell, Grid
 from tui.work import start
 
@@ -171,7 +171,7 @@ class Overview(Page):
 
     def _missing(self) -> str:
         if self.model.watches:
-            return "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
+            return NO_MATCH
         if self.model.heard_at is None:
             return NO_AGENT
         if self.tally.read_only:

@@ -172,6 +172,9 @@ class Page(Screen[None]):
             empty.update(Content.from_markup(words, **told))
 
 
+NO_MATCH = "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
+"""What an empty table says where the filter hides all rows; see `Page.say`."""
+
 EVERYTHING = ("frame", "link", "status", "watches", "relays", "syncs", "counters", "links", "log")
 
 

@@ -14,7 +14,7 @@ from tui import format
 from tui.action import bindings
 from tui.actions import ACTIONS
 from tui.columns import Column
-from tui.pages.page import Page, matches
+from tui.pages.page import NO_MATCH, Page, matches
 from tui.pages.panels import relay_sign
 from tui.widgets.grid import GONE, Cell, Grid
 from tui.work import start
@@ -168,7 +168,7 @@ class RelaysPage(Page):
 
     def _missing(self) -> str:
         if self.model.relays:
-            return "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
+            return NO_MATCH
         return "No relays yet: they come with the first watch or sync (1, then a)."
 
 

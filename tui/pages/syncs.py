@@ -10,7 +10,7 @@ from tui import format
 from tui.action import bindings
 from tui.actions import ACTIONS
 from tui.columns import Column
-from tui.pages.page import Page, matches
+from tui.pages.page import NO_MATCH, Page, matches
 from tui.pages.panels import sync_part
 from tui.widgets.grid import GONE, Cell, Grid
 
@@ -134,7 +134,7 @@ class SyncsPage(Page):
 
     def _missing(self) -> str:
         if self.model.syncs:
-            return "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
+            return NO_MATCH
         if self.tally.read_only:
             return "The agent has no syncs."
         return "No syncs yet.\n\nPress [b $text-accent]a[/] to keep the events of a filter."
