@@ -98,10 +98,11 @@ class CatalogCache:
     def ends_in(self, name: str) -> bool:
         """Whether a publish to a stream is known to touch a few rows: nothing follows from it in
         other streams, and no age or number of messages removes others at once."""
-        stream = self._kept.catalog.by_name.get(name) if self._kept else None
-        if self._kept is None or stream is None:
+        if self._kept is None:
             return False
-        return not (stream.has_limits or self._kept.catalog.downstream(name))
+        catalog = self._kept.catalog
+        stream = catalog.by_name.get(name)
+        return stream is not None and not (stream.has_limits or catalog.downstream(name))
 
 
 class _Kept(NamedTuple):
