@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent.reindex import inputs
 from agent.reindex.publish import NewNumbers, publish
+from agent.reindex.single import ARCHIVED
 from agent.reindex.tables import COLUMNS
 from nostr_client import hll
 from nostr_client.errors import InvalidInput, StoreCorrupt
 from nostr_client.store import index_schema
 from nostr_client.store.connect import file_uri
 from nostr_client.store.faults import store_error
-from nostr_client.store.index_schema import Mark
 from nostr_client.store.index_update import Target
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ LOADED: Final = ("hot", "hot_author", "zap")
 
 DONE: Final = "_SUCCESS"
 """What Spark writes last into a table's folder."""
-
-NO_MARK: Final = Mark(1, 0)
 
 
 class Asked(NamedTuple):
@@ -66,8 +64,8 @@ def load(tables: str, values: Sequence[str], out: Path) -> dict[str, int]:
     if not out.parent.is_dir():
         raise InvalidInput(f"{out.parent} is no folder")
     found = Subset(tables, values)
-    about = {"as_of": found.about.as_of, "hot": found.about.hot}
-    done = publish(found, out, NO_MARK, NewNumbers(), lambda table, n: None, about)
+    about = found.about._asdict()
+    done = publish(found, out, ARCHIVED, NewNumbers(), lambda table, n: None, about)
     return {table: done.rows[table] for table in LOADED}
 
 
