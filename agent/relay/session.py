@@ -148,6 +148,7 @@ class Session:
             return "rate-limited: slow down, send it again later"
         if event.kind == CLIENT_AUTH:
             return "invalid: AUTH events are sent by AUTH and never stored"
+        # NIP-70: the tag asks every relay to take it from nobody else.
         if event.pubkey not in self.viewer.keys and any(tag[0] == "-" for tag in event.tags):
             prefix = "restricted" if self.viewer.keys else "auth-required"
             return f"{prefix}: a protected event is taken from its author only"
