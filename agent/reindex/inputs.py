@@ -7,10 +7,11 @@ one starts afresh.
 from __future__ import annotations
 
 import hashlib
+import secrets
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,12 +22,19 @@ from nostr_client.store.index_schema import HOT, Mark
 from nostr_client.store.schema import HASH_KEY, NEXT_SEQ, REMOVALS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-PLAN: Final = 2
+PLAN: Final = 3
 """Raise it when a stage's tables change: what an older program staged is then not used."""
 
 Kind = Literal["store", "jsonl", "parquet"]
+
+ONCE: Final = "once-"
+"""Before the name of work that no other run may go on with: its input cannot be told from another
+one that has the same names."""
+
+GLOB: Final = frozenset("{}[]*?\\")
+"""What Hadoop takes for a pattern in a path."""
 
 ENDINGS: Final = {
     "jsonl": (".jsonl", ".json", ".ndjson", ".gz", ".zst", ".zstd"),
@@ -57,15 +65,31 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.paths[0])
 
 
+class Listed(NamedTuple):
+    """A file elsewhere as its file system tells of it: path, bytes, microseconds of its change."""
+
+    path: str
+    length: int
+    modified: int
+
+    @property
+    def known(self) -> bool:
+        """Whether a change of the file would show."""
+        return self.length >= 0 and self.modified > 0
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What decides the result beside the input.
 
     `now`: Unix seconds at which expired events of an archive are dead; a store keeps them until
-    it sweeps. `urls`: normalised URLs that requests to vanish may name. `hot`: events from which a
-    target is kept. `verify`: check every signature (ids of archives are always checked).
+    it sweeps. `fixed`: somebody asked for this very time; else a run that goes on with another
+    one's stages keeps its time. `urls`: normalised URLs that requests to vanish may name. `hot`:
+    events from which a target is kept. `verify`: check every signature (ids of archives are always
+    checked).
     """
 
     now: int
+    fixed: bool = False
     urls: tuple[str, ...] = ()
     hot: int = HOT
     verify: bool = False
@@ -76,28 +100,59 @@ def is_url(path: str) -> bool:
     return len(urlsplit(path).scheme) > 1
 
 
+def local(path: str) -> Path | None:
+    """The file of this machine that a path or a `file:` URL names; None for what is elsewhere, or
+    is a pattern of names. Hadoop takes the path of a URL as it is written, %20 and all."""
+    if not is_url(path):
+        return Path(path)
+    scheme, _, rest = path.partition(":")
+    if rest.startswith("//"):
+        host, _, rest = rest[2:].partition("/")
+        rest = "" if host else f"/{rest}"
+    if scheme.lower() != "file" or not rest.startswith("/") or GLOB & set(rest):
+        return None
+    return Path(rest)
+
+
+def for_hadoop(path: str) -> str:
+    """A path as Hadoop has to be told it: of this machine, and no pattern, unless it is a URL."""
+    if is_url(path):
+        return path
+    absolute = str(Path(path).absolute())
+    return "file:" + "".join(f"\\{one}" if one in GLOB else one for one in absolute)
+
+
+def elsewhere(source: Input) -> list[str]:
+    """The paths of an input whose files another file system has to list."""
+    return [path for path in source.paths if local(path) is None]
+
+
 def archive(kind: Kind, paths: Sequence[str]) -> Input:
     """An input of archives. Raises InvalidInput for what no reader can read."""
     if not paths:
         raise InvalidInput("no archive is named")
     for path in paths:
-        if path.endswith(".lz4"):
-            raise InvalidInput(f"{path}: lz4 gives no rows without a word; use zstd or gzip")
-        if not is_url(path) and not Path(path).exists():
+        refuse_packed(path)
+        here = local(path)
+        if here is not None and not here.exists():
             raise InvalidInput(f"{path} is not there")
     found = Input(kind=kind, paths=tuple(paths))
     for file in files(found):
-        if file.suffix == ".lz4":
-            raise InvalidInput(f"{file}: lz4 gives no rows without a word; use zstd or gzip")
+        refuse_packed(str(file))
     return found
+
+
+def refuse_packed(path: str) -> None:
+    """Raise InvalidInput for a packing of which Spark reads no row without a word."""
+    if path.endswith(".lz4"):
+        raise InvalidInput(f"{path}: lz4 gives no rows without a word; use zstd or gzip")
 
 
 def files(source: Input) -> Iterator[Path]:
     """Every local file of archives, folders walked, in order; names with _ or . in front aside."""
-    for given in source.paths:
-        if is_url(given):
+    for path in map(local, source.paths):
+        if path is None:
             continue
-        path = Path(given)
         if not path.is_dir():
             yield path
             continue
@@ -107,14 +162,23 @@ def files(source: Input) -> Iterator[Path]:
                 yield file
 
 
-def fingerprint(source: Input, settings: Settings, mark: Mark | None) -> str:
-    """The name of the work on this input: 16 hex digits. `now` is no part of it."""
+def fingerprint(
+    source: Input, settings: Settings, mark: Mark | None, listed: Iterable[Listed] = ()
+) -> str:
+    """The name of the work on this input, 16 hex digits; `listed` are its files elsewhere.
+
+    `now` is no part of it: the work keeps its own. Where a file's change would not show, the name
+    is a new one each time, with ONCE in front.
+    """
     parts = [str(PLAN), source.kind, *settings.urls, str(settings.hot), str(settings.verify)]
     if mark is not None:
         parts += [*(str(Path(path).absolute()) for path in source.paths), repr(tuple(mark))]
         parts.append(hash_key(source.store).hex())
     else:
-        parts += [path for path in source.paths if is_url(path)]
+        found = sorted(listed)
+        if not all(one.known for one in found) or (elsewhere(source) and not found):
+            return f"{ONCE}{secrets.token_hex(8)}"
+        parts += map(repr, found)
         parts += map(_identity, files(source))
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 

@@ -57,9 +57,8 @@ def make_job(
     if source.kind != "store" and check:
         raise InvalidInput("only a store has live tables to check")
     chosen = choose(engine, source)
-    settings = inputs.Settings(
-        now=int(time.time() if now is None else now), urls=urls, verify=verify
-    )
+    at = int(time.time() if now is None else now)
+    settings = inputs.Settings(now=at, fixed=now is not None, urls=urls, verify=verify)
     if hot is not None:
         settings = msgspec.structs.replace(settings, hot=hot)
     job = Job(

@@ -8,13 +8,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from agent.reindex import inputs
-from agent.reindex.protocol import Built
+from agent.reindex.protocol import STAGES, Built
 from agent.reindex.single import ARCHIVED, about, check_built, publish_index
 from agent.reindex.spark import plan
+from agent.reindex.spark.listing import listed
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
 from agent.reindex.spark.stages import Stages
 from agent.reindex.spark.staging import Staging
@@ -55,18 +57,35 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter) -> None:
     """All stages on an open session, and the result of them."""
     start = time.monotonic()
     before = inputs.mark_of(job.source.store) if job.source.kind == "store" else None
-    name = inputs.fingerprint(job.source, job.settings, before)
-    staging = Staging(spark, f"{job.work}/{name}", reporter)
     try:
-        mark = Stages(spark, staging, job, before).run()
-        path = _publish(spark, staging, job, name, mark or ARCHIVED, reporter)
-        built = _built(staging, job, name, mark or ARCHIVED, path)
+        name = inputs.fingerprint(job.source, job.settings, before, listed(spark, job.source))
+        staging = Staging(spark, f"{job.work}/{name}", reporter)
+        try:
+            job = _judged(job, staging, reporter)
+            mark = Stages(spark, staging, job, before).run()
+            path = _publish(spark, staging, job, name, mark or ARCHIVED, reporter)
+            built = _built(staging, job, name, mark or ARCHIVED, path)
+        finally:
+            if name.startswith(inputs.ONCE):
+                staging.discard()
     except (PySparkException, Py4JError) as error:
         raise SparkFailed(_short(error)) from error
     if job.check and path is not None:
         check_built(job, path, reporter)
     seconds = round(time.monotonic() - start, 3)
     reporter.send(Built(**built, seconds=seconds))
+
+
+def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
+    """The job at the time of the stages that it goes on with; a store has judged its own."""
+    if job.source.kind == "store":
+        return job
+    now = staging.as_of(job.settings, STAGES[1:])
+    if now != job.settings.now:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))
+        reporter.talk(f"going on with an earlier run: events have expired as of {when} UTC")
+    settings = msgspec.structs.replace(job.settings, now=now)
+    return msgspec.structs.replace(job, settings=settings)
 
 
 def _publish(

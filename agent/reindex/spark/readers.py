@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from agent.reindex.inputs import for_hadoop
 from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
 from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse, row_of
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
@@ -48,7 +49,9 @@ def from_jsonl(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> Da
     A line over the limit is passed to Python as its length alone.
     """
     reader = spark.read.option("recursiveFileLookup", "true").option("lineSep", "\n")
-    lines = reader.text(list(paths)).select(f.col("value").cast("binary").alias("line"))
+    lines = reader.text(list(map(for_hadoop, paths))).select(
+        f.col("value").cast("binary").alias("line")
+    )
     long = f.length("line") > LINE_LIMIT
     # Null marks what is too long: the line itself need not travel to Python.
     short = lines.select(f.when(~long, f.col("line")).alias("line"))
@@ -57,7 +60,7 @@ def from_jsonl(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> Da
 
 def from_parquet(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> DataFrame:
     """Every row of archives that `archive export` made, as READ."""
-    rows = spark.read.option("recursiveFileLookup", "true").parquet(*paths)
+    rows = spark.read.option("recursiveFileLookup", "true").parquet(*map(for_hadoop, paths))
     return rows.select(*COLUMNS).mapInArrow(_reader(verify), READ)
 
 

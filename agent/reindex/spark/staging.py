@@ -16,15 +16,22 @@ from pyspark.sql.types import StructType
 from agent.reindex.spark.progress import polled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from agent.reindex.inputs import Settings
     from agent.reindex.reporter import Reporter
 
     Makers = Mapping[str, Callable[[], DataFrame]]
 
 DONE: Final = "_DONE"
+
+NOW: Final = "_NOW"
+"""What keeps the time at which the events of a folder were judged."""
+
+KEPT_S: Final = 86_400
+"""Seconds for which a run keeps the time of the one that it goes on with."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -53,6 +60,25 @@ class Staging:
         """A table that is staged."""
         schema = self._schemas[stage, table]
         return self._spark.read.schema(schema).parquet(self.path(stage, table))
+
+    def as_of(self, settings: Settings, dependent: Sequence[str]) -> int:
+        """The time that decides who is dead: the one of the run whose stages are here.
+
+        Where another one is asked for, or that is a day old, the `dependent` stages are made anew.
+        """
+        text = self._get(f"{self._root}/{NOW}")
+        kept = int(text) if text and text.isdigit() else None
+        within = 0 if settings.fixed else KEPT_S
+        if kept is not None and abs(settings.now - kept) <= within:
+            return kept
+        for stage in reversed(dependent):
+            self._remove(f"{self._root}/{stage}/{DONE}")
+        self._put(f"{self._root}/{NOW}", str(settings.now).encode())
+        return settings.now
+
+    def discard(self) -> None:
+        """Remove all that is staged."""
+        self._remove(self._root)
 
     def run(
         self,
@@ -125,6 +151,10 @@ class Staging:
             stream.write(data)
         finally:
             stream.close()
+
+    def _remove(self, path: str) -> None:
+        files, place = self._files(path)
+        files.delete(place, True)
 
     def _files(self, path: str) -> tuple[Any, Any]:
         """Hadoop's file system of a path, and the path as it wants it."""

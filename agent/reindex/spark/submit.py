@@ -26,7 +26,7 @@ from nostr_client.store.index_schema import HOT
 @click.option("--partitions", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--hot", type=click.IntRange(1), default=HOT, show_default=True)
 @click.option("--verify", is_flag=True, help="Check every signature.")
-@click.option("--now", type=int, help="Unix seconds at which events have expired; else now.")
+@click.option("--now", type=int, help="Unix seconds at which expired events are dead.")
 def main(
     jsonl: tuple[str, ...],
     parquet: tuple[str, ...],
@@ -46,7 +46,7 @@ def main(
         run_job(
             Job(
                 source=source,
-                settings=inputs.Settings(now=at, hot=hot, verify=verify),
+                settings=inputs.Settings(now=at, fixed=now is not None, hot=hot, verify=verify),
                 engine="spark",
                 work=f"{out.rstrip('/')}/work",
                 out=out,

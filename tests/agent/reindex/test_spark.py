@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +19,27 @@ from agent.reindex.protocol import STAGES, Built, Checked, Job, Stage, from_line
 from agent.reindex.reporter import Reporter
 from agent.reindex.spark import readers
 from agent.reindex.spark.job import rebuild
+from agent.reindex.spark.staging import KEPT_S, Staging
 from nostr_client.event import parse_event
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
+from nostr_client.store.index_schema import DAY
 from tests.agent.reindex import dirty, looking
-from tests.agent.reindex.nasty import HOT, NOTE, NOW, URLS, fill, nasty, opened, write_archive
+from tests.agent.reindex.nasty import (
+    HOT,
+    NOTE,
+    NOW,
+    URLS,
+    fill,
+    make,
+    nasty,
+    opened,
+    write_archive,
+)
 from tests.conftest import shared_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from nostr_client.event import Event
 
@@ -165,8 +179,10 @@ def test_a_run_that_was_stopped_in_any_stage_goes_on_there(
         assert (
             not list((tmp_path / "out").rglob("*index*")) if (tmp_path / "out").exists() else True
         )
-    heard = by_spark(spark, job)
+    later = msgspec.structs.replace(SETTINGS, now=NOW + 60)
+    heard = by_spark(spark, msgspec.structs.replace(job, settings=later))
     assert [heard.states()[stage] for stage in STAGES] == ["skipped"] * 6 + ["done"]
+    assert spark.read.parquet(f"{job.out}/tables/about").collect() == [(NOW, HOT)]
     ours = tmp_path / "spark.db"
     shutil.move(heard.built.path, ours)
     equal(ours, Path(by_reference(job).built.path))
@@ -186,12 +202,89 @@ def stopping_at(stage: str, heard: Heard) -> Reporter:
 
 def test_another_input_does_not_find_what_was_staged(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "a.jsonl", nasty())
-    archive = inputs.archive("jsonl", [str(path)])
-    before = inputs.fingerprint(archive, SETTINGS, None)
-    assert inputs.fingerprint(archive, SETTINGS, None) == before
-    assert inputs.fingerprint(archive, Settings(now=NOW, hot=9), None) != before
-    write_archive(path, nasty(12))
-    assert inputs.fingerprint(archive, SETTINGS, None) != before
+    for name in (str(path), path.as_uri(), f"file:{path}"):
+        archive = inputs.archive("jsonl", [name])
+        before = inputs.fingerprint(archive, SETTINGS, None)
+        assert inputs.fingerprint(archive, SETTINGS, None) == before
+        assert inputs.fingerprint(archive, Settings(now=NOW, hot=9), None) != before
+        os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+        assert inputs.fingerprint(archive, SETTINGS, None) != before
+
+
+def test_files_elsewhere_are_known_by_what_their_file_system_tells() -> None:
+    bucket = inputs.Input(kind="jsonl", paths=("s3a://bucket/dump",))
+    one = inputs.Listed("s3a://bucket/dump/a.jsonl", 100, 1_700_000_000_000_000)
+
+    def name(*listed: inputs.Listed) -> str:
+        return inputs.fingerprint(bucket, SETTINGS, None, listed)
+
+    assert name(one) == name(one)
+    assert len({name(one), name(one._replace(length=101)), name(one._replace(modified=1))}) == 3
+    untold = [(), (one._replace(modified=0),), (one, one._replace(length=-1))]
+    for listed in untold:
+        assert name(*listed).startswith(inputs.ONCE)
+        assert name(*listed) != name(*listed), "what may have changed is not used again"
+
+
+@pytest.mark.parametrize("url", ["file://{folder}/parts/a.jsonl", "file://{folder}/p*/*.jsonl"])
+def test_an_archive_that_is_rewritten_in_place_is_read_again(
+    spark: SparkSession, tmp_path: Path, url: str
+) -> None:
+    """By a URL of this machine, and by one that Hadoop has to list."""
+    (tmp_path / "parts").mkdir()
+    path = tmp_path / "parts" / "a.jsonl"
+    one, other = (make(1, 1, at=NOW - n * DAY).to_json() for n in range(2))
+    assert len(one) == len(other)
+    path.touch()
+    job = job_of(inputs.archive("jsonl", [url.format(folder=tmp_path)]), tmp_path)
+    found = []
+    for text, changed in ((one, 1), (one, 1), (other, 2)):
+        path.write_text(text, "utf-8")
+        os.utime(path, (changed, changed))
+        heard = Heard()
+        with pytest.raises(Stop):
+            rebuild(spark, job, stopping_at("dead", heard))
+        found.append(heard.states()["events"])
+    assert found == ["done", "skipped", "done"]
+
+
+def test_names_with_the_characters_of_a_pattern_are_names(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    event = nasty()[0]
+    path = tmp_path / "a[1] {b} 100%20*.jsonl"
+    path.write_text(event.to_json(), "utf-8")
+    (tmp_path / "a1 b 100%20.jsonl").write_text("no event", "utf-8")
+    read = readers.from_jsonl(spark, [str(path)], verify=False)
+    assert readers.events(read).count() == 1
+    assert readers.rejects(read).count() == 0
+
+
+def test_a_run_that_goes_on_keeps_the_time_of_the_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What has expired meanwhile is alive in all tables or in none."""
+    reporter = Reporter(lambda line: None)
+    asked = (
+        (Settings(now=NOW), NOW, "made"),
+        (Settings(now=NOW + KEPT_S), NOW, "kept"),
+        (Settings(now=NOW + 1, fixed=True), NOW + 1, "made"),
+        (Settings(now=NOW + 1, fixed=True), NOW + 1, "kept"),
+        (Settings(now=NOW + KEPT_S + 2), NOW + KEPT_S + 2, "made"),
+    )
+    for settings, now, what in asked:
+        staging = Staging(spark, str(tmp_path), reporter)
+        assert staging.as_of(settings, ["dead"]) == now
+        made: list[str] = []
+
+        def rows(stage: str, made: list[str] = made) -> DataFrame:
+            made.append(stage)
+            return spark.range(1)
+
+        for stage in ("events", "dead"):
+            staging.run(stage, {"rows": partial(rows, stage)})
+        assert ("dead" in made) == (what == "made"), settings
+        assert ("events" in made) == (settings == asked[0][0])
 
 
 def test_dirty_archives_are_counted_and_every_good_event_is_there(
