@@ -11,13 +11,16 @@ from agent.api.address import addresses, reach
 from agent.api.rebuilds import Rebuild, RebuildBody
 from agent.reindex.protocol import Stage, Talk
 from nostr_client.cli.output import print_json, say
-from nostr_client.errors import NetworkError, StoreLocked
+from nostr_client.errors import InvalidInput, NetworkError, StoreLocked
 from nostr_client.store.lock import WriterLock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.reindex.run import Tell
+
+LOCAL: Final = "local[*]"
+"""Where Spark runs unless it is told."""
 
 ASK_S: Final = 0.5
 """Seconds between two looks at how far it is."""
@@ -39,7 +42,12 @@ def agent_writes(store: Path) -> bool:
 
 
 async def by_agent(given: dict[str, Any], tell: Tell) -> Rebuild:
-    """Have the agent do it, and tell how it goes. Cancelled, it has the agent cancel it too."""
+    """Have the agent do it, and tell how it goes. Cancelled, it has the agent cancel it too.
+
+    Raises InvalidInput for what an agent is not asked for.
+    """
+    if given["master"] != LOCAL:
+        raise InvalidInput("--master: the agent is running, and rebuilds on its own machine")
     body = RebuildBody(
         engine=given["engine"],
         check=given["check"],

@@ -39,7 +39,16 @@ if TYPE_CHECKING:
 )
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 @click.option("--memory", default="4g", show_default=True, help="Java's heap on this machine.")
-@click.option("--hot", type=click.IntRange(1), help="Events from which a target is kept.")
+@click.option(
+    "--hot", type=click.IntRange(1), help="Events from which a target of archives is kept."
+)
+@click.option(
+    "--now",
+    type=click.IntRange(0),
+    metavar="SECONDS",
+    help="Unix time at which expired events of archives are dead. Else now, or when the run began "
+    "that is gone on with.",
+)
 @config_options
 @json_option
 def reindex(
@@ -83,6 +92,9 @@ def _source(
         raise InvalidInput("one of --store, --jsonl and --parquet")
     if given["check"] and given["repair"]:
         raise InvalidInput("--repair checks first: give it alone")
+    for option in ("out", "hot", "now"):
+        if given[option] is not None and not named:
+            raise InvalidInput(f"--{option} is for archives")
     if given["verify"] and not named:
         raise InvalidInput("--verify is for archives; nostr-client store verify checks a store")
     if named:
@@ -100,6 +112,7 @@ async def _run(source: Input, given: dict[str, Any], tell: Tell) -> Result:
         engine=given["engine"],
         out=given["out"] or "",
         hot=given["hot"],
+        now=given["now"],
         verify=given["verify"],
         check=given["check"] or given["repair"],
         master=given["master"],

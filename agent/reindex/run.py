@@ -17,6 +17,7 @@ from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import Built, Checked, Failed, Job, Repairs, Talk
 from nostr_client.errors import InvalidInput
 from nostr_client.store.index import Index
+from nostr_client.store.index_update import least
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,11 +57,15 @@ def make_job(
         raise InvalidInput("archives are in no store: say where their tables go, with --out")
     if source.kind != "store" and check:
         raise InvalidInput("only a store has live tables to check")
+    if source.kind == "store" and out:
+        raise InvalidInput("--out is for archives: the index of a store goes beside it")
+    if source.kind == "store" and hot not in (None, least()):
+        raise InvalidInput(f"--hot is for archives: a store keeps targets from {least()}")
     chosen = choose(engine, source)
     at = int(time.time() if now is None else now)
     settings = inputs.Settings(now=at, fixed=now is not None, urls=urls, verify=verify)
-    if hot is not None:
-        settings = msgspec.structs.replace(settings, hot=hot)
+    if hot is not None or source.kind == "store":
+        settings = msgspec.structs.replace(settings, hot=hot or least())
     job = Job(
         source=source,
         settings=settings,

@@ -61,7 +61,9 @@ def run_job(job: Job, reporter: Reporter) -> None:
 
 
 def about(job: Job) -> dict[str, int]:
-    """What tables of archives say of themselves: a store says it of its own."""
+    """What tables say of themselves; a store's have no time, as it judges its own events."""
+    if job.source.kind == "store":
+        return {"hot": job.settings.hot}
     return {"as_of": job.settings.now, "hot": job.settings.hot}
 
 
@@ -69,14 +71,13 @@ def publish_index(job: Job, name: str, mark: Mark, tables: Tables, reporter: Rep
     """Write what either engine made as the job's index file. Raises StoreError and its kinds."""
     store = job.source.kind == "store"
     numbers = store_numbers(job.source.store) if store else NewNumbers()
-    told = {} if store else about(job)
     return publish(
         tables,
         _index_target(job, name),
         mark,
         numbers,
         lambda table, rows: reporter.running("publish", rows),
-        told,
+        about(job),
     )
 
 

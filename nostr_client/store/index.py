@@ -13,7 +13,7 @@ from nostr_client.store import index_files as files
 from nostr_client.store import index_schema as schema
 from nostr_client.store.base import Status
 from nostr_client.store.index_schema import HOT, TRACKED, VERSION, Mark
-from nostr_client.store.index_update import ALIAS, Target, Updater, registers_of
+from nostr_client.store.index_update import ALIAS, Target, Updater, least, registers_of
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.migrate import APPLICATION_ID
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
@@ -209,7 +209,7 @@ class Index:
     def _catch_up(self, conn: sqlite3.Connection) -> None:
         about = schema.about(conn, schema=ALIAS)
         now = _mark(conn)
-        if about.get("version") != VERSION:
+        if about.get("version") != VERSION or about.get("hot", least()) != least():
             _drop_all(conn)
             schema.create(conn, _meta(conn, INDEX_GENERATION), schema=ALIAS)
             conn.execute(f"PRAGMA {ALIAS}.application_id = {APPLICATION_ID}")

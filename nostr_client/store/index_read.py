@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.errors import StoreError
 from nostr_client.store.index_schema import VERSION, about
-from nostr_client.store.index_update import ALIAS, Target
+from nostr_client.store.index_update import ALIAS, Target, least
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +71,8 @@ def check_built(path: Path) -> None:
         raise StoreError(f"{path} is no index: {error}") from error
     if found.get("version") != VERSION or not {"next_seq", "removals"} <= found.keys():
         raise StoreError(f"{path} is no index of version {VERSION}")
+    if found.get("hot", least()) != least():
+        raise StoreError(f"{path} keeps targets from {found['hot']} events on, not from {least()}")
     if own is not None:
         raise StoreError(f"{path} is of archives: its people have other numbers than a store's")
     if checked != ("ok",):

@@ -68,6 +68,11 @@ _HOT_HASHES = (
 )
 
 
+def least() -> int:
+    """The events from which the index of a store keeps a target; a file may say `hot` of itself."""
+    return HOT
+
+
 class Updater:
     """Applies events to the tables; lives in the writer thread."""
 

@@ -22,11 +22,12 @@ from agent.reindex.reporter import Reporter
 from agent.reindex.run import Result
 from agent.reindex.single import run_job
 from agent.reindex.usage import tree
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.filters import Filter
 from nostr_client.keys import stored_event
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
+from nostr_client.store.index_read import check_built
 from tests.agent.reindex import looking
 from tests.agent.reindex.nasty import HOT, NOTE, NOW, URLS, fill, make, nasty, opened, write_archive
 
@@ -106,6 +107,26 @@ async def test_what_comes_and_goes_meanwhile_is_in_the_new_index(tmp_path: Path)
     run.discard(Path(fresh.built.path))
     assert fresh.checked is not None
     assert fresh.checked.found == 0, fresh.checked.differences
+
+
+async def test_a_store_keeps_its_own_least_number_of_events(tmp_path: Path) -> None:
+    """An index of another one would lose and gain targets as events come: no check could hold."""
+    path = await new_store(tmp_path)
+    with pytest.raises(InvalidInput, match="--hot is for archives"):
+        run.make_job(inputs.Input(kind="store", paths=(str(path),)), hot=HOT + 1)
+    assert command("--store", str(path), "--hot", "2").returncode == 2
+    result = await built(path)
+    other = Path(result.built.path)
+    with closing(sqlite3.connect(other)) as conn, conn:
+        conn.execute("UPDATE about SET value = 2 WHERE key = 'hot'")
+        conn.execute("DELETE FROM hot WHERE t = 1")
+    with pytest.raises(StoreError, match="from 2 events on"):
+        check_built(other)
+    async with await opened(path) as store:
+        await run.put_in_place(store, None, result, repairs=False)
+    checked = (await built(path, check=True)).checked
+    assert checked is not None
+    assert checked.found == 0, checked.differences
 
 
 async def test_a_store_in_order_has_no_differences(tmp_path: Path) -> None:
