@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     Batches = Iterator[pa.RecordBatch]
     Bytes = NDArray[np.uint8]
 
+TAKEN: Final = ["kind", "pubkey", "targets", "others"]
+"""The columns of events that are grouped."""
+
 TAGS: Final = "target binary, kind int, events int, authors binary"
 SPREAD: Final = "t long, part int, target binary, authors binary"
 GROUPS: Final = "t long, part int, n int, keys binary, counts binary, registers binary"
@@ -52,7 +55,7 @@ def name_and_value(target: bytes) -> tuple[str, str]:
 
 
 def grouped(batches: Batches) -> Batches:
-    """Events (kind, pubkey, targets, others) to TAGS, a row for each target and kind in a chunk."""
+    """Columns TAKEN of events to TAGS, a row for each target and kind in a chunk."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 def tags(events: DataFrame) -> DataFrame:
     """Who names each tracked target in each chunk: `target`, `kind`, `events`, `authors`."""
     rows = events.where("targets <> X'' OR others <> X''")
-    return rows.select("kind", "pubkey", "targets", "others").mapInArrow(
-        groups.grouped, groups.TAGS
-    )
+    return rows.select(*groups.TAKEN).mapInArrow(groups.grouped, groups.TAGS)
 
 
 def hot_targets(tags: DataFrame, hot: int) -> DataFrame:

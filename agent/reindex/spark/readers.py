@@ -16,11 +16,13 @@ from agent.reindex.inputs import for_hadoop
 from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
 from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse, row_of
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
+from agent.reindex.spark.files import emptied
 from agent.reindex.spark.storesource import NAME, StoreSource
 from nostr_client.store.lines import LINE_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -36,11 +38,16 @@ _ARROW: Final = ARROW.append(pa.field("reason", pa.string())).append(pa.field("l
 TOO_LONG: Final = "a line of more than 16 MiB"
 
 
-def from_store(spark: SparkSession, path: str, next_seq: int, partitions: int) -> DataFrame:
-    """Every event of a store before `next_seq`, as SCHEMA."""
+def stage_store(
+    spark: SparkSession, path: str, next_seq: int, partitions: int, events: Path, tags: Path
+) -> tuple[int, int]:
+    """Stage every event of a store before `next_seq` as SCHEMA, and who names what in them as
+    groups.TAGS, in two folders; how many events and tags."""
     spark.dataSource.register(StoreSource)
-    reader = spark.read.format(NAME).option("path", path).option("next_seq", str(next_seq))
-    return reader.option("partitions", str(partitions)).load()
+    reader = spark.read.format(NAME).options(path=path, next_seq=next_seq, partitions=partitions)
+    staged = reader.options(events=str(emptied(events)), tags=str(emptied(tags))).load()
+    done = staged.collect()
+    return sum(row.events for row in done), sum(row.tags for row in done)
 
 
 def from_jsonl(spark: SparkSession, paths: Sequence[str], *, verify: bool) -> DataFrame:

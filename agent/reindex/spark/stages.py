@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
 from agent.reindex import inputs
 from agent.reindex.spark import dead, numeric, plan, readers
+from agent.reindex.spark.columns import SCHEMA
+from agent.reindex.spark.groups import TAGS
 from nostr_client.store.base import Status
 from nostr_client.store.index_schema import Mark
 
@@ -33,7 +36,7 @@ class Stages:
         mark = self._events()
         self._dead()
         run, read = self._staging.run, self._staging.read
-        run("tags", {"tags": lambda: plan.tags(self._living())}, packed={"tags": "events"})
+        self._tags()
         self._registers()
         run(
             "daily",
@@ -56,16 +59,16 @@ class Stages:
         if self._mark is None:
             self._archives()
             return None
-        store, start = self._job.source.paths[0], self._mark
-        done = self._staging.run(
-            "events",
-            {"events": lambda: self._from_store(store, start)},
-            notes=lambda: {"removals": self._removed(start)},
-        )
+        start = self._mark
+        done = self._staging.written("events", {"events": SCHEMA}, lambda: self._from_store(start))
         return Mark(start.next_seq, done.notes["removals"])
 
-    def _from_store(self, store: str, mark: Mark) -> DataFrame:
-        return readers.from_store(self._spark, store, mark.next_seq, self._job.partitions)
+    def _from_store(self, start: Mark) -> tuple[dict[str, int], dict[str, int]]:
+        """The stage `events` of a store, which makes the table of the stage `tags` on its way."""
+        path, parts = self._job.source.paths[0], self._job.partitions
+        folders = [Path(self._staging.path(name, name)).absolute() for name in ("events", "tags")]
+        read, named = readers.stage_store(self._spark, path, start.next_seq, parts, *folders)
+        return {"events": read}, {"tags": named, "removals": self._removed(start)}
 
     def _removed(self, start: Mark) -> int:
         """The store's removals once its ranges are read; where there were some meanwhile, the
@@ -123,6 +126,16 @@ class Stages:
 
     def _here(self) -> DataFrame:
         return self._spark.read.schema("seq long").parquet(self._staging.path("events", "here"))
+
+    def _tags(self) -> None:
+        """A store's are there, unless some of its events were removed while they were read."""
+        notes = self._staging.marks["events"].notes
+        if self._mark is not None and notes["removals"] == self._mark.removals and "tags" in notes:
+            there = {"tags": notes["tags"]}
+            self._staging.written("tags", {"tags": TAGS}, lambda: (there, {}))
+            return
+        made = {"tags": lambda: plan.tags(self._living())}
+        self._staging.run("tags", made, packed={"tags": "events"})
 
     def _registers(self) -> None:
         hot, read = self._job.settings.hot, self._staging.read

@@ -6,7 +6,7 @@ last; what a run left half is written over by the next.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from pyspark.sql import Observation
@@ -91,33 +91,56 @@ class Staging:
 
         `packed` names the column that says how many rows one row of a table stands for.
         """
+        return self._once(stage, lambda: self._made(stage, tables, notes, packed or {}))
+
+    def written(
+        self,
+        stage: str,
+        schemas: Mapping[str, str],
+        write: Callable[[], tuple[dict[str, int], dict[str, int]]],
+    ) -> Mark:
+        """The same for tables that `write` puts in their places; it gives their rows, and notes."""
+
+        def make() -> Mark:
+            for table, schema in schemas.items():
+                self._schemas[stage, table] = cast("StructType", StructType.fromDDL(schema))
+            return self._mark(stage, *write())
+
+        return self._once(stage, make)
+
+    def _once(self, stage: str, make: Callable[[], Mark]) -> Mark:
         found = self._found(stage)
         if found is not None:
             for table, schema in found.schemas.items():
                 self._schemas[stage, table] = StructType.fromJson(msgspec.json.decode(schema))
             self._reporter.skipped(stage, sum(found.rows.values()))
         else:
-            found = self._write(stage, tables, notes, packed or {})
+            found = self._write(stage, make)
         self.marks[stage] = found
         return found
 
-    def _write(
+    def _write(self, stage: str, make: Callable[[], Mark]) -> Mark:
+        with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
+            mark = make()
+            self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
+            count(sum(mark.rows.values()))
+        return mark
+
+    def _made(
         self,
         stage: str,
         tables: Makers,
         notes: Callable[[], dict[str, int]] | None,
         packed: Mapping[str, str],
     ) -> Mark:
-        with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
-            rows = {
-                table: self._table(stage, table, make, packed.get(table))
-                for table, make in tables.items()
-            }
-            schemas = {table: self._schemas[stage, table].json() for table in tables}
-            mark = Mark(rows, schemas, {} if notes is None else notes())
-            self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
-            count(sum(rows.values()))
-        return mark
+        rows = {
+            table: self._table(stage, table, make, packed.get(table))
+            for table, make in tables.items()
+        }
+        return self._mark(stage, rows, {} if notes is None else notes())
+
+    def _mark(self, stage: str, rows: dict[str, int], notes: dict[str, int]) -> Mark:
+        return Mark(rows, {table: self._schemas[stage, table].json() for table in rows}, notes)
 
     def _table(
         self, stage: str, table: str, make: Callable[[], DataFrame], packed: str | None
