@@ -30,17 +30,24 @@ class Shape(NamedTuple):
     tag: str
 
 
-def live_filters(filters: Iterable[Filter], since: int) -> list[list[Filter]]:
-    """Filters for a few REQs that together send what any of `filters` matches, from `since` on."""
+def live_filters(
+    filters: Iterable[Filter], since: int, stored: int | None = None
+) -> list[list[Filter]]:
+    """Filters for a few REQs that together send what any of `filters` matches, from `since` on.
+
+    `stored`: the most events that each may bring of those that the relay has already.
+    """
     alike: dict[Shape, list[str]] = {}
     alone: list[Filter] = []
     for one in dict.fromkeys(filters):
         shape = _shape(one)
         if shape is None:
-            alone.append(one.replace(since=max(since, one.since or 0), limit=None))
+            alone.append(one.replace(since=max(since, one.since or 0), limit=stored))
         else:
             alike.setdefault(shape, []).extend(one.tags[0][1])
-    made = [found for shape, values in alike.items() for found in _made(shape, values, since)]
+    made = [
+        found for shape, values in alike.items() for found in _made(shape, values, since, stored)
+    ]
     whole = [*made, *alone]
     parts = [whole[n : n + MOST_FILTERS] for n in range(0, len(whole), MOST_FILTERS)]
     return parts[:MOST_REQUESTS]
@@ -54,8 +61,8 @@ def _shape(one: Filter) -> Shape | None:
     return Shape(one.kinds, one.tags[0][0])
 
 
-def _made(shape: Shape, values: list[str], since: int) -> Iterable[Filter]:
+def _made(shape: Shape, values: list[str], since: int, stored: int | None) -> Iterable[Filter]:
     wanted = list(dict.fromkeys(values))
     for n in range(0, len(wanted), MOST_VALUES):
         part = wanted[n : n + MOST_VALUES]
-        yield Filter(kinds=shape.kinds, tags={shape.tag: part}, since=since)
+        yield Filter(kinds=shape.kinds, tags={shape.tag: part}, since=since, limit=stored)

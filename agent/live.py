@@ -1,5 +1,8 @@
 """Listening to relays between two questions: an event that a watch counts has its relay asked soon.
 
+What came while nobody listened (the agent was away, or the relay) is heard first: a number is right
+again soon after, not only when its interval is over.
+
 Only the relay's own answer changes a claim. The event itself goes into the store where a watch that
 it belongs to says `keep`, and nowhere else.
 """
@@ -15,6 +18,8 @@ from nostr_client.errors import NostrTallyError, RelayError
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent.clock import Clock
     from agent.hearing import Hearing
     from agent.journal import Journal
@@ -25,6 +30,9 @@ if TYPE_CHECKING:
 
 RETRY_S = 60.0
 """Before a relay that ended our subscription is asked for it again."""
+
+MISSED = 500
+"""Stored events that a filter may bring, newest first: enough to know which numbers have moved."""
 
 
 class Live:
@@ -46,6 +54,8 @@ class Live:
         self._hearing = hearing
         self._wanted: dict[str, tuple[Filter, ...]] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
+        self._began: dict[str, int] = {}
+        """Since when each relay is listened to, by its newest connection; Unix seconds."""
         self._changed = asyncio.Event()
 
     def refresh(self) -> None:
@@ -68,21 +78,29 @@ class Live:
                     del heard[url]
                 for url in self._wanted.keys() - heard.keys():
                     heard[url] = self._wanted[url]
-                    self._listeners[url] = group.create_task(self._listen(url, heard[url]))
+                    since = int(self._clock.wall()) if url in self._began else self._missed(url)
+                    listens = self._listen(url, heard[url], since)
+                    self._listeners[url] = group.create_task(listens)
                 await self._changed.wait()
 
-    async def _listen(self, url: str, filters: tuple[Filter, ...]) -> None:
+    def _missed(self, url: str) -> int:
+        """Listen from now on; since when there may be events that were not heard."""
+        self._began[url] = int(self._clock.wall())
+        return self._watching.missed_since(url)
+
+    async def _listen(self, url: str, filters: tuple[Filter, ...], since: int) -> None:
         while True:
-            requests = live_filters(filters, int(self._clock.wall()))
+            requests = live_filters(filters, since, MISSED)
             async with task_group() as group:
                 for request in requests:
                     group.create_task(self._hear(url, request))
             await self._clock.sleep(RETRY_S)
+            since = self._missed(url)
 
     async def _hear(self, url: str, request: list[Filter]) -> None:
         try:
             subscription = self._watching.relay(url).subscribe(
-                request, resubscribe=lambda relay, asked: self._from_now(asked)
+                request, resubscribe=lambda relay, asked: self._again(url, asked)
             )
             with subscription:
                 async for verified in subscription:
@@ -94,14 +112,16 @@ class Live:
 
     def _take(self, url: str, verified: VerifiedEvent) -> None:
         self.heard += 1
-        keep = False
-        for name in self._watching.matching(url, verified.event):
-            self._worker.nudge(f"{KIND} {name} {url}", self._watching.live_delay(name, url))
+        keep, event = False, verified.event
+        is_stored = event.created_at < self._began[url]
+        for name in self._watching.matching(url, event):
+            if not (is_stored and self._watching.has_in_it(name, url, event)):
+                self._worker.nudge(f"{KIND} {name} {url}", self._watching.live_delay(name, url))
             keep = keep or self._watching.watches[name].spec.keep
         if keep:
             self._hearing.put(url, verified)
 
-    def _from_now(self, asked: object) -> list[Filter]:
-        """After a reconnect: what came meanwhile is found by the next question."""
-        filters = asked if isinstance(asked, (list, tuple)) else []
-        return [one.replace(since=int(self._clock.wall())) for one in filters]
+    def _again(self, url: str, filters: Sequence[Filter]) -> list[Filter]:
+        """After a reconnect: what came meanwhile too."""
+        since = self._missed(url)
+        return [one.replace(since=since) for one in filters]

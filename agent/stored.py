@@ -5,7 +5,7 @@ Functions over a connection, inside the caller's transaction. Times are Unix sec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -110,10 +110,18 @@ def notes(conn: sqlite3.Connection, prefix: str) -> dict[str, str]:
     return dict(conn.execute(sql, (len(prefix), prefix)).fetchall())
 
 
-def last_asked(conn: sqlite3.Connection) -> dict[tuple[str, str], float]:
-    """When each relay was last asked each question: key of the question, URL, time."""
+class LastAsked(NamedTuple):
+    """When a relay was last asked a question, and the last time that it answered; Unix seconds."""
+
+    asked: float
+    answered: float | None
+
+
+def last_asked(conn: sqlite3.Connection) -> dict[tuple[str, str], LastAsked]:
+    """When each relay was last asked each question, by the question's key and the URL."""
     sql = (
-        "SELECT key, url, max(asked_at) FROM claim JOIN claim_query USING (q)"
-        " JOIN claim_relay USING (r) WHERE asked_at IS NOT NULL GROUP BY q, r"
+        "SELECT key, url, max(asked_at), max(CASE WHEN answered THEN asked_at END)"
+        " FROM claim JOIN claim_query USING (q) JOIN claim_relay USING (r)"
+        " WHERE asked_at IS NOT NULL GROUP BY q, r"
     )
-    return {(key, url): at for key, url, at in conn.execute(sql)}
+    return {(key, url): LastAsked(*times) for key, url, *times in conn.execute(sql)}

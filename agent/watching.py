@@ -44,6 +44,10 @@ MERGE_DELAY_S: Final = 0.3
 """Claims that come together are merged together."""
 
 
+SKEW_S: Final = 10.0
+"""An event may be dated so long before it came to the relay: clocks differ, and ways are long."""
+
+
 class Watched:
     """One watch at work."""
 
@@ -55,6 +59,8 @@ class Watched:
         self.relays = relays
         self.failing: dict[str, str] = {}
         """Relays whose newest answer was none, and what it was."""
+        self.answered: dict[str, float] = {}
+        """When each relay was last asked with an answer, Unix seconds."""
         self.shown = schema.Watch(spec=spec, origin=_origin(origin), asked=len(relays))
 
 
@@ -114,6 +120,7 @@ class Watching:
             fresh = Watched(spec, origin, urls)
             if old is not None and old.key == fresh.key:
                 fresh.shown = msgspec.structs.replace(old.shown, spec=spec, asked=len(urls))
+                fresh.answered = old.answered
             self.watches[name] = fresh
         self._pace.keep({(name, url) for name, one in self.watches.items() for url in one.relays})
 
@@ -129,13 +136,16 @@ class Watching:
 
     async def last(self) -> dict[str, float]:
         """When each task was done last, as the store knows it."""
-        asked = await self._database.read(stored.last_asked)
-        return {
-            f"{KIND} {name} {url}": asked[watch.key, url]
-            for name, watch in self.watches.items()
-            for url in watch.relays
-            if (watch.key, url) in asked
-        }
+        known = await self._database.read(stored.last_asked)
+        found: dict[str, float] = {}
+        for name, watch in self.watches.items():
+            for url in watch.relays:
+                last = known.get((watch.key, url))
+                if last is not None:
+                    found[f"{KIND} {name} {url}"] = last.asked
+                    if last.answered is not None:
+                        watch.answered.setdefault(url, last.answered)
+        return found
 
     async def ask(self, rest: str) -> bool:
         """Ask one relay for one watch, and keep its claim; whether it answered."""
@@ -143,11 +153,12 @@ class Watching:
         watch = self.watches.get(name)
         if watch is None:  # removed after its turn had come
             return True
-        relay = self.relay(url)
+        relay, began = self.relay(url), self._clock.wall()
         result = await self.counter.count(watch.query, [(url, relay)], self.options)
         claim = result.relays[0]
         if claim.answered:
             watch.failing.pop(url, None)
+            watch.answered[url] = began
         else:
             watch.failing[url] = str(claim.status)
             why = claim.warnings[-1] if claim.warnings else None
@@ -211,6 +222,17 @@ class Watching:
         for name, watch in self.watches.items():
             if watch.spec.live and url in watch.relays and _matches(watch.query, event):
                 yield name
+
+    def missed_since(self, url: str) -> int:
+        """From when on a relay may hold events that no answer of it has in it yet; Unix seconds."""
+        now = self._clock.wall()
+        lives = [one for one in self.watches.values() if one.spec.live and url in one.relays]
+        oldest = min((one.answered.get(url, now) for one in lives), default=now)
+        return max(0, int(min(oldest, now) - SKEW_S))
+
+    def has_in_it(self, name: str, url: str, event: Event) -> bool:
+        """Whether a relay's answer to a watch is surely newer than an event that it has stored."""
+        return event.created_at < self.watches[name].answered.get(url, 0.0) - SKEW_S
 
     def live_delay(self, name: str, url: str) -> float:
         """After how long a live event may have a relay asked again for a watch."""

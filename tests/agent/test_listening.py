@@ -36,6 +36,12 @@ def test_limits_and_times_do_not_hide_what_is_new() -> None:
     assert later.since == 30
 
 
+def test_stored_events_are_bounded() -> None:
+    asked = [Filter(kinds=[7], tags={"#e": [IDS[1]]}), Filter(authors=[IDS[1]], limit=3)]
+    ((shaped, alone),) = live_filters(asked, 5, 70)
+    assert (shaped.limit, alone.limit) == (70, 70)
+
+
 FILTERS = st.builds(
     Filter,
     kinds=st.none() | st.lists(st.sampled_from([1, 3, 7]), min_size=1, max_size=2),

@@ -35,7 +35,7 @@ class Finder(Input):
     def action_give_up(self) -> None:
         """Clear, and hide."""
         self.value = ""
-        self.display = False
+        cast("Page", self.screen).found("")
 
     def on_blur(self) -> None:
         """Nothing typed, nothing shown."""
@@ -142,15 +142,26 @@ class Page(Screen[None]):
         else:
             finder.focus()
 
+    def found(self, text: str) -> None:
+        """Show rows with this text, and go to them at once: what is typed next is a key of theirs.
+
+        Not by `focus()`, which comes after the keys that are waiting already.
+        """
+        self._look_for(text)
+        self.set_focus(self.query(Grid).first())
+
+    def _look_for(self, text: str) -> None:
+        self.wanted = text.strip().lower()
+        self.show(set(EVERYTHING))
+
     def on_input_changed(self, event: Input.Changed) -> None:
         if isinstance(event.input, Finder):
-            self.wanted = event.value.strip().lower()
-            self.show(set(EVERYTHING))
+            self._look_for(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if isinstance(event.input, Finder):
             event.stop()
-            self.query(Grid).first().focus()
+            self.found(event.value)
 
     def on_grid_header_clicked(self, event: Grid.HeaderClicked) -> None:
         self.sort_by(event.column)
