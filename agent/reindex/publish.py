@@ -52,10 +52,12 @@ def publish(
     numbers: Numbers,
     progress: Callable[[str, int], None],
     about: Mapping[str, int] = MappingProxyType({}),
+    ready: Callable[[], None] = lambda: None,
 ) -> Published:
     """Write the tables as an index of the store at `mark`; `progress` gets table and rows.
 
-    `about` is what the file says of itself beside its version and mark.
+    `about` is what the file says of itself beside its version and mark. `ready` returns when the
+    file may have its name. Either of the two may raise, which ends this.
 
     `<target>.tmp` is written, synced and checked, then renamed; whatever ends this leaves no
     half of it. `numbers`: the store's number of each pubkey. Raises StoreError and its kinds.
@@ -65,6 +67,7 @@ def publish(
         rows = _write(tables, part, mark, numbers, progress, about)
         _check(part)
         _sync(part)
+        ready()
         part.replace(target)
         _sync(target.parent)
     except sqlite3.Error as error:

@@ -24,6 +24,8 @@ class Reporter:
         self._write = write
         self._told = 0.0
         self._lock = threading.Lock()
+        self.aside: Callable[[], float] | None = None
+        """CPU seconds so far of what is done beside the stages, and belongs to its own."""
 
     def send(self, message: Message) -> None:
         """Tell something now."""
@@ -46,8 +48,11 @@ class Reporter:
         self.send(Stage(name, "skipped", rows=rows))
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Callable[[int], None]]:
-        """A stage from its start to its end; the callable takes the rows that it made."""
+    def stage(self, name: str, *, with_aside: bool = False) -> Iterator[Callable[[int], None]]:
+        """A stage from its start to its end; the callable takes the rows that it made.
+
+        `with_aside`: the CPU seconds that were spent aside, earlier too, are this stage's.
+        """
         self.send(Stage(name, "started"))
         made = 0
 
@@ -55,7 +60,7 @@ class Reporter:
             nonlocal made
             made = rows
 
-        start, cpu = time.monotonic(), tree_cpu()
+        start, cpu = time.monotonic(), tree_cpu() - self._aside()
         yield count
         self.send(
             Stage(
@@ -63,6 +68,9 @@ class Reporter:
                 "done",
                 rows=made,
                 seconds=round(time.monotonic() - start, 3),
-                cpu=round(tree_cpu() - cpu, 3),
+                cpu=round(tree_cpu() - (0.0 if with_aside else self._aside()) - cpu, 3),
             )
         )
+
+    def _aside(self) -> float:
+        return 0.0 if self.aside is None else self.aside()

@@ -6,6 +6,7 @@ import sqlite3
 import tempfile
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from nostr_client.store.faults import store_error
 from nostr_client.store.index_schema import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from agent.reindex.protocol import Job
     from agent.reindex.publish import Published
@@ -41,7 +42,8 @@ def run_job(job: Job, reporter: Reporter) -> None:
         tables, mark = _from_archive(job, reporter, rejects), ARCHIVED
     name = inputs.fingerprint(job.source, job.settings, mark if mark != ARCHIVED else None)
     with reporter.stage("publish") as count:
-        made = publish_index(job, name, mark, tables, reporter)
+        told = partial(reporter.running, "publish")
+        made = publish_index(job, name, mark, tables, told)
         count(sum(made.rows.values()))
     if job.check:
         check_built(job, made.path, reporter)
@@ -67,8 +69,16 @@ def about(job: Job) -> dict[str, int]:
     return {"as_of": job.settings.now, "hot": job.settings.hot}
 
 
-def publish_index(job: Job, name: str, mark: Mark, tables: Tables, reporter: Reporter) -> Published:
-    """Write what either engine made as the job's index file. Raises StoreError and its kinds."""
+def publish_index(
+    job: Job,
+    name: str,
+    mark: Mark,
+    tables: Tables,
+    progress: Callable[[int], None],
+    ready: Callable[[], None] = lambda: None,
+) -> Published:
+    """Write what either engine made as the job's index file; `progress` gets a table's rows, and
+    `ready` is as for `publish`. Raises StoreError and its kinds."""
     store = job.source.kind == "store"
     numbers = store_numbers(job.source.store) if store else NewNumbers()
     return publish(
@@ -76,8 +86,9 @@ def publish_index(job: Job, name: str, mark: Mark, tables: Tables, reporter: Rep
         _index_target(job, name),
         mark,
         numbers,
-        lambda table, rows: reporter.running("publish", rows),
+        lambda table, rows: progress(rows),
         about(job),
+        ready,
     )
 
 

@@ -14,13 +14,14 @@ from pyspark.errors import PySparkException
 
 from agent.reindex import inputs
 from agent.reindex.protocol import STAGES, Built
-from agent.reindex.single import ARCHIVED, about, check_built, publish_index
+from agent.reindex.single import about, check_built
 from agent.reindex.spark import plan
 from agent.reindex.spark.listing import listed
+from agent.reindex.spark.publishing import Publishing
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
 from agent.reindex.spark.stages import Stages
 from agent.reindex.spark.staging import Staging
-from agent.reindex.spark.tables import PLACES, StagedTables
+from agent.reindex.spark.tables import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,9 +63,9 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter) -> None:
         staging = Staging(spark, f"{job.work}/{name}", reporter)
         try:
             job = _judged(job, staging, reporter)
-            mark = Stages(spark, staging, job, before).run()
-            path = _publish(spark, staging, job, name, mark or ARCHIVED, reporter)
-            built = _built(staging, job, name, mark or ARCHIVED, path)
+            stages = Stages(spark, staging, job, before)
+            path = _run(spark, staging, stages, job, name, reporter)
+            built = _built(staging, job, name, stages.mark(), path)
         finally:
             if name.startswith(inputs.ONCE):
                 staging.discard()
@@ -88,18 +89,23 @@ def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
     return msgspec.structs.replace(job, settings=settings)
 
 
-def _publish(
-    spark: SparkSession, staging: Staging, job: Job, name: str, mark: Mark, reporter: Reporter
+def _run(
+    spark: SparkSession, staging: Staging, stages: Stages, job: Job, name: str, reporter: Reporter
 ) -> Path | None:
-    """The index file, and for archives the Parquet beside it; None where that is the product."""
-    with reporter.stage("publish") as count:
-        if job.source.kind != "store":
+    """All stages; the index file, and for archives the Parquet beside it, or that alone (None)."""
+    if inputs.is_url(job.work):
+        stages.run()
+        with reporter.stage("publish"):
             _copy_tables(spark, staging, job)
-        if inputs.is_url(job.work):
-            return None
-        tables = StagedTables(f"{job.work}/{name}")
-        done = publish_index(job, name, mark, tables, reporter)
-        count(sum(done.rows.values()))
+        return None
+    with Publishing(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
+        staging.on_done = index.staged
+        stages.run()
+        with reporter.stage("publish", with_aside=True) as count:
+            if job.source.kind != "store":
+                _copy_tables(spark, staging, job)
+            done = index.finish()
+            count(sum(done.rows.values()))
     return done.path
 
 

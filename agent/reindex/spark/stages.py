@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from agent.reindex import inputs
+from agent.reindex.single import ARCHIVED
 from agent.reindex.spark import dead, numeric, plan, readers
 from agent.reindex.spark.columns import SCHEMA
 from agent.reindex.spark.groups import TAGS
 from nostr_client.store.base import Status
-from nostr_client.store.index_schema import Mark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from agent.reindex.protocol import Job
     from agent.reindex.spark.staging import Staging
+    from nostr_client.store.index_schema import Mark
 
 
 class Stages:
@@ -31,9 +32,15 @@ class Stages:
         self._job = job
         self._mark = mark
 
-    def run(self) -> Mark | None:
-        """All of them; the mark of what was read. Raises whatever Spark raises."""
-        mark = self._events()
+    def mark(self) -> Mark:
+        """How far the store was that was read, once the first stage is done."""
+        if self._mark is None:
+            return ARCHIVED
+        return self._mark._replace(removals=self._staging.marks["events"].notes["removals"])
+
+    def run(self) -> None:
+        """All of them. Raises whatever Spark raises."""
+        self._events()
         self._dead()
         run, read = self._staging.run, self._staging.read
         self._tags()
@@ -53,15 +60,13 @@ class Stages:
             },
         )
         run("fingerprints", {"sums": lambda: numeric.fingerprints(self._living())})
-        return mark
 
-    def _events(self) -> Mark | None:
+    def _events(self) -> None:
         if self._mark is None:
             self._archives()
-            return None
+            return
         start = self._mark
-        done = self._staging.written("events", {"events": SCHEMA}, lambda: self._from_store(start))
-        return Mark(start.next_seq, done.notes["removals"])
+        self._staging.written("events", {"events": SCHEMA}, lambda: self._from_store(start))
 
     def _from_store(self, start: Mark) -> tuple[dict[str, int], dict[str, int]]:
         """The stage `events` of a store, which makes the table of the stage `tags` on its way."""

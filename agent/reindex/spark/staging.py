@@ -51,6 +51,8 @@ class Staging:
         self._reporter = reporter
         self._schemas: dict[tuple[str, str], StructType] = {}
         self.marks: dict[str, Mark] = {}
+        self.on_done: Callable[[str], None] = lambda stage: None
+        """Hears of each stage that is done, or was."""
 
     def path(self, stage: str, table: str) -> str:
         """Where a table of a stage is."""
@@ -117,6 +119,7 @@ class Staging:
         else:
             found = self._write(stage, make)
         self.marks[stage] = found
+        self.on_done(stage)
         return found
 
     def _write(self, stage: str, make: Callable[[], Mark]) -> Mark:

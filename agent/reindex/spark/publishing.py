@@ -1,0 +1,126 @@
+"""An index that is written while later stages still run.
+
+Spark has nothing to do with it: one thread of the driver reads what is staged and writes SQLite, on
+the core that stages of small tables leave idle. It waits for the stage of each table that it comes
+to, and does not give its file the name before it is told to.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from agent.reindex.single import publish_index
+from agent.reindex.spark.tables import PLACES, StagedTables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    from agent.reindex.protocol import Job
+    from agent.reindex.publish import Published
+    from agent.reindex.reporter import Reporter
+    from nostr_client.store.index_schema import Mark
+
+FIRST: Final = "registers"
+"""The stage after which writing begins: the largest tables are there."""
+
+AGAIN_S: Final = 1.0
+"""Seconds after which a waiting thread looks again whether it is still wanted."""
+
+
+class Abandoned(Exception):
+    """The rebuild ended without this index."""
+
+
+class Publishing:
+    """Writes one job's index beside its stages; leaving the block without `finish` throws it away.
+
+    `mark` is asked once the first stage that is written is done.
+    """
+
+    def __init__(
+        self, job: Job, name: str, root: str, mark: Callable[[], Mark], reporter: Reporter
+    ) -> None:
+        self._job, self._name = job, name
+        self._tables = StagedTables(root)
+        self._mark = mark
+        self._reporter = reporter
+        self._changed = threading.Condition()
+        self._done: set[str] = set()
+        self._wanted = True
+        self._last = False
+        self._pool = ThreadPoolExecutor(1, "publishing", initializer=self._begin)
+        self._clock: int | None = None
+        self._written: Future[Published] | None = None
+
+    def __enter__(self) -> Publishing:
+        self._reporter.aside = self.cpu
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._changed:
+            self._wanted = False
+            self._changed.notify_all()
+        self._reporter.aside = None
+        self._pool.shutdown()
+
+    def staged(self, stage: str) -> None:
+        """A stage is done. Raises what writing raised, if it did."""
+        with self._changed:
+            self._done.add(stage)
+            self._changed.notify_all()
+        if stage == FIRST:
+            self._written = self._pool.submit(self._write)
+        if self._written is not None and self._written.done():
+            self._written.result()
+
+    def finish(self) -> Published:
+        """Wait until the index has its name. Raises StoreError and its kinds."""
+        assert self._written is not None
+        with self._changed:
+            self._last = True
+            self._changed.notify_all()
+        return self._written.result()
+
+    def cpu(self) -> float:
+        """CPU seconds that writing took so far; 0 where the system does not tell."""
+        return 0.0 if self._clock is None else time.clock_gettime(self._clock)
+
+    def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """As `agent.reindex.tables.Tables`, once the table is staged."""
+        self._wait(lambda: PLACES[table][0] in self._done)
+        yield from self._tables.rows(table)
+
+    def _begin(self) -> None:
+        if hasattr(time, "pthread_getcpuclockid"):
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
+
+    def _write(self) -> Published:
+        return publish_index(
+            self._job, self._name, self._mark(), self, self._progress, self._may_be_named
+        )
+
+    def _progress(self, rows: int) -> None:
+        if not self._wanted:
+            raise Abandoned
+        if self._last:
+            self._reporter.running("publish", rows)
+
+    def _may_be_named(self) -> None:
+        self._wait(lambda: self._last)
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        with self._changed:
+            while self._wanted and not ready():
+                self._changed.wait(AGAIN_S)
+            if not self._wanted:
+                raise Abandoned
