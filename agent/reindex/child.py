@@ -25,21 +25,28 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job
 
 
+_asked = threading.Event()
+
+
 class Cancelled(BaseException):
     """Somebody asked to stop; no handler of errors holds it up."""
 
 
 def main() -> int:
     """Do the job; the exit code: 0 done, 1 failed, 2 wrong input, 130 cancelled."""
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, _stop)
-    reporter = Reporter(_line)
+    stop_on_signals()
+    try:
+        return _done(Reporter(_line))
+    except (Cancelled, KeyboardInterrupt):
+        return INTERRUPTED
+
+
+def _done(reporter: Reporter) -> int:
+    """The job's exit code. Raises Cancelled, also where an error came of the request to stop."""
     try:
         job = read_job(sys.stdin.buffer.readline())
         threading.Thread(target=_end_with_parent, daemon=True).start()
         run(job, reporter)
-    except (Cancelled, KeyboardInterrupt):
-        return INTERRUPTED
     except NostrTallyError as error:
         code = 2 if isinstance(error, ValueError) else 1
         reporter.send(Failed(str(error), code))
@@ -59,13 +66,28 @@ def run(job: Job, reporter: Reporter) -> None:
     run_job(job, reporter)
 
 
+def stop_on_signals() -> None:
+    """Let SIGTERM and SIGINT raise Cancelled in the main thread, once."""
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+
+
+def check_stopped() -> None:
+    """Raise Cancelled in the main thread if it was: Python drops what is raised while it collects
+    garbage."""
+    if _asked.is_set() and threading.current_thread() is threading.main_thread():
+        raise Cancelled
+
+
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    _asked.set()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: cleaning up is not cut short
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise Cancelled
 
 
 def _line(line: bytes) -> None:
+    check_stopped()
     sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()
 

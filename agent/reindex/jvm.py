@@ -34,6 +34,9 @@ CACHING: Final = 25
 
 UNWANTED: Final = "--add-modules=jdk.incubator.vector"
 
+NO_COUNTERS: Final = "-XX:-UsePerfData"
+"""Java's counters are a file in /tmp, wherever its temporary files are."""
+
 _SCRIPT = """#!/bin/sh
 for one do
   shift
@@ -115,12 +118,24 @@ def aot_file(jvm: Jvm, folder: Path) -> Path | None:
 
 def training_flags(file: Path) -> str:
     """Options of the Java that writes the cache when it ends: 30 to 60 s once, about 200 MB."""
-    return f"-XX:AOTCacheOutput={file} {_QUIET}"
+    return f"{_quoted(f'-XX:AOTCacheOutput={file}')} {_QUIET}"
 
 
 def using_flags(file: Path) -> str:
     """Options that use the cache; one that does not fit is passed over in silence."""
-    return f"-XX:AOTCache={file} {_QUIET}"
+    return f"{_quoted(f'-XX:AOTCache={file}')} {_QUIET}"
+
+
+def kept_in(folder: Path) -> list[str]:
+    """Options of a Java whose temporary files are in `folder`, which is made, and nowhere else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_quoted(f"-Djava.io.tmpdir={folder}"), NO_COUNTERS]
+
+
+def _quoted(option: str) -> str:
+    """One option as Spark takes options apart: a folder's name may have a blank."""
+    inner = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{inner}"'
 
 
 _QUIET: Final = "-Xlog:aot*=off -Xlog:aot+codecache*=off"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import tempfile
 import time
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,12 @@ import msgspec
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from agent.reindex import inputs
+from agent.reindex import inputs, jvm
 from agent.reindex.protocol import STAGES, Built
+from agent.reindex.scratch import scratch
 from agent.reindex.single import about, check_built
 from agent.reindex.spark import plan
+from agent.reindex.spark.ending import childless, closed
 from agent.reindex.spark.listing import listed
 from agent.reindex.spark.publishing import Publishing
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
@@ -24,8 +26,6 @@ from agent.reindex.spark.staging import Staging
 from agent.reindex.spark.tables import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
     from agent.reindex.protocol import Job
@@ -34,24 +34,33 @@ if TYPE_CHECKING:
 
 
 def run_job(job: Job, reporter: Reporter) -> None:
-    """Start Spark, stage, publish; then compare if asked. Raises SparkFailed, StoreError."""
-    scratch = None if inputs.is_url(job.work) else Path(job.work) / "spark"
+    """Start Spark, stage, publish; then compare if asked. Raises SparkFailed, StoreError.
+
+    What was submitted has the cluster's folders; else all that is not staged is in one that goes
+    with the run, the files of Java and Python too.
+    """
+    if job.submitted:
+        _in_session(job, reporter, None)
+        return
+    apart = inputs.is_url(job.work)
+    with scratch(jvm.cache_folder(os.environ) if apart else Path(job.work)) as folder, childless():
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+        _in_session(job, reporter, folder)
+
+
+def _in_session(job: Job, reporter: Reporter, folder: Path | None) -> None:
     options = SparkOptions(
-        work=scratch,
+        work=folder,
         master=job.master,
         memory=job.memory,
         partitions=job.partitions,
         submitted=job.submitted,
         aot=job.aot,
     )
-    try:
-        with reporter.stage("start"):
-            spark = open_session(options, reporter.talk)
-        with closed(spark):
-            rebuild(spark, job, reporter)
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+    with reporter.stage("start"):
+        spark = open_session(options, reporter.talk)
+    with closed(spark):
+        rebuild(spark, job, reporter)
 
 
 def rebuild(spark: SparkSession, job: Job, reporter: Reporter) -> None:
@@ -158,22 +167,11 @@ def _reasons(staging: Staging, job: Job) -> dict[str, int]:
     return {row[0]: row[1] for row in counted.orderBy("count", ascending=False).limit(20).collect()}
 
 
-@contextmanager
-def closed(spark: SparkSession) -> Iterator[None]:
-    """Ends the session and its Java with the block, whatever ends the block."""
-    context: Any = spark.sparkContext
-    java = getattr(context._gateway, "proc", None)
-    try:
-        yield
-    finally:
-        with suppress(Exception):
-            spark.stop()
-        if java is not None:
-            with suppress(OSError):
-                java.stdin.close()
-            java.wait(30)
-
-
 def _short(error: Exception) -> str:
-    """The first line of what Spark says, which is pages."""
-    return str(error).strip().partition("\n")[0][:500] or type(error).__name__
+    """The line that tells of what Spark says, which is pages."""
+    first, *more = str(error).strip().splitlines() or [type(error).__name__]
+    if first.startswith("An error occurred while calling"):
+        first = (
+            more[0].removeprefix(": ") if more else "Java ended: it was killed, or had no memory"
+        )
+    return first[:500]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from agent.reindex import jvm
+from agent.reindex.spark.training import train
 from nostr_client.errors import NostrTallyError
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-TRAINING_S: Final = 300.0
-"""Seconds that the training of an AOT cache may take; a starved machine goes on without one."""
 
 ARROW_RECORDS: Final = 10_000
 ARROW_BYTES: Final = 64 * 2**20
@@ -115,35 +112,12 @@ def _prepare_java(options: SparkOptions, tell: Callable[[str], None]) -> list[st
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ[name] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["SPARK_LAUNCHER_OPTS"] = jvm.NO_COUNTERS
     flags = ["-XX:+UseSerialGC" if options.serial_gc else "-XX:+UseParallelGC", COMPILER]
+    if options.work is not None:
+        flags += jvm.kept_in(options.work / "tmp")
     cache = jvm.aot_file(found, folder) if options.aot != "off" else None
     may_train = options.aot == "train" and os.environ.get("NOSTR_TALLY_JVM_TRAIN") != "no"
     if cache is not None and (cache.exists() or (may_train and train(cache, tell))):
         flags.append(jvm.using_flags(cache))
     return flags
-
-
-def train(cache: Path, tell: Callable[[str], None]) -> bool:
-    """Write the AOT cache by one small run in a process of its own; False where it fails.
-
-    JAVA_HOME and the Python to use must be in the environment.
-    """
-    tell("training Java's class cache: 30 to 60 s once, then Spark starts in a third of the time")
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    part = cache.with_name(f"{cache.name}.{os.getpid()}.part")
-    command = [sys.executable, "-m", "agent.reindex.spark.training", str(part)]
-    try:
-        done = subprocess.run(
-            command, timeout=TRAINING_S, check=False, capture_output=True, stdin=subprocess.DEVNULL
-        )
-        if done.returncode or not part.exists():
-            tell("the training failed: going on without it")
-            return False
-        part.replace(cache)
-    except subprocess.TimeoutExpired:
-        tell("the training took too long: going on without it")
-        return False
-    finally:
-        for leftover in part.parent.glob(f"{part.name}*"):
-            leftover.unlink(missing_ok=True)
-    return True

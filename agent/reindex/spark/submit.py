@@ -11,8 +11,8 @@ import time
 import click
 
 from agent.reindex import inputs
-from agent.reindex.child import Cancelled
-from agent.reindex.protocol import Job
+from agent.reindex.child import Cancelled, check_stopped, stop_on_signals
+from agent.reindex.protocol import INTERRUPTED, Job
 from agent.reindex.reporter import Reporter
 from agent.reindex.spark.job import run_job
 from nostr_client.errors import NostrTallyError
@@ -36,29 +36,47 @@ def main(
     verify: bool,
     now: int | None,
 ) -> None:
-    """Rebuild the tables of archives on a cluster; prints JSON lines."""
+    """Rebuild the tables of archives on a cluster; prints JSON lines.
+
+    SIGTERM ends the session, and the exit code is 130.
+    """
     if bool(jsonl) == bool(parquet):
         raise click.UsageError("one of --jsonl and --parquet")
-    reporter = Reporter(lambda line: click.echo(line, nl=False))
+    stop_on_signals()
+    at = int(time.time()) if now is None else now
+    settings = inputs.Settings(now=at, fixed=now is not None, hot=hot, verify=verify)
     try:
-        source = inputs.archive("jsonl" if jsonl else "parquet", jsonl or parquet)
-        at = int(time.time()) if now is None else now
-        run_job(
-            Job(
-                source=source,
-                settings=inputs.Settings(now=at, fixed=now is not None, hot=hot, verify=verify),
-                engine="spark",
-                work=f"{out.rstrip('/')}/work",
-                out=out,
-                partitions=partitions,
-                submitted=True,
-            ),
-            reporter,
+        _run("jsonl" if jsonl else "parquet", jsonl or parquet, settings, out, partitions)
+    except (Cancelled, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
+
+
+def _run(
+    kind: inputs.Kind,
+    paths: tuple[str, ...],
+    settings: inputs.Settings,
+    out: str,
+    partitions: int,
+) -> None:
+    try:
+        job = Job(
+            source=inputs.archive(kind, paths),
+            settings=settings,
+            engine="spark",
+            work=f"{out.rstrip('/')}/work",
+            out=out,
+            partitions=partitions,
+            submitted=True,
         )
+        run_job(job, Reporter(_line))
     except NostrTallyError as error:
+        check_stopped()
         raise click.ClickException(str(error)) from error
-    except Cancelled:
-        sys.exit(130)
+
+
+def _line(line: bytes) -> None:
+    check_stopped()
+    click.echo(line, nl=False)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._environment = environment()
+        self._environment = environment() | {"SPARK_LOCAL_DIRS": str(folder / "local")}
+        own = f"-Djava.io.tmpdir={folder} -XX:-UsePerfData"
+        self._environment["SPARK_DAEMON_JAVA_OPTS"] += f" {own}"
         self.url = ""
         self.workers: list[subprocess.Popen[bytes]] = []
         self.master: subprocess.Popen[bytes] | None = None

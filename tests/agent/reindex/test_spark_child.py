@@ -13,12 +13,16 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 from agent.reindex import inputs, run
 from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import STAGES, Failed, Job, Stage
+from agent.reindex.scratch import PREFIX
+from agent.reindex.spark import submit
 from agent.reindex.usage import tree
+from tests.agent.reindex import cluster
 from tests.agent.reindex.nasty import HOT, NOW, URLS, nasty, write_archive
 from tests.worlds import NOTE, TARGET, follow, reaction
 
@@ -46,6 +50,18 @@ def job_in(folder: Path, *, master: str = "local[2]", out: str = "out") -> Job:
         aot="use",
     )
     return job
+
+
+def cmdline(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def driver_of(children: set[int]) -> int:
+    """The child itself: not the lowest number, as numbers begin again."""
+    return next(pid for pid in children if b"agent.reindex.child" in cmdline(pid))
 
 
 def java_of(children: set[int]) -> list[int]:
@@ -86,7 +102,19 @@ def alive(pid: int) -> bool:
 
 def leftovers(folder: Path) -> list[str]:
     names = [path.name for path in (folder / "out").rglob("*")]
-    return [name for name in names if name in ("spark", "index.db") or name.endswith(".tmp")]
+    half = ("index.db", PREFIX)
+    return [name for name in names if name.startswith(half) or name.endswith(".tmp")]
+
+
+def kept_apart(out: Path, below: set[int]) -> bool:
+    """Whether Java keeps nothing in /tmp, which no start of another run would clean."""
+    (folder,) = out.glob(f"work/{PREFIX}*")
+    (java,) = java_of(below)
+    told = Path(f"/proc/{java}/cmdline").read_text("utf-8").split("\0")
+    assert {f"-Djava.io.tmpdir={folder}/tmp", "-XX:-UsePerfData"} <= set(told)
+    environ = Path(f"/proc/{java}/environ").read_text("utf-8").split("\0")
+    assert f"TMPDIR={folder}" in environ
+    return any((folder / "tmp").iterdir())
 
 
 async def test_sigterm_ends_all_of_it_with_130_and_the_next_run_goes_on(
@@ -99,7 +127,8 @@ async def test_sigterm_ends_all_of_it_with_130_and_the_next_run_goes_on(
 
     def stop(below: set[int]) -> None:
         nonlocal child
-        child = min(below)
+        assert kept_apart(tmp_path / "out", below)
+        child = driver_of(below)
         os.kill(child, signal.SIGTERM)
 
     with pytest.raises(ReindexFailed, match="130"):
@@ -114,27 +143,29 @@ async def test_sigterm_ends_all_of_it_with_130_and_the_next_run_goes_on(
 async def test_sigterm_in_each_stage(tmp_path: Path, stage: str) -> None:
     job = job_in(tmp_path)
     with pytest.raises(ReindexFailed, match="130"):
-        await until(job, stage, lambda below: os.kill(min(below), signal.SIGTERM))
+        await until(job, stage, lambda below: os.kill(driver_of(below), signal.SIGTERM))
     assert leftovers(tmp_path) == []
     result = await run.build(job, "a test", lambda message: None)
     assert await asyncio.to_thread(Path(result.built.path).exists)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("who", ["driver", "java"])
+@pytest.mark.parametrize("who", ["driver", pytest.param("java", marks=pytest.mark.long)])
 async def test_sigkill_of_driver_or_java_leaves_no_process(tmp_path: Path, who: str) -> None:
+    """What a dead driver could not clean goes when the next run starts."""
     job = job_in(tmp_path)
     all_of_it: set[int] = set()
 
     def kill(below: set[int]) -> None:
         all_of_it.update(below)
-        os.kill(min(below) if who == "driver" else java_of(below)[0], signal.SIGKILL)
+        os.kill(driver_of(below) if who == "driver" else java_of(below)[0], signal.SIGKILL)
 
     with pytest.raises(ReindexFailed):
-        await until(job, "registers", kill)
+        await until(job, "dead" if who == "driver" else "registers", kill)
     assert gone(all_of_it)
+    assert bool(leftovers(tmp_path)) == (who == "driver")
     result = await run.build(job, "a test", lambda message: None)
     assert await asyncio.to_thread(Path(result.built.path).exists)
+    assert leftovers(tmp_path) == ["index.db"]
 
 
 @pytest.mark.long
@@ -154,6 +185,38 @@ def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
         below = set(tree(child.pid)) - {child.pid}
         child.kill()
         assert gone(below)
+
+
+@pytest.mark.parametrize("who", ["python", pytest.param("java", marks=pytest.mark.long)])
+def test_sigterm_ends_what_was_submitted(tmp_path: Path, who: str) -> None:
+    """The program's own process says 130, which spark-submit hands on."""
+    archive = write_archive(tmp_path / "a.jsonl", nasty())
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]"]
+    command += ["--driver-memory", "1g", "--driver-java-options", f"-Djava.io.tmpdir={tmp_path}"]
+    for key, value in {
+        "spark.pyspark.python": sys.executable,
+        "spark.ui.enabled": "false",
+        "spark.local.dir": str(tmp_path),
+    }.items():
+        command += ["--conf", f"{key}={value}"]
+    command += [str(Path(submit.__file__)), "--jsonl", archive.as_uri()]
+    command += ["--out", f"{tmp_path.as_uri()}/out", "--partitions", "2"]
+    environment = cluster.environment() | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as java:
+        assert java.stdout is not None
+        for line in java.stdout:
+            if b'"dead"' in line:
+                break
+        below = set(tree(java.pid))
+        python = next(pid for pid in below - {java.pid} if b"submit.py" in cmdline(pid))
+        os.kill(python if who == "python" else java.pid, signal.SIGTERM)
+        assert java.wait(60) in ((130,) if who == "python" else (130, 143))
+    assert gone(below)
+    left = {path.name for path in tmp_path.iterdir()} - {"a.jsonl", "out"}
+    assert left == set()
+    assert not list((tmp_path / "out").rglob("tables"))
 
 
 def test_the_example_rebuilds_an_archive_from_the_command_line(

@@ -1,0 +1,55 @@
+"""Ends what a rebuild by Spark has started: the session, Java, Python workers; whatever ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager, suppress
+from subprocess import TimeoutExpired
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from agent.reindex.usage import tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+GRACE_S: Final = 20.0
+"""Seconds that Java has to end by itself, before it is killed."""
+
+
+@contextmanager
+def closed(spark: SparkSession) -> Iterator[None]:
+    """Ends the session and its Java with the block, whatever ends the block."""
+    context: Any = spark.sparkContext
+    java = getattr(context._gateway, "proc", None)
+    try:
+        yield
+    finally:
+        with suppress(PySparkException, Py4JError, OSError, AttributeError):
+            spark.stop()
+        if java is not None:
+            with suppress(OSError):
+                java.stdin.close()
+            with suppress(TimeoutExpired):
+                java.wait(GRACE_S)
+
+
+@contextmanager
+def childless() -> Iterator[None]:
+    """Kills what the block started and left: an interrupted start of Java, a stuck worker."""
+    before = set(tree())
+    try:
+        yield
+    finally:
+        left = set(tree()) - before
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in left:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
