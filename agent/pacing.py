@@ -23,7 +23,13 @@ BURST: Final = 12
 """Questions of one watch to one relay that may follow each other by the gap, after a pause."""
 
 EVERY_S: Final = 5.0
-"""While events go on pouring in: a relay is not a ticker."""
+"""While events go on pouring in, for an answer that costs the relay much: it is not a ticker."""
+
+STEADY_S: Final = 1.25
+"""The same for one that costs it little: the number still moves within two seconds."""
+
+SHARE: Final = 0.1
+"""Of its time that a relay may work for one watch that pours: between the two above."""
 
 RELAY_BURST: Final = 30
 RELAY_RATE: Final = 1.0
@@ -38,16 +44,20 @@ class LivePace:
         self._watches: dict[tuple[str, str], TokenBucket] = {}
         self._relays: dict[str, TokenBucket] = {}
 
-    def delay(self, watch: str, url: str, now: float) -> float:
-        """After how many seconds the relay may be asked for the watch."""
+    def delay(self, watch: str, url: str, now: float, took: float = EVERY_S) -> float:
+        """After how many seconds the relay may be asked for the watch.
+
+        `took`: seconds that it needed for its last answer.
+        """
         key = watch, url
         due = self._due.get(key)
         if due is not None and due > now:
             return due - now
         own = self._watches.setdefault(key, TokenBucket(1 / EVERY_S, BURST, now=now))
         shared = self._relays.setdefault(url, TokenBucket(RELAY_RATE, RELAY_BURST, now=now))
-        gap = 0.0 if due is None else due + GAP_S - now
-        wait = max(DELAY_S, gap, own.take(now), shared.take(now))
+        apart = min(EVERY_S, max(STEADY_S, took / SHARE)) if own.take(now) else GAP_S
+        gap = 0.0 if due is None else due + apart - now
+        wait = max(DELAY_S, gap, shared.take(now))
         self._due[key] = now + wait
         return wait
 

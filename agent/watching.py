@@ -11,7 +11,7 @@ import msgspec
 
 from agent import scheduler, stored, views, watchbook
 from agent.api import schema
-from agent.pacing import LivePace
+from agent.pacing import EVERY_S, LivePace
 from agent.specs import WatchSpec, seconds
 from agent.watches import chosen, query_of
 from nostr_client.count.remembering import asked_of
@@ -61,6 +61,8 @@ class Watched:
         """Relays whose newest answer was none, and what it was."""
         self.answered: dict[str, float] = {}
         """When each relay was last asked with an answer, Unix seconds."""
+        self.took: dict[str, float] = {}
+        """How long that answer took, in seconds."""
         self.shown = schema.Watch(spec=spec, origin=_origin(origin), asked=len(relays))
 
 
@@ -120,7 +122,7 @@ class Watching:
             fresh = Watched(spec, origin, urls)
             if old is not None and old.key == fresh.key:
                 fresh.shown = msgspec.structs.replace(old.shown, spec=spec, asked=len(urls))
-                fresh.answered = old.answered
+                fresh.answered, fresh.took = old.answered, old.took
             self.watches[name] = fresh
         self._pace.keep({(name, url) for name, one in self.watches.items() for url in one.relays})
 
@@ -153,12 +155,13 @@ class Watching:
         watch = self.watches.get(name)
         if watch is None:  # removed after its turn had come
             return True
-        relay, began = self.relay(url), self._clock.wall()
+        relay, began = self.relay(url), self._clock.moment()
         result = await self.counter.count(watch.query, [(url, relay)], self.options)
         claim = result.relays[0]
         if claim.answered:
             watch.failing.pop(url, None)
-            watch.answered[url] = began
+            watch.answered[url] = began.wall
+            watch.took[url] = self._clock.moment().mono - began.mono
         else:
             watch.failing[url] = str(claim.status)
             why = claim.warnings[-1] if claim.warnings else None
@@ -236,7 +239,8 @@ class Watching:
 
     def live_delay(self, name: str, url: str) -> float:
         """After how long a live event may have a relay asked again for a watch."""
-        return self._pace.delay(name, url, self._clock.moment().mono)
+        took = self.watches[name].took.get(url, EVERY_S)
+        return self._pace.delay(name, url, self._clock.moment().mono, took)
 
 
 def _matches(query: Query, event: Event) -> bool:

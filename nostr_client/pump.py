@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from nostr_client.options import Limits, Timeouts
     from nostr_client.transport import WebSocket
 
+FIRST_PING_S: Final = 1.0
+"""After a connection was made."""
+
 _TURN: Final = 50  # frames read before the other coroutines get a turn
 
 
@@ -66,10 +69,15 @@ class Pump:
                 await self._socket.send(text)
 
     async def heartbeat(self, measured: Callable[[float], None]) -> None:
-        """Ping; `measured` gets each round trip in milliseconds. Raises NetworkError."""
+        """Ping; `measured` gets each round trip in milliseconds. Raises NetworkError.
+
+        Soon at first, so that the latency of a new connection is known.
+        """
         loop = asyncio.get_running_loop()
+        pause = min(FIRST_PING_S, self._interval)
         while True:
-            await asyncio.sleep(self._interval)
+            await asyncio.sleep(pause)
+            pause = self._interval
             sent = loop.time()
             try:
                 await self._socket.ping(self._interval / 2)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.app import App
@@ -27,6 +28,7 @@ from tui.pages.relays import RelaysPage
 from tui.pages.syncs import SyncsPage
 from tui.pages.watch import WatchPage
 from tui.themes import OWN
+from tui.typed import Done, Typed
 from tui.work import is_whole, start
 
 if TYPE_CHECKING:
@@ -103,8 +105,11 @@ class TallyApp(App[None]):
         self.redraws = 0
         self._wanted_theme = theme
         self._changed: set[str] = set()
+        self._troubled: dict[str, float] = {}
+        """When each page last told of an error by itself."""
         self._drawn_at = 0.0
         self.waiting = False
+        self.typed = Typed(self, super().on_event)
         self.link = Link(self.model, locate, now=now, changed=self._hear, refused=self._refused)
 
     def on_mount(self) -> None:
@@ -194,6 +199,14 @@ class TallyApp(App[None]):
 
     # Actions.
 
+    async def on_event(self, event: events.Event) -> None:
+        """What is typed goes on in its order; all else at once."""
+        await (self.typed.take if self.typed.takes(event) else super().on_event)(event)
+
+    async def on_done(self, event: Done) -> None:
+        """A key has been dealt with."""
+        await self.typed.done(event.number)
+
     def do(self, name: str, words: list[str] | None = None) -> Worker[None]:
         """Start an action; its end is not waited for."""
         return start(self, partial(self.perform, name, words))
@@ -249,8 +262,12 @@ class TallyApp(App[None]):
         """A passing word."""
         self.notify(format.plain(text), timeout=TOAST_S, markup=False)
 
-    def trouble(self, text: str) -> None:
-        """A passing error."""
+    def trouble(self, text: str, source: str = "") -> None:
+        """A passing error; of a `source` that nobody asked just now, one at a time."""
+        now = time.monotonic()
+        if source and now - self._troubled.get(source, -inf) < 2 * TOAST_S:
+            return
+        self._troubled[source] = now
         self.notify(format.plain(text), severity="error", timeout=2 * TOAST_S, markup=False)
 
     async def inform(self, title: str, text: str) -> None:

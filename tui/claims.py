@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tui.glyphs import Glyphs
 
 COLUMNS: Final = (
-    Column("relay", "Relay", 20, flex=3, most=44),
+    Column("relay", "Relay", 20, flex=3, most=44, middle=True),
     Column("status", "Status", 11, drop=2),
     Column("method", "Method", 11, drop=4),
     Column("count", "Count", 9, flex=1, right=True, most=12),

@@ -23,6 +23,8 @@ class Column(NamedTuple):
     flex: int = 0
     right: bool = False
     most: int = 1000
+    middle: bool = False
+    """Cut in the middle: names differ at their ends too."""
 
 
 class Placed(NamedTuple):

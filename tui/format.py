@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 BAR_SPAN: Final = 0.25
 """Part of the value that an interval bar shows on either side."""
 
+MOST_PERCENT: Final = 999
+"""A wider interval says nothing more."""
+
 _SIZES: Final = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+_NUMBER: Final = re.compile(r"(?<![.\d])\d[\d,]{3,}(?![.\d])")
 _AGES: Final = ((86_400, "d"), (3600, "h"), (60, "m"))
 
 
@@ -33,6 +38,22 @@ def short(n: float) -> str:
         if abs(n) >= size:
             return f"{n / size:.1f}{unit}"
     return f"{n:.0f}"
+
+
+def tight(text: str) -> str:
+    """A text whose numbers take as little room as four digits of each do: 12.35M, 4.1e20."""
+    return _NUMBER.sub(_compact, text)
+
+
+def _compact(found: re.Match[str]) -> str:
+    digits = found.group().replace(",", "")
+    if len(digits) > 15:
+        return f"{digits[0]}.{digits[1]}e{len(digits) - 1}"
+    n = int(digits)
+    for size, unit in _SIZES:
+        if n >= size:
+            return f"{n / size:.4g}{unit}"
+    return digits
 
 
 def value(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
@@ -62,7 +83,8 @@ def certainty(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     if figure.lower_bound or figure.high is None:
         return "at least"
     half = max(figure.high - figure.value, figure.value - figure.low)
-    return f"{glyphs.plus_minus}{100 * half / max(1, figure.value):.0f}%"
+    part = round(100 * half / max(1, figure.value))
+    return f"{glyphs.plus_minus}{'>' * (part > MOST_PERCENT)}{min(part, MOST_PERCENT)}%"
 
 
 def interval_bar(figure: Figure | None, width: int, glyphs: Glyphs = UNICODE) -> str:
@@ -150,6 +172,12 @@ def milliseconds(n: float | None) -> str:
 def percent(part: float) -> str:
     """A part of 1 without decimals; all but all of it is not 100 %."""
     return "99%" if 0.995 <= part < 1 else f"{part:.0%}"
+
+
+def of(part: int, whole: int, width: int) -> str:
+    """How many of how many; as a share where that is too long."""
+    text = f"{part}/{whole}"
+    return text if len(text) <= width else percent(part / max(1, whole))
 
 
 def plain(text: str) -> str:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from agent.pacing import BURST, DELAY_S, EVERY_S, GAP_S, RELAY_BURST, RELAY_RATE, LivePace
+import pytest
+
+from agent.pacing import (
+    BURST,
+    DELAY_S,
+    EVERY_S,
+    GAP_S,
+    RELAY_BURST,
+    RELAY_RATE,
+    SHARE,
+    STEADY_S,
+    LivePace,
+)
 
 URL = "wss://relay.example"
 
 
-def asked(pace: LivePace, events: list[float], watch: str = "w") -> list[float]:
+def asked(pace: LivePace, events: list[float], took: float = EVERY_S) -> list[float]:
     """When the relay is asked, for events at these times."""
-    return sorted({round(at + pace.delay(watch, URL, at), 6) for at in events})
+    return sorted({round(at + pace.delay("w", URL, at, took), 6) for at in events})
 
 
 def test_single_events_are_asked_for_at_once() -> None:
@@ -32,13 +44,16 @@ def test_events_that_wait_share_a_question_and_the_last_one_has_one_too() -> Non
     assert found[-1] >= events[-1]
 
 
-def test_a_flood_for_a_watch_falls_to_its_steady_rate() -> None:
-    events = [n / 10 for n in range(36_000)]
-    found = asked(LivePace(), events)
-    assert len(found) <= BURST + 3600 / EVERY_S + 1
-    late = found[2 * BURST :]
-    gaps = [b - a for a, b in pairwise(late)]
-    assert max(gaps) < EVERY_S + GAP_S
+@pytest.mark.parametrize(
+    ("took", "apart"), [(0.01, STEADY_S), (0.2, 0.2 / SHARE), (0.7, EVERY_S), (9.0, EVERY_S)]
+)
+def test_a_flood_for_a_watch_falls_to_a_steady_rate(took: float, apart: float) -> None:
+    """The dearer an answer is to the relay, the rarer; cheap ones keep a number within 2 s."""
+    found = asked(LivePace(), [n / 10 for n in range(36_000)], took)
+    assert len(found) <= BURST + 3600 / apart + 1
+    gaps = [b - a for a, b in pairwise(found[2 * BURST :])]
+    assert apart - 1e-6 <= min(gaps)
+    assert max(gaps) < apart + 0.2
 
 
 def test_many_watches_share_what_one_relay_is_asked() -> None:

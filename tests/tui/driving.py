@@ -54,7 +54,7 @@ class Driver:
         busy = any(not w.is_finished for w in self.app.workers if w.group != LONG)
         screen = self.app.screen
         opening = isinstance(screen, ModalScreen) and screen.focused is None
-        return not busy and not opening and not self.app.waiting
+        return not busy and not opening and not self.app.waiting and not self.app.typed.waiting
 
     async def press(self, *keys: str) -> None:
         """Press keys one after the other, and wait for what they bring about."""

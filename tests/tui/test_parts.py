@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from agent.api.schema import Cut, Delta, Figure, Point, RelaySync, Sync
 from agent.specs import SyncSpec
@@ -21,7 +22,7 @@ from tui.commands import parse
 from tui.glyphs import ASCII, UNICODE, Glyphs, speaks_unicode
 from tui.model import Model
 from tui.paste import free_name, read
-from tui.widgets.grid import aligned
+from tui.widgets.grid import aligned, fitted
 
 NUMBERS = st.integers(0, 2**63 - 1)
 
@@ -91,6 +92,40 @@ def test_integers_of_any_length_are_short(n: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("≈ 123,456,789,012", "≈ 123.5G"),
+        ("1,234,567–2,345,678", "1.235M–2.346M"),
+        ("-12345678", "-12.35M"),
+        ("9" * 15, "1000T"),
+        ("41" + "0" * 30, "4.1e31"),
+        ("1.000e40", "1.000e40"),
+        ("5/6", "5/6"),
+    ],
+)
+def test_numbers_that_are_too_long_say_how_large_they_are(text: str, told: str) -> None:
+    column = Column("n", "N", 9, right=True)
+    assert fitted(text, len(told), column) == told
+    assert fitted(text, len(text), column) == text
+
+
+def test_hundreds_of_relays_are_told_as_a_share() -> None:
+    assert format.of(99, 100, 6) == "99/100"
+    assert format.of(199, 200, 6) == "99%"
+    assert format.of(200, 200, 6) == "100%"
+
+
+@given(st.text(max_size=40), st.integers(0, 30))
+def test_names_that_are_too_long_show_both_ends(text: str, width: int) -> None:
+    text = format.plain(text)
+    told = fitted(text, width, Column("n", "N", 9, middle=True))
+    assert cell_len(told) == width
+    if cell_len(text) <= width:
+        assert told.rstrip() == text.rstrip()
+    assert fitted("wss://relay.example.com", 11, Column("n", "N", 9, middle=True)) == "wss:/…e.com"
+
+
+@pytest.mark.parametrize(
     ("seconds", "told"),
     [(None, "never"), (-3, "0s"), (95, "95s"), (7300, "2h"), (86_400 * 9, "9d")],
 )
@@ -100,8 +135,6 @@ def test_ages(seconds: float | None, told: str) -> None:
 
 @given(st.text(max_size=40), st.integers(0, 30), st.booleans())
 def test_cells_are_exactly_as_wide_as_they_must(text: str, width: int, right: bool) -> None:
-    from rich.cells import cell_len
-
     assert cell_len(aligned(format.plain(text), width, right=right)) == width
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent.api.schema import Counter, Counters, Stream
 
 SUBJECTS = (
-    Column("subject", "Subject", 16, flex=3, most=60),
+    Column("subject", "Subject", 16, flex=3, most=60, middle=True),
     Column("value", "Value", 12, flex=1, right=True, most=24),
     Column("incr", "Last", 6, right=True, drop=1),
     Column("sources", "Src", 3, right=True, drop=2),
@@ -105,7 +105,7 @@ class CountersPage(Page):
                 self.stream = names[0] if names else ""
             await self._load()
         except NostrTallyError as error:
-            self.tally.trouble(str(error))
+            self.tally.trouble(str(error), "counters")
 
     async def _load(self) -> None:
         stream, pattern = self.stream, self.pattern
@@ -177,7 +177,7 @@ class CountersPage(Page):
         try:
             await self._look_closer()
         except NostrTallyError as error:
-            self.tally.trouble(str(error))
+            self.tally.trouble(str(error), "counters")
 
     def _tree(self, one: Counter | None) -> None:
         tree: Tree[None] = self.query_one("#sources", Tree)
@@ -234,4 +234,5 @@ def _leaf(name: str, sign: str, value: str) -> Text:
 
 
 def _signed(incr: str) -> str:
-    return incr if not incr or incr.startswith("-") else f"+{format.integer(incr)}"
+    sign = "" if not incr or incr.startswith("-") else "+"
+    return sign + format.integer(incr) if incr else ""

@@ -54,7 +54,7 @@ class LogPage(Page):
         try:
             found = await self.tally.ask(lambda client: client.log(limit=1000))
         except NostrTallyError as error:
-            self.tally.trouble(str(error))
+            self.tally.trouble(str(error), "log")
         else:
             self.model.take_log(found.lines)
             self.show({"log"})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent.api.schema import Watch
 
 COLUMNS = (
-    Column("name", "Watch", 14, flex=3, most=40),
+    Column("name", "Watch", 14, flex=3, most=40, middle=True),
     Column("value", "Value", 11, right=True, flex=1, most=14),
     Column("bar", "Interval", 9, drop=4, flex=1, most=21),
     Column("sure", "Sure", 8, drop=7, flex=1, most=9),
@@ -154,7 +154,7 @@ class Overview(Page):
             **{span: self._change(one, span) for span in ("1h", "1d", "1w")},
             "spark": Cell(format.spark(one.spark, grid.width_of("spark"), glyphs), "accent"),
             "age": Cell(*self._age(one, now)),
-            "relays": Cell(f"{one.answered}/{one.asked}", _answered(one)),
+            "relays": Cell(format.of(one.answered, one.asked, 6), _answered(one)),
             "warnings": Cell(str(troubles) if troubles else "", "warn"),
         }
 

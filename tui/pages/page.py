@@ -29,13 +29,20 @@ if TYPE_CHECKING:
 class Finder(Input):
     """Where a filter is typed; Escape clears it, Enter goes back to the table."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Clear", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "give_up", "Clear", show=False),
+        Binding("enter", "keep", "To the table", show=False),
+    ]
     DEFAULT_CSS = "Finder { display: none; height: 1; border: none; padding: 0 1; }"
 
     def action_give_up(self) -> None:
         """Clear, and hide."""
         self.value = ""
         cast("Page", self.screen).found("")
+
+    def action_keep(self) -> None:
+        """Go to what was found."""
+        cast("Page", self.screen).found(self.value)
 
     def on_blur(self) -> None:
         """Nothing typed, nothing shown."""
@@ -140,12 +147,12 @@ class Page(Screen[None]):
         if text:
             finder.value = text
         else:
-            finder.focus()
+            self.set_focus(finder)
 
     def found(self, text: str) -> None:
         """Show rows with this text, and go to them at once: what is typed next is a key of theirs.
 
-        Not by `focus()`, which comes after the keys that are waiting already.
+        Not by `focus()`, which comes later than that key.
         """
         self._look_for(text)
         self.set_focus(self.query(Grid).first())
@@ -157,11 +164,6 @@ class Page(Screen[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         if isinstance(event.input, Finder):
             self._look_for(event.value)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        if isinstance(event.input, Finder):
-            event.stop()
-            self.found(event.value)
 
     def on_grid_header_clicked(self, event: Grid.HeaderClicked) -> None:
         self.sort_by(event.column)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from tui import format
-from tui.widgets.grid import aligned
+from tui.widgets.grid import aligned, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,9 @@ def _syncs(app: TallyApp, width: int) -> list[Content]:
 def _counters(app: TallyApp, width: int) -> list[Content]:
     lines = []
     for subject, value in app.counters or ():
-        shown = aligned(format.integer(value), min(16, max(5, width // 3)), right=True)
+        room = min(16, max(5, width // 3))
+        shown = format.integer(value)
+        shown = aligned(shown if len(shown) <= room else format.tight(shown), room, right=True)
         lines.append(
             Content.from_markup(
                 "$subject [b]$value[/]",
@@ -104,7 +106,7 @@ def _counters(app: TallyApp, width: int) -> list[Content]:
 
 
 def _fitted(app: TallyApp, text: str, width: int) -> str:
-    return aligned(format.plain(text), max(4, width), cut=app.glyphs.ellipsis)
+    return shortened(format.plain(text), max(4, width), app.glyphs.ellipsis)
 
 
 def _none(known: bool) -> Content:

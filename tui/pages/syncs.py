@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.api.schema import RelaySync, Sync
 
 SYNCS = (
-    Column("name", "Sync", 14, flex=3, most=40),
+    Column("name", "Sync", 14, flex=3, most=40, middle=True),
     Column("state", "State", 9),
     Column("bar", "Progress", 10, flex=2, most=24),
     Column("way", "Way", 4),
@@ -34,7 +34,7 @@ SYNCS = (
     Column("ended", "Ended", 9, right=True),
 )
 RELAYS = (
-    Column("relay", "Relay", 16, flex=3, most=44),
+    Column("relay", "Relay", 16, flex=3, most=44, middle=True),
     Column("status", "Status", 11),
     Column("windows", "Wind.", 5, right=True, drop=3),
     Column("rounds", "Rounds", 6, right=True, drop=2),

@@ -156,7 +156,7 @@ class WatchPage(Page):
                 self._seen = seen
                 await self._fetch(one.spec.name)
         except NostrTallyError as error:
-            self.tally.trouble(str(error))
+            self.tally.trouble(str(error), "watch")
         finally:
             self._looking = False
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tui.columns import Column, Placed
 
 HEADER = 1
+MIDDLE = 7
+"""Cells below which both ends of a text say less than its beginning."""
 
 
 class Cell(NamedTuple):
@@ -261,7 +263,7 @@ class Grid(ScrollView, can_focus=True):
         segments = []
         for column, _, wide in self.placed():
             cell = cells.get(column.key, Cell(""))
-            text = aligned(format.plain(cell.text), wide, right=column.right, cut=self.cut)
+            text = fitted(format.plain(cell.text), wide, column, self.cut)
             segments.append(Segment(text, self._toned(base, cell.tone)))
             segments.append(Segment(" " * GAP, base))
         return Strip(segments).adjust_cell_length(width, base)
@@ -298,6 +300,27 @@ class Grid(ScrollView, can_focus=True):
     def row_region(self, index: int) -> Region:
         """Where a row is drawn."""
         return Region(0, index + HEADER, self.size.width, 1)
+
+
+def fitted(text: str, width: int, column: Column, cut: str = "…") -> str:
+    """A text as a column shows it: numbers that are too long say how large they are."""
+    if cell_len(text) > width:
+        if column.middle:
+            return shortened(text, width, cut)
+        text = format.tight(text) if column.right else text
+    return aligned(text, width, right=column.right, cut=cut)
+
+
+def shortened(text: str, width: int, cut: str = "…") -> str:
+    """A text of exactly `width` cells; one that is too long has the sign `cut` in its middle."""
+    if cell_len(text) <= width or width < MIDDLE:
+        return aligned(text, width, cut=cut)
+    tail = (width - 1) // 2
+    end = len(text)
+    while cell_len(text[end - 1 :]) <= tail:
+        end -= 1
+    head = set_cell_size(text, width - 1 - cell_len(text[end:]))
+    return head + cut + text[end:]
 
 
 def aligned(text: str, width: int, *, right: bool = False, cut: str = "…") -> str:
