@@ -38,3 +38,9 @@ def whole(file: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
         aside.replace(file)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def write(folder: Path, rows: pa.RecordBatch) -> None:
+    """A whole table of few rows."""
+    with whole(emptied(folder) / "part.parquet", rows.schema) as out:
+        out.write_batch(rows)

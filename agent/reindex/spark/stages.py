@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
@@ -12,7 +12,8 @@ from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
 from agent.reindex.spark import dead, numeric, plan, readers
 from agent.reindex.spark.columns import SCHEMA
-from agent.reindex.spark.groups import TAGS
+from agent.reindex.spark.files import write
+from agent.reindex.spark.groups import TAGS, arrow, rows
 from nostr_client.store.base import Status
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job
     from agent.reindex.spark.staging import Staging
     from nostr_client.store.index_schema import Mark
+
+STATUS: Final = "status string, events long"
 
 
 class Stages:
@@ -73,20 +76,23 @@ class Stages:
         path, parts = self._job.source.paths[0], self._job.partitions
         folders = [Path(self._staging.path(name, name)).absolute() for name in ("events", "tags")]
         read, named = readers.stage_store(self._spark, path, start.next_seq, parts, *folders)
-        return {"events": read}, {"tags": named, "removals": self._removed(start)}
+        removals, left = self._removed(start)
+        living = read if left is None else left
+        return {"events": read}, {"tags": named, "removals": removals, "living": living}
 
-    def _removed(self, start: Mark) -> int:
+    def _removed(self, start: Mark) -> tuple[int, int | None]:
         """The store's removals once its ranges are read; where there were some meanwhile, the
-        events that are still there then are staged as the living ones."""
+        events that are still there then are staged as the living ones, and how many they are."""
         with closing(inputs.open_store(self._job.source.store)) as conn:
             conn.execute("BEGIN")
             now = inputs.read_mark(conn)
-            if now.removals != start.removals:
-                sql = "SELECT seq FROM event WHERE seq < ?"
-                seqs = conn.execute(sql, (start.next_seq,)).fetchall()
-                here = self._spark.createDataFrame(seqs, "seq long")
-                here.write.mode("overwrite").parquet(self._staging.path("events", "here"))
-        return now.removals
+            if now.removals == start.removals:
+                return now.removals, None
+            sql = "SELECT seq FROM event WHERE seq < ?"
+            seqs = conn.execute(sql, (start.next_seq,)).fetchall()
+        here = self._spark.createDataFrame(seqs, "seq long")
+        here.write.mode("overwrite").parquet(self._staging.path("events", "here"))
+        return now.removals, len(seqs)
 
     def _archives(self) -> None:
         source, verify = self._job.source, self._job.settings.verify
@@ -103,11 +109,7 @@ class Stages:
     def _dead(self) -> None:
         """Archives: who is alive. A store has judged its own events, which all count."""
         if self._mark is not None:
-            stored = f.lit(Status.STORED.value).alias("status")
-            self._staging.run(
-                "dead",
-                {"status": lambda: self._living().select(stored).groupBy("status").agg(_number())},
-            )
+            self._staging.written("dead", {"status": STATUS}, self._stored)
             return
         settings, read = self._job.settings, self._staging.read
         self._staging.run(
@@ -117,6 +119,14 @@ class Stages:
                 "status": lambda: read("dead", "judged").groupBy("status").agg(_number()),
             },
         )
+
+    def _stored(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The status of a store's events, of which it is known how many are left."""
+        living = self._staging.marks["events"].notes["living"]
+        row = [(Status.STORED.value, living)] if living else []
+        folder = Path(self._staging.path("dead", "status")).absolute()
+        write(folder, rows(arrow(STATUS), row))
+        return {"status": len(row)}, {}
 
     def _living(self) -> DataFrame:
         """The events that count."""
@@ -135,7 +145,7 @@ class Stages:
     def _tags(self) -> None:
         """A store's are there, unless some of its events were removed while they were read."""
         notes = self._staging.marks["events"].notes
-        if self._mark is not None and notes["removals"] == self._mark.removals and "tags" in notes:
+        if self._mark is not None and notes["removals"] == self._mark.removals:
             there = {"tags": notes["tags"]}
             self._staging.written("tags", {"tags": TAGS}, lambda: (there, {}))
             return
