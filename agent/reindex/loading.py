@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent.reindex import inputs
@@ -25,6 +24,7 @@ from nostr_client.store.index_update import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 LOADED: Final = ("hot", "hot_author", "zap")
 """Tables that say something of a target; the days are of all events, and no subset of them is."""
@@ -115,10 +115,11 @@ def _dataset(tables: str, name: str) -> Any:
         raise InvalidInput("reading Parquet needs: pip install 'nostr-tally[parquet]'") from error
     where = tables.rstrip("/")
     try:
-        if inputs.is_url(where):
+        here = inputs.local(where)
+        if here is None:
             files, base = fs.FileSystem.from_uri(_scheme(where))
         else:
-            files, base = fs.LocalFileSystem(), str(Path(where).absolute())
+            files, base = fs.LocalFileSystem(), str(here.absolute())
         folder = f"{base}/tables/{name}"
         if files.get_file_info(f"{folder}/{DONE}").type != fs.FileType.File:
             raise InvalidInput(f"{where} has no finished table {name}: is it what --out named?")

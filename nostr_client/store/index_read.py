@@ -71,9 +71,9 @@ def check_built(path: Path) -> None:
         raise StoreError(f"{path} is no index: {error}") from error
     if found.get("version") != VERSION or not {"next_seq", "removals"} <= found.keys():
         raise StoreError(f"{path} is no index of version {VERSION}")
-    if found.get("hot", least()) != least():
-        raise StoreError(f"{path} keeps targets from {found['hot']} events on, not from {least()}")
     if own is not None:
         raise StoreError(f"{path} is of archives: its people have other numbers than a store's")
+    if found.get("hot", least()) != least():
+        raise StoreError(f"{path} keeps targets from {found['hot']} events on, not from {least()}")
     if checked != ("ok",):
         raise StoreError(f"{path} is damaged: {checked[0]}")

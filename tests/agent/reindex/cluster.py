@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyspark
@@ -18,7 +19,7 @@ from agent.reindex import jvm
 from agent.reindex.usage import tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 STARTUP_S = 240.0
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m"
@@ -28,9 +29,9 @@ LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m"
 class Cluster:
     """Processes of one cluster; `url` is what `--master` takes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
-        self._environment = environment() | {"SPARK_LOCAL_DIRS": str(folder / "local")}
+        self._environment = environment() | environ | {"SPARK_LOCAL_DIRS": str(folder / "local")}
         own = f"-Djava.io.tmpdir={folder} -XX:-UsePerfData"
         self._environment["SPARK_DAEMON_JAVA_OPTS"] += f" {own}"
         self.url = ""
@@ -101,9 +102,11 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def running(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A cluster for as long as the block runs."""
-    found = Cluster(folder)
+def running(
+    folder: Path, workers: int = 2, environ: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Cluster]:
+    """A cluster for as long as the block runs; `environ` is what its machines have."""
+    found = Cluster(folder, environ)
     try:
         found.start(workers)
         yield found

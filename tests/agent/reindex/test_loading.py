@@ -69,12 +69,14 @@ def hot_values(counted: reference.Accumulator) -> list[str]:
     return sorted({row[2] for row in counted.rows("hot")})
 
 
+@pytest.mark.parametrize("url", ["{}", "{}/", "file:{}", "file://{}/"])
 def test_targets_are_loaded_with_all_that_is_known_of_them(
-    tmp_path: Path, counted: reference.Accumulator
+    tmp_path: Path, counted: reference.Accumulator, url: str
 ) -> None:
-    folder, values = write(tmp_path / "out", counted), hot_values(counted)
+    """Also by the URLs that Hadoop takes, in which %20 is no blank."""
+    folder, values = write(tmp_path / "out %20", counted), hot_values(counted)
     chosen = [NOTE, values[0], "no such target"]
-    done = loading.load(str(folder), chosen, tmp_path / "some.db")
+    done = loading.load(url.format(folder), chosen, tmp_path / "some.db")
     whole = {row[1:4]: row for row in counted.rows("hot") if row[2] in chosen}
     assert done["hot"] == len(whole) > 1
     about, found = loading.ask(tmp_path / "some.db")

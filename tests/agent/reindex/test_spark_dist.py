@@ -42,10 +42,23 @@ def test_a_bare_python_has_what_a_worker_needs(packed: Path, tmp_path: Path) -> 
     subprocess.run([tmp_path / "bin" / "python", "-c", code], env=bare, check=True, cwd=tmp_path)
 
 
+def bare_python(folder: Path) -> dict[str, str]:
+    """An environment whose Python has its own library and no package at all."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    bare = {"PATH": os.pathsep.join((str(folder / "bin"), "/usr/bin", "/bin")), "PYTHONPATH": ""}
+    code = "import importlib.util as u; print([u.find_spec(n) for n in ('agent', 'numpy', 'py4j')])"
+    command = [f"python3.{sys.version_info.minor}", "-c", code]
+    found = subprocess.run(command, env=bare, cwd=folder, capture_output=True, check=True)
+    assert found.stdout.strip() == b"[None, None, None]"
+    return bare
+
+
 def test_spark_submit_with_the_packed_environment(packed: Path, tmp_path: Path) -> None:
+    """Workers whose own Python is bare take all from the packed file."""
     archive = write_archive(tmp_path / "a.jsonl", nasty())
     out = tmp_path / "out"
-    with cluster.running(tmp_path) as found:
+    bare = bare_python(tmp_path / "bare")
+    with cluster.running(tmp_path, environ=bare) as found:
         spark = Path(pyspark.__file__).parent
         command = [str(spark / "bin" / "spark-submit"), "--master", found.url]
         command += ["--archives", f"{packed}#env", "--executor-memory", "512m"]
