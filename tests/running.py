@@ -32,11 +32,11 @@ async def start(*args: str, module: str = "nostr_client", **env: str) -> asyncio
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=os.environ | env,
-        preexec_fn=_as_on_a_terminal,
+        preexec_fn=as_on_a_terminal,
     )
 
 
-def _as_on_a_terminal() -> None:
+def as_on_a_terminal() -> None:
     """Hear SIGINT: a shell's background jobs, such as a whole test run, hand on that it is not."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -1,0 +1,1 @@
+"""The documents' code, run as it stands."""

@@ -1,0 +1,73 @@
+"""What the commands of each page presuppose, where that is more than two relays."""
+
+from __future__ import annotations
+
+from typing import Final
+
+READY: Final = {
+    "nostr-agent run": '"event":"started"',
+    "nostr-agent relay": "writing: ",
+    "nostr-tui": "https?://",
+}
+"""By what a program that stays is known to be there; of the others the first character."""
+
+NOTES: Final = (
+    "nostr-client sync --filter '{\"kinds\":[1,3,7]}' --direction down --relay wss://one.example"
+)
+KEY: Final = "nostr-client key gen --out"
+WATCH: Final = "nostr-client watch add me followers npub1… --relay wss://one.example"
+PLAYED: Final = (
+    "nostr-client counter stream create PLAYS --subject 'plays.>' && "
+    "nostr-client counter add plays.old.song 1"
+)
+CERTIFICATE: Final = (
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+    "-subj /CN=localhost -keyout key.pem -out chain.pem 2> /dev/null"
+)
+
+BEFORE: Final = {
+    "docs/how-to/backup.md": (NOTES, "mkdir backups"),
+    "docs/how-to/fleet.md": ("echo token > es.token; echo token > fr.token",),
+    "docs/how-to/local-relay.md": (CERTIFICATE,),
+    "docs/how-to/reindex.md": (
+        NOTES,
+        "nostr-client store export > more.jsonl && gzip -c more.jsonl > dump.jsonl.gz",
+    ),
+    "docs/how-to/reindex-cluster.md": (
+        NOTES,
+        "nostr-client store export > dump.jsonl",
+        "nostr-agent reindex --jsonl dump.jsonl --out tables",
+    ),
+    "docs/how-to/store.md": (
+        "nostr-client key gen --out k && nostr-client publish --key-file k --content hi --json "
+        "--relay wss://one.example > /dev/null",
+        NOTES,
+        "nostr-client store export > archive.jsonl",
+    ),
+    "docs/how-to/trust.md": (WATCH,),
+}
+"""Run first: what the page says, or the one that it continues, that its reader has."""
+
+CONFIGURED: Final = {
+    "docs/how-to/backup.md": ("docs/how-to/fleet.md", 0),
+    "docs/how-to/fleet.md": ("docs/how-to/fleet.md", 0),
+    "docs/how-to/nats.md": ("docs/how-to/nats.md", 0),
+}
+"""Whose and which TOML block is the reader's agent.toml there."""
+
+CODES: Final = {
+    "nostr-agent counter confirm es": 1,
+    "nostr-agent counter confirm nats:hub": 1,
+}
+"""Other exit codes than 0, where the page says so."""
+
+CANNOT_RUN: Final = {
+    "make": "the test run itself, and the demonstration, which tests/agent/service runs",
+    "nostr-agent demo": "tests/agent/service/test_demo_agent.py runs it",
+    "nostr-agent install-service --system": "writes into /etc, as root",
+    "pipx": "installs from a registry",
+    "spark-submit": "needs a cluster",
+    "strfry": "another relay's program",
+    "uv": "installs from a registry",
+}
+"""Every program that a page may mark as not run, and why."""

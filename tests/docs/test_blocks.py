@@ -1,0 +1,129 @@
+"""Blocks of other languages run, load or parse; what is not run is of programs that cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from agent.cli import cli as agent_cli
+from agent.config import parse
+from nostr_client.cli.app import cli
+from nostr_client.nip19 import PublicKey
+from tests.docs.blocks import ANY_FENCE, FENCE, ROOT, SHELL, Block, blocks, documents, lines
+from tests.docs.pages import CANNOT_RUN
+from tests.docs.test_pages import file_name
+from tests.faulty_relay import FaultyRelay
+from tests.running import as_on_a_terminal
+from tests.worlds import TARGET, Sketches, follow
+from tui.cli import cli as tui_cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAMS = {"nostr-client": cli, "nostr-agent": agent_cli, "nostr-tui": tui_cli}
+CHECKED = {*SHELL, "python", "toml", "text"}
+DEADLINE_S = 50
+where = pytest.mark.parametrize
+
+
+@where("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_block_is_of_a_language_that_is_checked(path: Path) -> None:
+    text = path.read_text("utf-8")
+    found = list(FENCE.finditer(text))
+    assert len(ANY_FENCE.findall(text)) == 2 * len(found), "a fence without a language"
+    assert {match[3] for match in found} <= CHECKED
+    assert not any(match[4].strip() for match in found), "a language with attributes"
+
+
+@where("block", [b for b in blocks("python") if not file_name(b)], ids=lambda block: block.where)
+async def test_python_blocks_run_as_scripts(block: Block, tmp_path: Path) -> None:
+    """As `script.py NPUB RELAY RELAY`, to the end or, of those that stay, to the first line."""
+    script = tmp_path / "script.py"
+    script.write_text(block.text, "utf-8")
+    folders = {name: str(tmp_path) for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")}
+    events = [follow(i) for i in range(5)]
+    async with FaultyRelay(Sketches(), events=events) as one, FaultyRelay(events=events) as two:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(script),
+            PublicKey(TARGET).encode(),
+            one.url,
+            two.url,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=tmp_path,
+            env=os.environ | folders | {"PYTHONPATH": str(ROOT)},
+            preexec_fn=as_on_a_terminal,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(DEADLINE_S):
+            first = await process.stdout.readline()
+            assert first, "it says nothing"
+            if block.mark == "stays":
+                assert b"Traceback" not in first
+                process.send_signal(signal.SIGINT)
+            rest, _ = await process.communicate()
+    ended = -signal.SIGINT if block.mark == "stays" else 0
+    assert process.returncode == ended, (first + rest).decode()
+
+
+@where("block", blocks("toml"), ids=lambda block: block.where)
+def test_configurations_load(block: Block) -> None:
+    """As agent.toml, with a key for those that the page leaves out."""
+    text = block.text.replace("npub1…", PublicKey(TARGET).encode())
+    parse(text, block.where)
+
+
+def command_lines() -> list[tuple[str, str]]:
+    return [
+        (line.where, line.command.replace("\\\n", " "))
+        for block in blocks(*SHELL)
+        for line in lines(block)
+        if line.command.split(" ")[0] in PROGRAMS
+    ]
+
+
+@where(("place", "line"), command_lines())
+def test_command_lines_name_commands_and_options_that_exist(place: str, line: str) -> None:
+    """Also of those that are not run."""
+    words = shlex.split(re.split(r" [|>#] ?", line)[0], comments=True)
+    command: click.Command = PROGRAMS[words[0]]
+    rest = words[1:]
+    while isinstance(command, click.Group) and rest:
+        found = command.get_command(click.Context(command), rest[0])
+        assert found is not None, f"{place}: no command {rest[0]}"
+        command, rest = found, rest[1:]
+    known = {o for p in command.params for o in [*p.opts, *p.secondary_opts]} | {"--help", "-h"}
+    used = {word.split("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
+    assert used <= known, f"{place}: unknown {sorted(used - known)}"
+
+
+def starts_with(command: str, program: str) -> bool:
+    return f"{command} ".startswith(f"{program} ")
+
+
+@where("block", [b for b in blocks(*SHELL) if b.mark], ids=lambda block: block.where)
+def test_only_what_no_test_can_run_is_not_run(block: Block) -> None:
+    assert block.mark == "not run"
+    assert block.reason
+    for line in lines(block):
+        assert any(starts_with(line.command, program) for program in CANNOT_RUN), line
+
+
+def test_no_program_is_let_off_in_vain() -> None:
+    marked = [line.command for b in blocks(*SHELL) if b.mark for line in lines(b)]
+    for program in CANNOT_RUN:
+        assert any(starts_with(command, program) for command in marked), program
+
+
+def test_there_is_something_to_check() -> None:
+    assert any(block.where.startswith("README.md") for block in blocks("python"))
+    assert command_lines()
