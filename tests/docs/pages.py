@@ -36,7 +36,7 @@ BEFORE: Final = {
     "docs/how-to/reindex-cluster.md": (
         NOTES,
         "nostr-client store export > dump.jsonl",
-        "nostr-agent reindex --jsonl dump.jsonl --out tables",
+        "python -m agent.reindex.spark.submit --jsonl dump.jsonl --out tables --partitions 2",
     ),
     "docs/how-to/store.md": (
         "nostr-client key gen --out k && nostr-client publish --key-file k --content hi --json "
