@@ -38,6 +38,11 @@ class Dots(NamedTuple):
     y: list[float]
 
 
+def caption(span: str) -> str:
+    """What stands above a plot."""
+    return f"last {span}" if SPANS[span] else "all there is"
+
+
 def times(points: Sequence[Point], now: float, span: str) -> Range:
     """What the axis of time shows."""
     length = SPANS[span]

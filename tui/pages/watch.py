@@ -172,9 +172,7 @@ class WatchPage(Page):
     def _plot(self) -> Plot:
         from tui.widgets.plot import History as Plot
 
-        plot = self.query_one("#plot", Plot)
-        plot.border_title = f"last {self.span}" if SPANS[self.span] else "all there is"
-        return plot
+        return self.query_one("#plot", Plot)
 
     def choose_span(self, span: str | None) -> None:
         """Plot another length of time."""

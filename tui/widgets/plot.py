@@ -51,7 +51,7 @@ class History(PlotextPlot):
         value = plotting.values(points)
         ticks = plotting.value_ticks(value, max(2, self.size.height // 3))
         margin = max(map(len, ticks.text)) + 2
-        columns, rows = self.size.width - margin, self.size.height - 3
+        columns, rows = self.size.width - margin, self.size.height - 4
         around = plotting.band(points, time, value, columns, rows)
         if around.x:
             color = self._color("primary", 0.55)
@@ -59,6 +59,7 @@ class History(PlotextPlot):
         line = plotting.curve(points, time.high)
         plt.plot(line.x, line.y, marker=self._glyphs.curve, color=self._color("accent"))
         plt.frame(self._glyphs is not ASCII)
+        plt.title(plotting.caption(self._span))
         plt.xlim(time.low, time.high)
         plt.ylim(value.low, value.high)
         plt.xticks(*plotting.time_ticks(time, max(2, columns // 12)))
