@@ -88,7 +88,7 @@ def show(done: Rebuild, *, as_json: bool) -> None:
     for one in done.differences:
         click.echo(f"{one.table}\t{one.key}\t{one.cause}")
     if done.found is not None:
-        say(f"{done.found:,} differences")
+        say(f"{done.found:,} differences, of which {len(done.differences):,} are listed")
     if done.generation is not None:
         say(f"index generation {done.generation} is in its place")
     say(f"{done.outcome}{': ' if done.message else ''}{done.message}")

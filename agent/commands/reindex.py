@@ -166,5 +166,7 @@ def _tell_check(result: Result) -> None:
         click.echo(f"{one.table}\t{one.key}\t{one.cause}")
     rows = sum(checked.compared.values())
     say(f"{rows:,} rows compared: {checked.found:,} differences")
+    if checked.found > len(checked.differences):
+        say(f"{checked.found - len(checked.differences):,} more of the same tables are not listed")
     for name, number in result.repaired.items():
         say(f"{number:,} {name} mended")

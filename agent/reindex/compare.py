@@ -7,6 +7,7 @@ an author (`dirty`) may be higher than what is rebuilt.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 BUCKETS: Final = 1024
-KEPT: Final = 100
-"""Differences that are told one by one: enough to see the pattern."""
+KEPT: Final = 1_000
+"""Differences of each table that are told one by one, so that none hides those of another."""
 
 LIVE: Final = "live"
 """The name under which the live index is attached."""
@@ -58,16 +59,18 @@ Sums = list[list[int]]
 
 
 class Found:
-    """Differences as they are found: all counted, the first ones kept."""
+    """Differences as they are found: all counted, the first ones of each table kept."""
 
     def __init__(self) -> None:
         self.number = 0
         self.kept: list[Difference] = []
         self.compared: dict[str, int] = {}
+        self._of: Counter[str] = Counter()
 
     def add(self, table: str, key: object, cause: str) -> None:
         self.number += 1
-        if len(self.kept) < KEPT:
+        self._of[table] += 1
+        if self._of[table] <= KEPT:
             self.kept.append(Difference(table, clip(str(key), 200), clip(cause, 200)))
 
 

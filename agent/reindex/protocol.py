@@ -76,7 +76,8 @@ class Repairs(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True, tag="checked"):
-    """What a check found; `differences` has the first ones, `found` counts all."""
+    """What a check found; `differences` has the first ones of each table, `found`
+    counts all."""
 
     found: int
     compared: dict[str, int]

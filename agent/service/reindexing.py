@@ -6,7 +6,8 @@ One at a time. The agent loads no Spark and no Java; what it waits for costs it 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job, Message
     from agent.reindex.run import Result
     from nostr_client.store.sqlite import SqliteStore
+
+
+SHOWN: Final = 20
+"""Differences of each table that an agent shows; `nostr-agent reindex --check` lists more."""
 
 
 class Reindexing:
@@ -133,5 +138,10 @@ class Reindexing:
 
 
 def _differences(result: Result) -> tuple[RebuildDifference, ...]:
-    found = () if result.checked is None else result.checked.differences
+    """The first ones of each table: what is shown is read every second."""
+    found, of = [], Counter[str]()
+    for one in () if result.checked is None else result.checked.differences:
+        of[one.table] += 1
+        if of[one.table] <= SHOWN:
+            found.append(one)
     return tuple(RebuildDifference(table=d.table, key=d.key, cause=d.cause) for d in found)

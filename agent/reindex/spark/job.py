@@ -93,7 +93,7 @@ def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
     now = staging.as_of(job.settings, STAGES[1:])
     if now != job.settings.now:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))
-        reporter.talk(f"going on with an earlier run: events have expired as of {when} UTC")
+        reporter.talk(f"going on with an earlier run: expiry is judged as of {when} UTC")
     settings = msgspec.structs.replace(job.settings, now=now)
     return msgspec.structs.replace(job, settings=settings)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.reindex import inputs, run
+from agent.reindex.compare import KEPT, Found
 from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import Built, Checked, Stage, from_line, to_line
 from agent.reindex.reporter import Reporter
@@ -167,6 +168,16 @@ async def test_a_damage_is_found_with_its_cause_and_mended(tmp_path: Path, table
     again = await built(path, check=True)
     assert again.checked is not None
     assert again.checked.found == 0, again.checked.differences
+
+
+def test_many_differences_of_one_table_hide_no_other() -> None:
+    found = Found()
+    for n in range(2_000):
+        found.add("tag", n, "is missing")
+    found.add("zap", "x", "is missing")
+    assert found.number == 2_001
+    assert {one.table for one in found.kept} == {"tag", "zap"}
+    assert len(found.kept) == KEPT + 1
 
 
 async def test_an_event_that_should_be_dead_is_found_and_removed(tmp_path: Path) -> None:
