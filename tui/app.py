@@ -145,9 +145,9 @@ class TallyApp(App[None]):
             page.head()
             page.tick()
 
-    def _refused(self, why: str) -> None:
+    def _refused(self, title: str, why: str) -> None:
         text = f"{why}\n\nThe agent is asked again by itself."
-        start(self, partial(self.inform, "The agent lets nobody in", text))
+        start(self, partial(self.inform, title, text))
 
     # Pages.
 

@@ -69,12 +69,19 @@ def cli(**given: Any) -> None:
         raise click.UsageError("--demo brings an agent: leave --api and --token-file out")
     if not given["serve"] and not _is_seen():
         raise click.UsageError("this needs a terminal, or --serve and a browser")
+    if not given["serve"] and not _is_tab() and os.environ.get("TERM") == "dumb":
+        raise click.UsageError("TERM=dumb: a terminal that can only add lines; try --serve")
     sys.exit(asyncio.run(_run(given)))
 
 
 def _is_seen() -> bool:
     """Whether there is a terminal to draw on and to type at, or a browser's tab in its place."""
-    return "TEXTUAL_DRIVER" in os.environ or (sys.stdin.isatty() and sys.stderr.isatty())
+    return _is_tab() or (sys.stdin.isatty() and sys.stderr.isatty())
+
+
+def _is_tab() -> bool:
+    """Whether a browser's tab shows this: it draws everything, whatever TERM its server has."""
+    return "TEXTUAL_DRIVER" in os.environ
 
 
 async def _run(given: dict[str, Any]) -> int:
@@ -129,6 +136,7 @@ def _command(given: dict[str, Any], api: str | None, token_file: Path | None) ->
     words = [sys.executable, "-m", "tui", "--theme", given["theme"]]
     words += ["--api", api] if api else []
     words += ["--token-file", str(token_file)] if token_file else []
+    words += ["--ascii"] if given["ascii_only"] else []
     return words + (["--read-only"] if given["read_only"] else [])
 
 
@@ -139,7 +147,7 @@ def _app(locate: Callable[[], tuple[str, str]], given: dict[str, Any]) -> TallyA
     return TallyApp(
         locate,
         read_only=given["read_only"],
-        ascii_only=given["ascii_only"] or not speaks_unicode(os.environ),
+        ascii_only=given["ascii_only"] or not (_is_tab() or speaks_unicode(os.environ)),
         no_color="NO_COLOR" in os.environ,
         theme=given["theme"],
     )

@@ -99,9 +99,11 @@ ASCII: Final = Glyphs(
 
 
 def speaks_unicode(env: Mapping[str, str]) -> bool:
-    """Whether the locale that `env` names is UTF-8; a Linux console without its font is not."""
+    """Whether the locale is UTF-8, and the terminal has more signs than those of its hardware."""
+    if env.get("TERM", "") in ("linux", "vt100", "vt220"):
+        return False
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         found = env.get(name, "")
         if found:
             return "utf" in found.lower()
-    return env.get("TERM", "") not in ("linux", "dumb", "vt100")
+    return True

@@ -22,6 +22,13 @@ DELAYS_S: Final = (0.2, 0.5, 1.0, 2.0)
 """Between tries; the last one for as long as it takes: the agent is on this machine."""
 
 
+TITLES: Final = {
+    **dict.fromkeys(("wrong_token", "no_token", "foreign_host"), "The agent lets nobody in"),
+    "unreadable": "The agent is not understood",
+}
+"""What does not pass by itself, by its code."""
+
+
 class Link:
     """Feeds the model from the event stream; `client` is there while the agent answers."""
 
@@ -32,9 +39,9 @@ class Link:
         *,
         now: Callable[[], float],
         changed: Callable[[set[str]], None],
-        refused: Callable[[str], None],
+        refused: Callable[[str, str], None],
     ) -> None:
-        """`locate` gives URL and token, each time anew; `refused` hears why it will not get in."""
+        """`locate` gives URL and token, each time anew; `refused` hears what is wrong, and why."""
         self.client: AgentClient | None = None
         self._model = model
         self._locate = locate
@@ -65,10 +72,11 @@ class Link:
         url, token = await asyncio.to_thread(self._locate)
         async with AgentClient(url, token) as client:
             self._model.status = await client.status()  # a stream may have nothing to say for long
-            self._reached, self.client, self._told = True, client, ""
+            self.client = client
             self._model.reached(url, self._now())
             self._changed({"link", "status"})
             async for id, message in client.events(self._model.last):
+                self._reached, self._told = True, ""
                 self._changed(self._model.apply(id, message, self._now()))
 
     def _lost(self, error: NostrTallyError) -> None:
@@ -76,9 +84,9 @@ class Link:
         self._model.lost(str(error), self._now())
         self._changed({"link"})
         code = getattr(error, "code", "")
-        if code in ("wrong_token", "no_token", "foreign_host") and self._told != code:
+        if code in TITLES and self._told != code:
             self._told = code
-            self._refused(str(error))
+            self._refused(TITLES[code], str(error))
 
     async def ask(self, question: Callable[[AgentClient], Awaitable[T]]) -> T:
         """What the agent answers. Raises NetworkError while it is away, ApiError."""

@@ -71,7 +71,9 @@ class Model:
 
     def reached(self, api: str, now: float) -> None:
         """The agent answers."""
-        self.link, self.why, self.since, self.heard_at, self.api = "live", "", None, now, api
+        self.link, self.why, self.since, self.api = "live", "", None, api
+        if self.heard:  # what was heard then holds still
+            self.heard_at = now
 
     def lost(self, why: str, now: float) -> None:
         """The agent does not answer."""

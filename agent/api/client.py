@@ -44,10 +44,17 @@ class InvalidRequest(ApiError, InvalidInput):
     """The agent says that what it was given cannot be used: HTTP's 400."""
 
 
+class UnreadableAnswer(InvalidInput):
+    """What answers is no agent, or one whose words this version does not know."""
+
+    code: Final = "unreadable"
+
+
 class AgentClient:
     """Talks to the agent at `url` with its token; use it as an async context manager.
 
-    Every method may raise ApiError (refused), NetworkError (no agent there), DeadlineExceeded.
+    Every method may raise ApiError (refused), NetworkError (no agent there), DeadlineExceeded,
+    UnreadableAnswer.
     """
 
     def __init__(
@@ -332,7 +339,9 @@ def _decoded(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
         return decoder.decode(raw)
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"the agent's answer cannot be read: {error}") from error
+        raise UnreadableAnswer(
+            f"the agent's answer cannot be read; is it of another version? {error}"
+        ) from error
 
 
 def _part(text: str) -> str:

@@ -31,7 +31,7 @@ PAGES = {
     "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "left out", "✓ events")),
     "relays": (("2", "down", "down"), ("nos.lol (trusted)", "2310 ms", "COUNT", "strfry")),
     "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),
-    "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other streams")),
+    "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other stream (n)")),
     "log": (("5",), ("no_answer", "alert_given_up", "following", "\\x1b[31mred\\x07")),
     "reindex": (("b",), ("running", "by spark", "registers", "12,000,000", "generation 3")),
     "help": (("question_mark",), ("watch show", "Go to all watches.", "type to search")),

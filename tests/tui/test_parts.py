@@ -320,6 +320,7 @@ def test_ticks_of_time_are_round(span: int, pattern: str) -> None:
         ({"LC_ALL": "C", "LANG": "en_US.UTF-8"}, False),
         ({"TERM": "xterm-256color"}, True),
         ({"TERM": "linux"}, False),
+        ({"TERM": "linux", "LANG": "en_US.UTF-8"}, False),
     ],
 )
 def test_whether_a_terminal_speaks_unicode(env: dict[str, str], speaks: bool) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
 from pytest_textual_snapshot import SVGImageExtension
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from tests.tui.backend import Recorded, Served
 
+STREAM = "text/event-stream"
 BOTH = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 
 
@@ -73,6 +76,32 @@ async def test_a_wrong_token_is_a_dialog_told_once(api: Served, agent: Recorded)
         assert "the token is wrong" in tui.text()
         await tui.press("enter")
         await tui.until(lambda: len(tui.app.screen_stack) == 1)
+
+
+async def test_an_agent_of_another_version_is_told_once_and_nothing_is_made_up() -> None:
+    """Its status can be read, its stream cannot: no page says that there is nothing."""
+
+    async def status(_: web.Request) -> web.Response:
+        fields = {**msgspec.to_builtins(world.status()), "brand_new": [1]}
+        return web.json_response(fields)
+
+    async def events(_: web.Request) -> web.Response:
+        tries.append(1)
+        return web.Response(text='data: {"type":"unheard-of"}\n\n', content_type=STREAM)
+
+    tries: list[int] = []
+    site = web.Application()
+    site.router.add_get("/v1/status", status)
+    site.router.add_get("/v1/events", events)
+    async with TestServer(site) as server, driving(str(server.make_url("/")), live=False) as tui:
+        await tui.until(lambda: "The agent is not understood" in tui.text())
+        assert "is it of another version?" in tui.text()
+        assert "Looking for the agent." in tui.text()
+        assert "none yet" not in tui.text()
+        await tui.press("enter")
+        seen = len(tries)
+        await tui.until(lambda: len(tries) >= seen + 2)
+        assert len(tui.app.screen_stack) == 1
 
 
 @pytest.mark.parametrize(("size", "room"), [((59, 24), False), ((80, 15), False), ((60, 16), True)])

@@ -163,7 +163,7 @@ class CountersPage(Page):
         others = len(self._streams) - 1
         more = "   there are more: narrow the pattern" if self._more else ""
         if others > 0:
-            more += f"   {others} other streams (n)"
+            more += f"   {others} other {'streams' if others > 1 else 'stream'} (n)"
         self.query_one("#stream", Static).update(head + more)
         grid = self.query_one("#subjects", Grid)
         grid.show([subject for subject in self._counters if matches(self.wanted, subject)])

@@ -57,7 +57,8 @@ def _numbers(model: Model, *, wide: bool) -> str:
     connected = sum(one.status == "connected" for one in model.relays.values())
     parts = [f"{connected}/{len(model.relays)} relays"]
     if wide:
-        parts = [f"agent {status.version}", f"{len(model.watches)} watches", *parts]
+        n = len(model.watches)
+        parts = [f"agent {status.version}", f"{n} watch{'es' * (n != 1)}", *parts]
     return "  ".join(parts)
 
 
