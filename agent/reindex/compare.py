@@ -8,6 +8,7 @@ an author (`dirty`) may be higher than what is rebuilt.
 from __future__ import annotations
 
 from collections import Counter
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
@@ -55,6 +56,20 @@ SHAPES: Final = {
     "zap": Shape("SELECT * FROM {s}.zap", 2),
 }
 
+TOLD: Final = {
+    "hot": "{0} of kind {2}: {1}",
+    "hot_author": "{3} in {0} of kind {2}: {1}",
+    "registers": "{0} of kind {2}: {1}",
+    "daily": "{0}, kind {1}",
+    "daily_author": "{2} on {0}, kind {1}",
+    "zap": "{0}: {1}",
+}
+"""How the key of a row is told; what tells it from its neighbours comes first."""
+
+_PERSON: Final = {"hot_author": 3, "daily_author": 2}
+_DAY: Final = ("daily", "daily_author")
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
 Sums = list[list[int]]
 
 
@@ -71,7 +86,38 @@ class Found:
         self.number += 1
         self._of[table] += 1
         if self._of[table] <= KEPT:
-            self.kept.append(Difference(table, clip(str(key), 200), clip(cause, 200)))
+            self.kept.append(Difference(table, clip(str(key), 300), clip(cause, 200)))
+
+
+class Key(NamedTuple):
+    """The key of a row, which becomes words where it is told."""
+
+    conn: sqlite3.Connection
+    table: str
+    parts: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        parts: list[Any] = [one if printable(one) else repr(one) for one in self.parts]
+        if self.table in _PERSON:
+            at = _PERSON[self.table]
+            sql = "SELECT lower(hex(pubkey)) FROM author WHERE a = ?"
+            found = self.conn.execute(sql, (parts[at],)).fetchone()
+            parts[at] = found[0] if found else f"nobody ({parts[at]})"
+        if self.table in _DAY:
+            parts[0] = _day(parts[0])
+        return TOLD[self.table].format(*parts)
+
+
+def printable(part: object) -> bool:
+    """Whether a part of a key can be told as it is."""
+    return not isinstance(part, str) or (part.isprintable() and part != "")
+
+
+def _day(number: object) -> str:
+    try:
+        return str(date.fromordinal(_EPOCH + int(str(number))))
+    except (ValueError, OverflowError):
+        return f"day {number}"
 
 
 def compare(conn: sqlite3.Connection, found: Found) -> None:
@@ -80,7 +126,8 @@ def compare(conn: sqlite3.Connection, found: Found) -> None:
         _compare_table(conn, table, shape, found)
     for *key, live, rebuilt in conn.execute(_OF_DIRTY):
         if any(a < b for a, b in zip(live, rebuilt, strict=True)):
-            found.add("registers", key, "a dirty target's registers are below what was rebuilt")
+            told = Key(conn, "registers", tuple(key))
+            found.add("registers", told, "a dirty target's registers are below what was rebuilt")
 
 
 def _compare_table(conn: sqlite3.Connection, table: str, shape: Shape, found: Found) -> None:
@@ -94,7 +141,7 @@ def _compare_table(conn: sqlite3.Connection, table: str, shape: Shape, found: Fo
     theirs = dict(_within(conn.execute(shape.sql.format(s=LIVE)), shape.keys, unequal))
     for key in sorted(ours.keys() | theirs.keys(), key=repr):
         if ours.get(key) != theirs.get(key):
-            found.add(table, key, _cause(theirs.get(key), ours.get(key)))
+            found.add(table, Key(conn, table, key), _cause(theirs.get(key), ours.get(key)))
 
 
 def _cause(live: tuple[Any, ...] | None, rebuilt: tuple[Any, ...] | None) -> str:

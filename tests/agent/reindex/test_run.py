@@ -138,6 +138,31 @@ async def test_a_store_in_order_has_no_differences(tmp_path: Path) -> None:
     assert set(result.checked.compared) >= {"hot", "tag", "event", "fingerprint", "registers"}
 
 
+async def test_a_difference_is_told_in_words(tmp_path: Path) -> None:
+    """People by their keys, days as days, and nothing that a screen would obey."""
+    path = await new_store(tmp_path)
+    who = make(1, 1).pubkey
+    with closing(sqlite3.connect(tmp_path / "store.index-0.db")) as conn, conn:
+        conn.execute("INSERT INTO daily_author SELECT 20000, 7, a, 1 FROM daily_author LIMIT 1")
+        conn.execute("UPDATE daily_author SET n = 9, a = ? WHERE day = 20000", (a_of(path, who),))
+        conn.execute("INSERT INTO daily VALUES (9000000, 9, 1, 1)")
+        conn.execute("INSERT INTO zap VALUES ('e', '\x1b[2J' || char(10), 1, 1)")
+        conn.execute("INSERT INTO hot_author SELECT t, 4242, 1 FROM hot WHERE name = 'e' LIMIT 1")
+    checked = (await built(path, check=True)).checked
+    assert checked is not None
+    told = {(one.table, one.key.partition(" of kind")[0]) for one in checked.differences}
+    assert told == {
+        ("daily_author", f"{who} on 2024-10-04, kind 7"),
+        ("daily", "day 9000000, kind 9"),
+        ("zap", r"e: '\x1b[2J\n'"),
+        ("hot_author", "nobody (4242) in e"),
+    }
+
+
+def a_of(store: Path, pubkey: str) -> int:
+    return next(a for a, key in looking.people_of(store).items() if key.hex() == pubkey)
+
+
 DAMAGES = {
     "hot": ("live", "UPDATE hot SET events = events + 1 WHERE t = 1", "rebuilt"),
     "registers": ("live", "UPDATE hot SET registers = zeroblob(256), dirty = 0", "clean target"),
