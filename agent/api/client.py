@@ -65,6 +65,7 @@ class AgentClient:
         self._timeout = timeout
         self._most_bytes = most_bytes
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -78,7 +79,8 @@ class AgentClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; safe twice."""
+        """Close the connections, for good; safe twice."""
+        self._closed = True
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -297,6 +299,8 @@ class AgentClient:
         return decoded
 
     def _open(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise NetworkError(f"the client of {self.url} was closed")
         if self._session is None:
             headers = {**self._headers, "Content-Type": "application/json"}
             self._session = aiohttp.ClientSession(headers=headers, timeout=_NO_TIMEOUT)

@@ -369,6 +369,18 @@ async def test_the_end_of_the_agent_ends_its_streams(tmp_path: Path) -> None:
     assert service.agent.feed.streams == 0
 
 
+async def test_a_client_that_was_closed_asks_nothing_more(tmp_path: Path) -> None:
+    """Nobody would close what it opened then."""
+    async with an_agent(tmp_path) as agent:
+        client = AgentClient(agent.service.api.url, agent.service.token)
+        assert (await client.status()).ready
+        await client.close()
+        with pytest.raises(NetworkError, match="was closed"):
+            await client.status()
+        with pytest.raises(NetworkError, match="was closed"):
+            await anext(client.events())
+
+
 # The document.
 
 
