@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,7 @@ def peers(report: Report) -> list[Peer]:
         except ImportError:
             report.note(f"{name} is not installed (extra `bench`)")
             continue
-        found.append(Peer(name, lambda make=make: make(8), add, count))
+        found.append(Peer(name, partial(make, 8), add, count))
     return found
 
 
@@ -124,7 +125,7 @@ def batches(report: Report, rivals: list[Peer], size: int) -> float:
     ours = cpu_seconds(lambda: hll.from_raw(keys, OFFSET))
     single = [key.tobytes() for key in keys]
     for peer in rivals:
-        theirs = cpu_seconds(lambda peer=peer: peer.filled(single), at_least=0.02)
+        theirs = cpu_seconds(partial(peer.filled, single), at_least=0.02)
         target = 4.0 if peer.name == "PyPI HLL" else None
         report.rate(
             f"batch of {size:,} raw keys", size / ours, peer=peer.name, theirs=size / theirs,
@@ -146,7 +147,7 @@ def merges(report: Report, rivals: list[Peer]) -> float:
     single = [key.tobytes() for key in keys]
     for peer in rivals:
         left, right = peer.filled(single[:1000]), peer.filled(single[1000:])
-        theirs = cpu_seconds(lambda left=left, right=right: left.merge(right))
+        theirs = cpu_seconds(partial(left.merge, right))
         report.time("merge of two", ours, peer=peer.name, theirs=theirs)
     return ours
 
@@ -156,14 +157,22 @@ def estimates(report: Report, rivals: list[Peer], sizes: tuple[int, ...]) -> flo
     ours = 0.0
     for size in sizes:
         sketches = [hll.from_raw(random_keys(size, seed), OFFSET) for seed in range(SKETCHES)]
-        ours = cpu_seconds(lambda sketches=sketches: [hll.estimate(s) for s in sketches]) / SKETCHES
+        ours = cpu_seconds(partial(_each, hll.estimate, sketches)) / SKETCHES
         for peer in rivals:
             counts = [getattr(_like(peer, s, size), peer.count) for s in sketches]
-            theirs = cpu_seconds(lambda counts=counts: [count() for count in counts]) / SKETCHES
+            theirs = cpu_seconds(partial(_called, counts)) / SKETCHES
             target = 2.0 if peer.name == "datasketch" else None
             what = f"estimate at {size:,}"
             report.time(what, ours, peer=peer.name, theirs=theirs, at_least=target)
     return ours
+
+
+def _each(call: Callable[[bytes], float], sketches: list[bytes]) -> list[float]:
+    return [call(sketch) for sketch in sketches]
+
+
+def _called(counts: list[Callable[[], float]]) -> list[float]:
+    return [count() for count in counts]
 
 
 def _like(peer: Peer, registers: bytes, size: int) -> Any:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -170,12 +171,12 @@ def compare(report: Report, folder: Path, quick: bool) -> None:
             for path, items in zip(files, both, strict=True):
                 items.tofile(path)
             for limits in LIMITS:
-                ours = best(lambda both=both, limits=limits: session(*both, limits), REPEAT)
+                ours = best(partial(session, *both, limits), REPEAT)
                 rows = {}
                 if PROGRAM:
                     slow = limits[0] and count == 1_000_000
                     rows[Path(shlex.split(PROGRAM)[0]).name] = best(
-                        lambda files=files, limits=limits: by_program(files, limits),
+                        partial(by_program, files, limits),
                         1 if slow else REPEAT,
                     )
                 if javascript and (count <= 100_000 or limits == (0, 0)):

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,7 +135,7 @@ def peers(report: Report, store: Path, millions: float) -> None:
         for peer in ("duckdb", "polars"):
             command = [sys.executable, "-m", "bench.reindex_peers", peer, str(file), str(folder)]
             try:
-                done = Watched(lambda c=command: subprocess.run(c, check=True, capture_output=True))
+                done = Watched(partial(subprocess.run, command, check=True, capture_output=True))
             except subprocess.CalledProcessError as error:
                 report.note(f"{peer} is not here or failed: {error.stderr[-200:]!r}")
                 continue

@@ -191,8 +191,8 @@ async def kept(report: Report, count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.db"
         async with await SqliteStore.open(path) as store:
-            for start in range(0, count, 5_000):
-                await store.save([unsigned(n) for n in range(start, min(start + 5_000, count))])
+            for at in range(0, count, 5_000):
+                await store.save([unsigned(n) for n in range(at, min(at + 5_000, count))])
             await store.fingerprints.register()
             await store.save([unsigned(n) for n in range(count, count + missing)])
             folding = time.process_time()

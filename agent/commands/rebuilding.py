@@ -27,7 +27,12 @@ ASK_S: Final = 0.5
 
 
 def agent_writes(store: Path) -> bool:
-    """Whether a running agent holds this store. Raises StoreLocked where another process does."""
+    """Whether a running agent holds this store.
+
+    Raises StoreLocked where another process does, InvalidInput where there is none.
+    """
+    if not store.exists():
+        raise InvalidInput(f"there is no store at {store}")
     try:
         WriterLock(store).release()
     except StoreLocked as error:

@@ -56,7 +56,8 @@ def run(
     try:
         ctx.exit(_run(config, tuple(given), once=once))
     except NetworkError as error:  # an address in use: 3 says that no agent is running
-        raise click.ClickException(str(error)) from error
+        elsewhere = "other addresses: --set relay.listen=HOST:PORT, --set api.listen=HOST:PORT"
+        raise click.ClickException(f"{error}; {elsewhere}") from error
     except InvalidConfig as error:
         for mistake in error.mistakes:
             say(str(mistake))

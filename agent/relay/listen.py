@@ -60,7 +60,8 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
-        raise NetworkError(f"cannot listen on {host}:{port}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise NetworkError(f"cannot listen on {host}:{port}: {reason}") from error
 
 
 def tls_context(access: Access) -> ssl.SSLContext | None:

@@ -36,8 +36,9 @@ DRAWN = b"Overview"
 class Shell:
     """Keeps what `export` sets; has an agent run for those commands that ask one."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, deadline_s: float = DEADLINE_S) -> None:
         self._world = world
+        self._deadline_s = deadline_s
         self._env = world.environment()
         self._agent: asyncio.subprocess.Process | None = None
 
@@ -68,7 +69,7 @@ class Shell:
         after = self._world.home / ".environment"
         script = f"set -e\n{command}\nenv -0 > {after}" if "export " in command else command
         process = await self._start("bash", "-c", script)
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(self._deadline_s):
             said, _ = await process.communicate()
         if after.exists():
             self._env |= dict(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.blocks import SHELL, Block, Line, blocks, lines
 from tests.docs.pages import BEFORE, CODES, CONFIGURED
-from tests.docs.shell import Shell
+from tests.docs.shell import DEADLINE_S, Shell
 from tests.docs.world import World, world
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ELSEWHERE = {"docs/tutorial.md"}  # tests/test_tutorial.py
 WITH_SPARK = {"docs/how-to/reindex.md", "docs/how-to/reindex-cluster.md"}
+SPARK_DEADLINE_S = 300
 WITH_NATS = {"docs/how-to/nats.md"}
 PAGES = {
     page: list(those)
@@ -30,7 +31,7 @@ PAGES = {
 async def run_page(page: str, home: Path) -> None:
     async with world(home, nats=page in WITH_NATS) as there:
         configure(page, there)
-        shell = Shell(there)
+        shell = Shell(there, SPARK_DEADLINE_S if page in WITH_SPARK else DEADLINE_S)
         try:
             for command in BEFORE.get(page, ()):
                 await shell.run(Line(f"before {page}", command, ()))
@@ -64,7 +65,12 @@ def file_name(block: Block) -> str:
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.long] if page in WITH_SPARK else []) for page in PAGES],
+    [
+        pytest.param(
+            page, marks=[pytest.mark.long, pytest.mark.timeout(900)] if page in WITH_SPARK else []
+        )
+        for page in PAGES
+    ],
 )
 async def test_commands_of(page: str, tmp_path: Path) -> None:
     await run_page(page, tmp_path)
