@@ -15,6 +15,7 @@ import click
 
 from nostr_client._version import __version__
 from nostr_client.errors import InvalidInput, NostrTallyError
+from nostr_client.extras import wanted_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,3 +167,6 @@ def main() -> None:
     except NostrTallyError as error:
         click.echo(f"nostr-tui: {error}", err=True)
         sys.exit(USAGE if isinstance(error, InvalidInput) else FAILURE)
+    except ModuleNotFoundError as error:
+        click.echo(f"nostr-tui: {wanted_extra(error)}", err=True)
+        sys.exit(FAILURE)

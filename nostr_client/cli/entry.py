@@ -13,6 +13,7 @@ import click
 
 from nostr_client.cli.exitcodes import FAILURE, INTERRUPTED, OK, exit_code
 from nostr_client.errors import NostrTallyError, clip
+from nostr_client.extras import wanted_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,8 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
         return FAILURE
     except OSError as error:
         return _fail(name, str(error), FAILURE)
+    except ModuleNotFoundError as error:
+        return _fail(name, wanted_extra(error), FAILURE)
     return code if isinstance(code, int) else OK
 
 
