@@ -137,7 +137,7 @@ class Watching:
         return found
 
     async def last(self) -> dict[str, float]:
-        """When each task was done last, as the store knows it."""
+        """When each task was done last, as the store knows it; each watch learns of its answers."""
         known = await self._database.read(stored.last_asked)
         found: dict[str, float] = {}
         for name, watch in self.watches.items():

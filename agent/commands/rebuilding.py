@@ -9,7 +9,7 @@ import click
 
 from agent.api.address import addresses, reach
 from agent.api.rebuilds import Rebuild, RebuildBody
-from agent.reindex.protocol import Stage, Talk
+from agent.reindex.protocol import LOCAL, Stage, Talk
 from nostr_client.cli.output import print_json, say
 from nostr_client.errors import InvalidInput, NetworkError, StoreLocked
 from nostr_client.store.lock import WriterLock
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.reindex.run import Tell
-
-LOCAL: Final = "local[*]"
-"""Where Spark runs unless it is told."""
 
 ASK_S: Final = 0.5
 """Seconds between two looks at how far it is."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.commands.options import config_options, load_config
+from agent.reindex.protocol import LOCAL
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.runner import run_async_until_sigterm
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="auto: by the number of events.",
 )
-@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--master", default=LOCAL, show_default=True, help="Where Spark runs.")
 @click.option("--memory", default="4g", show_default=True, help="Java's heap on this machine.")
 @click.option(
     "--hot", type=click.IntRange(1), help="Events from which a target of archives is kept."

@@ -65,7 +65,7 @@ def load(tables: str, values: Sequence[str], out: Path) -> dict[str, int]:
         raise InvalidInput(f"{out.parent} is no folder")
     found = Subset(tables, values)
     about = found.about._asdict()
-    done = publish(found, out, ARCHIVED, NewNumbers(), lambda table, n: None, about)
+    done = publish(found, out, ARCHIVED, NewNumbers(), lambda rows: None, about)
     return {table: done.rows[table] for table in LOADED}
 
 

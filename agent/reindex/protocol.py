@@ -14,6 +14,9 @@ State = Literal["started", "running", "done", "skipped"]
 STAGES: Final = ("events", "dead", "tags", "registers", "daily", "counters", "fingerprints")
 """What is staged, in order; `publish` and `check` follow."""
 
+LOCAL: Final = "local[*]"
+"""Where Spark runs unless it is told: on all cores of this machine."""
+
 INTERRUPTED: Final = 130
 """The exit code after a cancellation."""
 
@@ -27,7 +30,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     work: str
     out: str = ""
     check: bool = False
-    master: str = "local[*]"
+    master: str = LOCAL
     memory: str = "4g"
     partitions: int = 8
     aot: Literal["train", "use", "off"] = "train"

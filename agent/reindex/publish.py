@@ -50,11 +50,11 @@ def publish(
     target: Path,
     mark: Mark,
     numbers: Numbers,
-    progress: Callable[[str, int], None],
+    progress: Callable[[int], None],
     about: Mapping[str, int] = MappingProxyType({}),
     ready: Callable[[], None] = lambda: None,
 ) -> Published:
-    """Write the tables as an index of the store at `mark`; `progress` gets table and rows.
+    """Write the tables as an index of the store at `mark`; `progress` gets a table's rows so far.
 
     `about` is what the file says of itself beside its version and mark. `ready` returns when the
     file may have its name. Either of the two may raise, which ends this.
@@ -100,7 +100,7 @@ def _write(
     part: Path,
     mark: Mark,
     numbers: Numbers,
-    progress: Callable[[str, int], None],
+    progress: Callable[[int], None],
     about: Mapping[str, int],
 ) -> dict[str, int]:
     part.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def _write(
             for rows in _chunks(_numbered(tables.rows(table), _WITH_PEOPLE.get(table), numbers)):
                 conn.executemany(sql, rows)
                 done[table] += len(rows)
-                progress(table, done[table])
+                progress(done[table])
         if isinstance(numbers, NewNumbers):
             conn.execute("CREATE TABLE author (a INTEGER PRIMARY KEY, pubkey BLOB UNIQUE) STRICT")
             conn.executemany(

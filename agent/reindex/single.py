@@ -77,19 +77,12 @@ def publish_index(
     progress: Callable[[int], None],
     ready: Callable[[], None] = lambda: None,
 ) -> Published:
-    """Write what either engine made as the job's index file; `progress` gets a table's rows, and
-    `ready` is as for `publish`. Raises StoreError and its kinds."""
+    """Write what either engine made as the job's index file; `progress` and `ready`
+    are as for `publish`. Raises StoreError and its kinds."""
     store = job.source.kind == "store"
     numbers = store_numbers(job.source.store) if store else NewNumbers()
-    return publish(
-        tables,
-        _index_target(job, name),
-        mark,
-        numbers,
-        lambda table, rows: progress(rows),
-        about(job),
-        ready,
-    )
+    target = _index_target(job, name)
+    return publish(tables, target, mark, numbers, progress, about(job), ready)
 
 
 def _index_target(job: Job, name: str) -> Path:

@@ -8,7 +8,7 @@ target with very many authors is split by the register that they fall into: no w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -73,14 +73,6 @@ def _both(held: list[pa.RecordBatch]) -> Batches:
         texts = _of_texts(held)
         if texts:
             yield rows(TAGS_ARROW, texts)
-
-
-class _Groups(NamedTuple):
-    """Equal values found: for each group its value's place, and its members, in order."""
-
-    values: Bytes
-    members: NDArray[np.int64]
-    sizes: NDArray[np.int64]
 
 
 def _of_keys(held: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from agent.reindex import jvm
+from agent.reindex.protocol import LOCAL
 from agent.reindex.spark.training import train
 from nostr_client.errors import NostrTallyError
 
@@ -41,7 +42,7 @@ class SparkOptions:
 
     work: Path | None = None
     """Spark's own files (shuffles, warehouse); None leaves them where the cluster says."""
-    master: str = "local[*]"
+    master: str = LOCAL
     memory: str = "4g"
     partitions: int = 8
     submitted: bool = False

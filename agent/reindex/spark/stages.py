@@ -17,7 +17,7 @@ from agent.reindex.spark.groups import TAGS, arrow, rows
 from nostr_client.store.base import Status
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from agent.reindex.protocol import Job
     from agent.reindex.spark.staging import Staging
@@ -74,7 +74,7 @@ class Stages:
     def _from_store(self, start: Mark) -> tuple[dict[str, int], dict[str, int]]:
         """The stage `events` of a store, which makes the table of the stage `tags` on its way."""
         path, parts = self._job.source.paths[0], self._job.partitions
-        folders = [Path(self._staging.path(name, name)).absolute() for name in ("events", "tags")]
+        folders = [self._folder(name, name) for name in ("events", "tags")]
         read, named = readers.stage_store(self._spark, path, start.next_seq, parts, *folders)
         removals, left = self._removed(start)
         living = read if left is None else left
@@ -116,7 +116,9 @@ class Stages:
             "dead",
             {
                 "judged": lambda: dead.with_status(read("events", "events"), settings),
-                "status": lambda: read("dead", "judged").groupBy("status").agg(_number()),
+                "status": lambda: (
+                    read("dead", "judged").groupBy("status").agg(f.count("*").alias("events"))
+                ),
             },
         )
 
@@ -124,8 +126,7 @@ class Stages:
         """The status of a store's events, of which it is known how many are left."""
         living = self._staging.marks["events"].notes["living"]
         row = [(Status.STORED.value, living)] if living else []
-        folder = Path(self._staging.path("dead", "status")).absolute()
-        write(folder, rows(arrow(STATUS), row))
+        write(self._folder("dead", "status"), rows(arrow(STATUS), row))
         return {"status": len(row)}, {}
 
     def _living(self) -> DataFrame:
@@ -134,19 +135,25 @@ class Stages:
             alive = f.col("status") == Status.STORED.value
             return self._staging.read("dead", "judged").where(alive)
         events = self._staging.read("events", "events")
-        removals = self._staging.marks["events"].notes["removals"]
-        if removals == self._mark.removals:
-            return events
-        return events.join(self._here(), "seq", "left_semi")
+        return events if self._all_live() else events.join(self._here(), "seq", "left_semi")
+
+    def _all_live(self) -> bool:
+        """Whether all that was read of a store counts: nothing was removed while it was read."""
+        if self._mark is None:
+            return False
+        return self._staging.marks["events"].notes["removals"] == self._mark.removals
+
+    def _folder(self, stage: str, table: str) -> Path:
+        """Where this machine writes a table itself; its workers have other working folders."""
+        return Path(self._staging.path(stage, table)).absolute()
 
     def _here(self) -> DataFrame:
         return self._spark.read.schema("seq long").parquet(self._staging.path("events", "here"))
 
     def _tags(self) -> None:
         """A store's are there, unless some of its events were removed while they were read."""
-        notes = self._staging.marks["events"].notes
-        if self._mark is not None and notes["removals"] == self._mark.removals:
-            there = {"tags": notes["tags"]}
+        if self._all_live():
+            there = {"tags": self._staging.marks["events"].notes["tags"]}
             self._staging.written("tags", {"tags": TAGS}, lambda: (there, {}))
             return
         made = {"tags": lambda: plan.tags(self._living())}
@@ -167,7 +174,3 @@ class Stages:
             },
             packed={"groups": "n"},
         )
-
-
-def _number() -> Column:
-    return f.count("*").alias("events")
