@@ -24,7 +24,7 @@ from nostr_client.store.schema import HASH_KEY, NEXT_SEQ, REMOVALS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-PLAN: Final = 3
+PLAN: Final = 4
 """Raise it when a stage's tables change: what an older program staged is then not used."""
 
 Kind = Literal["store", "jsonl", "parquet"]

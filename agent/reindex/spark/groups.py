@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Batches = Iterator[pa.RecordBatch]
+    Held = list[pa.RecordBatch]
     Bytes = NDArray[np.uint8]
 
 TAKEN: Final = ["kind", "pubkey", "targets", "others"]
@@ -37,7 +38,7 @@ HOT: Final = (
 PAIRS: Final = "t long, pubkey binary, n long"
 
 CHUNK: Final = 1_000_000
-"""Pairs that are grouped at once: about 150 bytes each of a worker's memory."""
+"""Events and pairs that are grouped at once: about 150 bytes each of a worker's memory."""
 
 SPLIT: Final = 1_000_000
 """Events of a target from which its authors are split."""
@@ -56,26 +57,33 @@ def name_and_value(target: bytes) -> tuple[str, str]:
 
 def grouped(batches: Batches) -> Batches:
     """Columns TAKEN of events to TAGS, a row for each target and kind in a chunk."""
-    held: list[pa.RecordBatch] = []
+    for held in chunks(batches):
+        yield from of_targets(held)
+
+
+def chunks(batches: Batches) -> Iterator[Held]:
+    """Batches with a column `targets`, as many at once as are grouped at once."""
+    held: Held = []
     size = 0
     for batch in batches:
         held.append(batch)
-        size += len(data_of(batch.column(2))) // _RECORD
+        size += len(batch) + len(data_of(batch.column("targets"))) // _RECORD
         if size >= CHUNK:
-            yield from _both(held)
+            yield held
             held, size = [], 0
-    yield from _both(held)
-
-
-def _both(held: list[pa.RecordBatch]) -> Batches:
     if held:
-        yield _of_keys(held)
-        texts = _of_texts(held)
-        if texts:
-            yield rows(TAGS_ARROW, texts)
+        yield held
 
 
-def _of_keys(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+def of_targets(held: Held) -> Batches:
+    """Batches with columns TAKEN, in that order, to TAGS: one chunk."""
+    yield _of_keys(held)
+    texts = _of_texts(held)
+    if texts:
+        yield rows(TAGS_ARROW, texts)
+
+
+def _of_keys(held: Held) -> pa.RecordBatch:
     """The groups of targets that are keys."""
     counts = np.concatenate([_lengths(batch.column(2)) for batch in held]) // _RECORD
     authors = np.concatenate([matrix_of(data_of(batch.column(1)), KEY) for batch in held])
@@ -96,7 +104,7 @@ def _of_keys(held: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=TAGS_ARROW)
 
 
-def _of_texts(held: list[pa.RecordBatch]) -> list[tuple[bytes, int, int, bytes]]:
+def _of_texts(held: Held) -> list[tuple[bytes, int, int, bytes]]:
     """The same of other targets, which are few."""
     found: dict[tuple[bytes, int], list[bytes]] = {}
     for batch in held:
@@ -112,7 +120,7 @@ def _of_texts(held: list[pa.RecordBatch]) -> list[tuple[bytes, int, int, bytes]]
 
 
 def spread(split: int) -> Callable[[Batches], Batches]:
-    """Rows (t, target, events, authors) of targets with very many events to SPREAD: the authors
+    """Rows (t, target, events, authors) of what has very many events to SPREAD: the authors
     parted by the register that they fall into, `split` events a part."""
 
     def run(batches: Batches) -> Batches:
@@ -222,6 +230,9 @@ def pairs(batches: Batches) -> Batches:
 
 
 def _offset(target: bytes) -> int | None:
+    """Where the registers of a target begin in a key; days, which are no targets, have none."""
+    if not target:
+        return None
     name, value = name_and_value(target)
     return hll.offset({f"#{name}": [value]})
 

@@ -126,10 +126,11 @@ def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
     out = job.out.rstrip("/")
     told = spark.createDataFrame([about(job)], "as_of long, hot long").coalesce(1)
     told.limit(0).write.mode("overwrite").parquet(f"{out}/tables/about")
+    unpacked = {"hot_author": plan.hot_authors, "daily_author": plan.daily_authors}
     for table, (stage, staged) in PLACES.items():
         rows = staging.read(stage, staged)
-        if table == "hot_author":
-            rows = plan.hot_authors(rows)
+        if table in unpacked:
+            rows = unpacked[table](rows)
         rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{out}/tables/{table}")
     staging.read("events", "rejects").write.mode("overwrite").parquet(f"{out}/rejects")
     told.write.mode("overwrite").parquet(f"{out}/tables/about")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from agent.reindex.spark.columns import KEY
-from agent.reindex.spark.groups import data_of, matrix_of
+from agent.reindex.spark.groups import arrow, data_of, matrix_of
 from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     Batches = Iterator[pa.RecordBatch]
 
 LIMBS: Final = tuple(f"limb{n}" for n in range(8))
-_SUMS: Final = "day long, events long, " + ", ".join(f"{name} long" for name in LIMBS)
+TAKEN: Final = ["created_at", "id"]
+"""The columns of events that are summed."""
+
+SUMS: Final = ", ".join(f"{name} long" for name in ("day", "events", *LIMBS))
 
 
-def fingerprints(events: DataFrame) -> DataFrame:
-    """Events and the sum of their ids of each day: `day`, `events`, eight limbs of 32 bits."""
-    partial = events.select("created_at", "id").mapInArrow(_sums, _SUMS)
-    sums = [f.sum(name).alias(name) for name in ("events", *LIMBS)]
-    return partial.groupBy("day").agg(*sums)
+def fingerprints(sums: DataFrame) -> DataFrame:
+    """Events and the sum of their ids of each day, as SUMS, of what `summed` made."""
+    return sums.groupBy("day").agg(*(f.sum(name).alias(name) for name in ("events", *LIMBS)))
 
 
 def number_of(limbs: tuple[int, ...]) -> bytes:
@@ -39,7 +40,9 @@ def number_of(limbs: tuple[int, ...]) -> bytes:
     return (total & ((1 << 256) - 1)).to_bytes(32, "little")
 
 
-def _sums(batches: Batches) -> Batches:
+def summed(batches: Batches) -> Batches:
+    """Columns TAKEN of events to SUMS: events and the sum of their ids in eight limbs of 32 bits,
+    a row for each day in a batch."""
     for batch in batches:
         day, place = np.unique(batch.column(0).to_numpy() // DAY, return_inverse=True)
         limbs = (
@@ -52,5 +55,8 @@ def _sums(batches: Batches) -> Batches:
         columns: list[Any] = [day, np.bincount(place, minlength=len(day)).astype(np.int64)]
         columns += [sums[:, at] for at in range(8)]
         yield pa.RecordBatch.from_arrays(
-            [pa.array(column, pa.int64()) for column in columns], names=["day", "events", *LIMBS]
+            [pa.array(column, pa.int64()) for column in columns], schema=SUMS_ARROW
         )
+
+
+SUMS_ARROW: Final = arrow(SUMS)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from agent.reindex.spark import groups
+from agent.reindex.spark import days, groups, numeric
 from agent.reindex.spark.dead import TAGS
 from agent.reindex.tables import MOST_MSATS
 from nostr_client import kinds
-from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +23,17 @@ def tags(events: DataFrame) -> DataFrame:
     """Who names each tracked target in each chunk: `target`, `kind`, `events`, `authors`."""
     rows = events.where("targets <> X'' OR others <> X''")
     return rows.select(*groups.TAKEN).mapInArrow(groups.grouped, groups.TAGS)
+
+
+def authors_of_days(events: DataFrame) -> DataFrame:
+    """Who wrote on each day, by kind, in each chunk: `t` (a day and kind), `events`, `authors`."""
+    rows = events.select(*days.TAKEN, f.lit(b"").alias("targets"))
+    return rows.mapInArrow(days.grouped, days.DAYS)
+
+
+def sums(events: DataFrame) -> DataFrame:
+    """Events and the sum of their ids of each day, in each batch."""
+    return events.select(*numeric.TAKEN).mapInArrow(numeric.summed, numeric.SUMS)
 
 
 def hot_targets(tags: DataFrame, hot: int) -> DataFrame:
@@ -37,13 +47,17 @@ def hot_targets(tags: DataFrame, hot: int) -> DataFrame:
 def hot_groups(tags: DataFrame, hot: DataFrame, split: int = groups.SPLIT) -> DataFrame:
     """Authors, how often each, and registers of each hot target, or of each part of one."""
     place = hot.withColumnRenamed("events", "all")
-    joined = tags.join(place, ["target", "kind"])
-    small = joined.where(f.col("all") < split)
-    big = joined.where(f.col("all") >= split).select("t", "target", "all", "authors")
-    rows = small.select("t", f.lit(0).alias("part"), "target", "authors").unionByName(
+    return _merged(tags.join(place, ["target", "kind"]), split)
+
+
+def _merged(rows: DataFrame, split: int) -> DataFrame:
+    """Rows `t`, `target`, `all` (events that `t` has), `authors` to groups.GROUPS."""
+    small = rows.where(f.col("all") < split)
+    big = rows.where(f.col("all") >= split).select("t", "target", "all", "authors")
+    parts = small.select("t", f.lit(0).alias("part"), "target", "authors").unionByName(
         big.mapInArrow(groups.spread(split), groups.SPREAD)
     )
-    one_place = rows.repartition("t", "part").sortWithinPartitions("t", "part")
+    one_place = parts.repartition("t", "part").sortWithinPartitions("t", "part")
     return one_place.mapInArrow(groups.merged, groups.GROUPS)
 
 
@@ -61,17 +75,25 @@ def hot_authors(found: DataFrame) -> DataFrame:
     return found.select("t", "keys", "counts").mapInArrow(groups.pairs, groups.PAIRS)
 
 
-def daily_authors(events: DataFrame) -> DataFrame:
-    """`tables.COLUMNS["daily_author"]`."""
-    day = f.expr(f"created_at div {DAY}").alias("day")
-    return events.groupBy(day, "kind", "pubkey").agg(f.count("*").alias("n"))
+def daily_groups(found: DataFrame, split: int = groups.SPLIT) -> DataFrame:
+    """Authors of each day and kind, or of each part of one, and how often each; `found` are
+    `authors_of_days`."""
+    place = found.groupBy("t").agg(f.sum("events").alias("all"))
+    return _merged(found.join(place, "t").withColumn("target", f.lit(b"")), split)
 
 
-def daily(authors: DataFrame) -> DataFrame:
-    """`tables.COLUMNS["daily"]`, of `daily_authors`."""
-    return authors.groupBy("day", "kind").agg(
-        f.sum("n").alias("events"), f.count("*").alias("authors")
-    )
+def daily(found: DataFrame, merged: DataFrame) -> DataFrame:
+    """`tables.COLUMNS["daily"]`, of `authors_of_days` and `daily_groups`."""
+    events = found.groupBy("t").agg(f.sum("events").alias("events"))
+    authors = merged.groupBy("t").agg(f.sum("n").alias("authors"))
+    rows = events.join(authors, "t")
+    return rows.select(days.day_column(), days.kind_column(), "events", "authors")
+
+
+def daily_authors(merged: DataFrame) -> DataFrame:
+    """`tables.COLUMNS["daily_author"]`, of `daily_groups`."""
+    rows = merged.select("t", "keys", "counts").mapInArrow(groups.pairs, groups.PAIRS)
+    return rows.select(days.day_column(), days.kind_column(), "pubkey", "n")
 
 
 def kinds_table(daily: DataFrame) -> DataFrame:

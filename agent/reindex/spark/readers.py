@@ -15,13 +15,13 @@ from pyspark.sql import functions as f
 from agent.reindex.inputs import for_hadoop
 from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
 from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse, row_of
+from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
 from agent.reindex.spark.files import emptied
-from agent.reindex.spark.storesource import NAME, StoreSource
 from nostr_client.store.lines import LINE_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -39,14 +39,17 @@ TOO_LONG: Final = "a line of more than 16 MiB"
 
 
 def stage_store(
-    spark: SparkSession, path: str, next_seq: int, partitions: int, events: Path, tags: Path
+    spark: SparkSession, store: Path, next_seq: int, partitions: int, folders: Mapping[str, Path]
 ) -> tuple[int, int]:
-    """Stage every event of a store before `next_seq` as SCHEMA, and who names what in them as
-    groups.TAGS, in two folders; how many events and tags."""
-    spark.dataSource.register(StoreSource)
-    reader = spark.read.format(NAME).options(path=path, next_seq=next_seq, partitions=partitions)
-    staged = reader.options(events=str(emptied(events)), tags=str(emptied(tags))).load()
-    done = staged.collect()
+    """Stage every event of a store before `next_seq` as SCHEMA, and what is grouped of them, in
+    `folders` by table; how many events and tags."""
+    for folder in folders.values():
+        emptied(folder)
+    write = storesource.staging(
+        str(store), next_seq, partitions, {table: str(one) for table, one in folders.items()}
+    )
+    parts = spark.range(0, partitions, 1, partitions)
+    done = parts.mapInArrow(write, storesource.STAGED).collect()
     return sum(row.events for row in done), sum(row.tags for row in done)
 
 

@@ -10,10 +10,12 @@ from pyspark.sql import functions as f
 
 from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
-from agent.reindex.spark import dead, numeric, plan, readers
+from agent.reindex.spark import dead, plan, readers
 from agent.reindex.spark.columns import SCHEMA
+from agent.reindex.spark.days import DAYS
 from agent.reindex.spark.files import write
 from agent.reindex.spark.groups import TAGS, arrow, rows
+from agent.reindex.spark.numeric import SUMS, fingerprints
 from nostr_client.store.base import Status
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from nostr_client.store.index_schema import Mark
 
 STATUS: Final = "status string, events long"
+
+CHUNKED: Final = {"tags": TAGS, "days": DAYS, "sums": SUMS}
+"""The tables of the stage `tags`: what is grouped chunk by chunk of the living events."""
 
 
 class Stages:
@@ -51,9 +56,10 @@ class Stages:
         run(
             "daily",
             {
-                "daily_author": lambda: plan.daily_authors(self._living()),
-                "daily": lambda: plan.daily(read("daily", "daily_author")),
+                "groups": lambda: plan.daily_groups(read("tags", "days")),
+                "daily": lambda: plan.daily(read("tags", "days"), read("daily", "groups")),
             },
+            packed={"groups": "n"},
         )
         run(
             "counters",
@@ -62,7 +68,7 @@ class Stages:
                 "kinds": lambda: plan.kinds_table(read("daily", "daily")),
             },
         )
-        run("fingerprints", {"sums": lambda: numeric.fingerprints(self._living())})
+        run("fingerprints", {"sums": lambda: fingerprints(read("tags", "sums"))})
 
     def _events(self) -> None:
         if self._mark is None:
@@ -72,10 +78,12 @@ class Stages:
         self._staging.written("events", {"events": SCHEMA}, lambda: self._from_store(start))
 
     def _from_store(self, start: Mark) -> tuple[dict[str, int], dict[str, int]]:
-        """The stage `events` of a store, which makes the table of the stage `tags` on its way."""
-        path, parts = self._job.source.paths[0], self._job.partitions
-        folders = [self._folder(name, name) for name in ("events", "tags")]
-        read, named = readers.stage_store(self._spark, path, start.next_seq, parts, *folders)
+        """The stage `events` of a store, which makes the tables of the stage `tags` on its way."""
+        places = {"events": self._folder("events", "events")}
+        places |= {table: self._folder("tags", table) for table in CHUNKED}
+        read, named = readers.stage_store(
+            self._spark, self._job.source.store, start.next_seq, self._job.partitions, places
+        )
         removals, left = self._removed(start)
         living = read if left is None else left
         return {"events": read}, {"tags": named, "removals": removals, "living": living}
@@ -154,10 +162,18 @@ class Stages:
         """A store's are there, unless some of its events were removed while they were read."""
         if self._all_live():
             there = {"tags": self._staging.marks["events"].notes["tags"]}
-            self._staging.written("tags", {"tags": TAGS}, lambda: (there, {}))
+            self._staging.written("tags", CHUNKED, lambda: (there, {}))
             return
-        made = {"tags": lambda: plan.tags(self._living())}
-        self._staging.run("tags", made, packed={"tags": "events"})
+        self._staging.run(
+            "tags",
+            {
+                "tags": lambda: plan.tags(self._living()),
+                "days": lambda: plan.authors_of_days(self._living()),
+                "sums": lambda: plan.sums(self._living()),
+            },
+            packed={"tags": "events"},
+            untold={"days", "sums"},
+        )
 
     def _registers(self) -> None:
         hot, read = self._job.settings.hot, self._staging.read

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from agent.reindex.spark.progress import polled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -88,12 +88,23 @@ class Staging:
         tables: Makers,
         notes: Callable[[], dict[str, int]] | None = None,
         packed: Mapping[str, str] | None = None,
+        untold: Collection[str] = (),
     ) -> Mark:
         """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last.
 
-        `packed` names the column that says how many rows one row of a table stands for.
+        `packed` names the column that says how many rows one row of a table stands for; `untold`
+        are tables whose rows are not counted.
         """
-        return self._once(stage, lambda: self._made(stage, tables, notes, packed or {}))
+
+        def make() -> Mark:
+            rows = {
+                table: self._table(stage, table, make, (packed or {}).get(table))
+                for table, make in tables.items()
+            }
+            told = {table: n for table, n in rows.items() if table not in untold}
+            return self._mark(stage, told, {} if notes is None else notes())
+
+        return self._once(stage, make)
 
     def written(
         self,
@@ -129,21 +140,9 @@ class Staging:
             count(sum(mark.rows.values()))
         return mark
 
-    def _made(
-        self,
-        stage: str,
-        tables: Makers,
-        notes: Callable[[], dict[str, int]] | None,
-        packed: Mapping[str, str],
-    ) -> Mark:
-        rows = {
-            table: self._table(stage, table, make, packed.get(table))
-            for table, make in tables.items()
-        }
-        return self._mark(stage, rows, {} if notes is None else notes())
-
     def _mark(self, stage: str, rows: dict[str, int], notes: dict[str, int]) -> Mark:
-        return Mark(rows, {table: self._schemas[stage, table].json() for table in rows}, notes)
+        schemas = {table: one.json() for (of, table), one in self._schemas.items() if of == stage}
+        return Mark(rows, schemas, notes)
 
     def _table(
         self, stage: str, table: str, make: Callable[[], DataFrame], packed: str | None

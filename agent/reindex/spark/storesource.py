@@ -1,23 +1,26 @@
-"""A store as a data source of Spark: ranges of `seq`, each read by a Python worker.
+"""A store as Spark reads it: ranges of `seq`, each by a Python worker.
 
 A store is a file of one machine, so a worker stages what it reads itself, as Parquet by Arrow, and
-groups the targets while it has them: to move all of it through Java and back takes longer than to
-read it. What Spark gets is a row that says how much it was. A file has the name of its range and
-is whole when it has it: a task that Spark runs again writes the same.
+groups it while it has it: to move all of it through Java and back takes longer than to read it.
+What Spark gets is a row that says how much it was. A file has the name of its range and is whole
+when it has it: a task that Spark runs again writes the same.
+
+The ranges are rows of Spark, and no data source of Python's: to plan one, Spark starts six
+processes of Python, one after the other.
 """
 
 from __future__ import annotations
 
 import gc
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+import pyarrow as pa
 
 from agent.reindex.inputs import open_store
 from agent.reindex.rows import stored_tags
-from agent.reindex.spark import groups
+from agent.reindex.spark import days, groups, numeric
 from agent.reindex.spark.columns import ARROW, from_columns
 from agent.reindex.spark.files import whole
 from nostr_client.errors import StoreCorrupt
@@ -25,15 +28,24 @@ from nostr_client.store.lookup import rows_in
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import pyarrow as pa
     import pyarrow.parquet as pq
-    from pyspark.sql.types import StructType
 
-NAME: Final = "nostr_store"
-STAGED: Final = "first long, events long, tags long"
-"""What Spark gets of a range: where it begins, and what of it is staged."""
+    Batches = Iterator[pa.RecordBatch]
+
+STAGED: Final = "events long, tags long"
+"""What Spark gets of a range: what of it is staged."""
+
+STAGED_ARROW: Final = groups.arrow(STAGED)
+
+SCHEMAS: Final = {
+    "events": ARROW,
+    "tags": groups.TAGS_ARROW,
+    "days": days.DAYS_ARROW,
+    "sums": numeric.SUMS_ARROW,
+}
+"""The tables that are staged of a range."""
 
 CHUNK: Final = 10_000
 
@@ -46,81 +58,68 @@ WHERE seq >= ? AND seq < ? ORDER BY seq
 """
 
 
-class Range(InputPartition):
+class Range(NamedTuple):
     """Events of a range of seq, the end not included."""
 
-    def __init__(self, first: int, end: int) -> None:
-        super().__init__((first, end))
-        self.first = first
-        self.end = end
+    first: int
+    end: int
 
 
-class StoreSource(DataSource):
-    """Options: `path`, `next_seq` (where to end), `partitions`, and the folders `events` and
-    `tags`, which are there."""
+def staging(
+    store: str, next_seq: int, parts: int, folders: Mapping[str, str]
+) -> Callable[[Batches], Batches]:
+    """Numbers from 0 to `parts` to STAGED: stages what is before `next_seq`, a file for each part
+    in the folder of each table of SCHEMAS, which is there."""
+    size = max(1, -(-(next_seq - 1) // parts))
 
-    @classmethod
-    def name(cls) -> str:
-        return NAME
-
-    def schema(self) -> str:
-        return STAGED
-
-    def reader(self, schema: StructType) -> StoreReader:
-        return StoreReader(self.options)
-
-
-class StoreReader(DataSourceReader):
-    """Splits the range, and stages each part through a connection of its own."""
-
-    def __init__(self, options: Any) -> None:
-        self._path = str(options["path"])
-        self._end = int(options["next_seq"])
-        self._parts = max(1, int(options["partitions"]))
-        self._events, self._tags = str(options["events"]), str(options["tags"])
-
-    def partitions(self) -> Sequence[InputPartition]:
-        size = max(1, -(-(self._end - 1) // self._parts))
-        return [Range(at, min(at + size, self._end)) for at in range(1, self._end, size)] or [
-            Range(1, 1)
-        ]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, int]]:
-        assert isinstance(partition, Range)
-        name = f"part-{partition.first:012}.parquet"
-        gc.disable()  # what is made here dies at once, and is much: collecting takes a tenth more
-        try:
-            with (
-                closing(open_store(Path(self._path))) as conn,
-                whole(Path(self._events, name), ARROW) as events,
-                whole(Path(self._tags, name), groups.TAGS_ARROW) as tags,
-            ):
-                yield (partition.first, *_staged(_batches(conn, partition), events, tags))
-        finally:
-            gc.enable()
-
-
-def _staged(
-    batches: Iterator[pa.RecordBatch], events: pq.ParquetWriter, tags: pq.ParquetWriter
-) -> tuple[int, int]:
-    """Write events as they come, and who names what in them; how many there were of both."""
-    read = named = 0
-
-    def noted() -> Iterator[pa.RecordBatch]:
-        nonlocal read
+    def run(batches: Batches) -> Batches:
         for batch in batches:
-            events.write_batch(batch)
-            read += len(batch)
-            yield batch.select(groups.TAKEN)
+            for part in batch.column(0).to_pylist():
+                first = 1 + part * size
+                seqs = Range(first, max(first, min(first + size, next_seq)))
+                yield groups.rows(STAGED_ARROW, [_stage(store, seqs, folders)])
 
-    for made in groups.grouped(noted()):
-        tags.write_batch(made)
-        named += int(made.column("events").to_numpy().sum())
+    return run
+
+
+def _stage(store: str, seqs: Range, folders: Mapping[str, str]) -> tuple[int, int]:
+    """Events and tags of a range. Raises StoreError and its kinds."""
+    name = f"part-{seqs.first:012}.parquet"
+    gc.disable()  # what is made here dies at once, and is much: collecting takes a tenth more
+    try:
+        with ExitStack() as stack:
+            conn = stack.enter_context(closing(open_store(Path(store))))
+            out = {
+                table: stack.enter_context(whole(Path(folders[table], name), schema))
+                for table, schema in SCHEMAS.items()
+            }
+            return _staged(_batches(conn, seqs), out)
+    finally:
+        gc.enable()
+
+
+def _staged(batches: Batches, out: Mapping[str, pq.ParquetWriter]) -> tuple[int, int]:
+    """Write events as they come, and what is grouped of them; how many events and tags."""
+    read = named = 0
+    for held in groups.chunks(_kept(batches, out["events"])):
+        for made in groups.of_targets([batch.select(groups.TAKEN) for batch in held]):
+            out["tags"].write_batch(made)
+            named += int(made.column("events").to_numpy().sum())
+        out["days"].write_batch(days.of_days(held))
+        sums = numeric.summed(batch.select(numeric.TAKEN) for batch in held)
+        out["sums"].write_table(pa.Table.from_batches(sums))
+        read += sum(map(len, held))
     return read, named
 
 
-def _batches(conn: sqlite3.Connection, part: Range) -> Iterator[pa.RecordBatch]:
-    cursor, people = conn.execute(_RANGE, (part.first, part.end)), _People(conn)
+def _kept(batches: Batches, events: pq.ParquetWriter) -> Batches:
+    for batch in batches:
+        events.write_batch(batch)
+        yield batch
+
+
+def _batches(conn: sqlite3.Connection, seqs: Range) -> Batches:
+    cursor, people = conn.execute(_RANGE, seqs), _People(conn)
     while rows := cursor.fetchmany(CHUNK):
         seq, ids, authors, created_at, kind, d, exp, tags = zip(*rows, strict=True)
         columns = (seq, ids, people.of(authors), created_at, kind, d, exp)

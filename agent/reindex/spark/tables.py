@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.dataset as ds
 
 from agent.reindex.spark.columns import KEY
+from agent.reindex.spark.days import day_and_kind
 from agent.reindex.spark.numeric import number_of
 from agent.reindex.tables import COLUMNS
 
@@ -20,7 +21,7 @@ PLACES: Final = {
     "hot": ("registers", "hot"),
     "hot_author": ("registers", "groups"),
     "daily": ("daily", "daily"),
-    "daily_author": ("daily", "daily_author"),
+    "daily_author": ("daily", "groups"),
     "zap": ("counters", "zap"),
     "kinds": ("counters", "kinds"),
     "status": ("dead", "status"),
@@ -49,6 +50,9 @@ class StagedTables:
             return
         if table == "hot_author":
             yield from self._pairs(found)
+            return
+        if table == "daily_author":
+            yield from ((*day_and_kind(t), key, n) for t, key, n in self._pairs(found))
             return
         columns = list(COLUMNS[table])
         for batch in found.to_batches(columns=columns, batch_size=CHUNK):

@@ -24,22 +24,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DAILY = pa.schema([(name, pa.int64()) for name in ("day", "kind", "events", "authors")])
-DAILY_AUTHOR = pa.schema(
-    [("day", pa.int64()), ("kind", pa.int64()), ("pubkey", pa.binary()), ("n", pa.int64())]
-)
 ZAP = pa.schema(
     [("name", pa.string()), ("value", pa.string()), ("receipts", pa.int64()), ("msats", pa.int64())]
 )
 KEY = b"k" * 32
 STAGES = ("registers", "daily", "counters")
+TWICE = (0, 1, KEY, (2).to_bytes(4, "little"), bytes(256))
 TABLES = {
     ("registers", "hot"): (groups.HOT_ARROW, (1, "p", "ab", 3, 2, 1, bytes(256))),
-    ("registers", "groups"): (
-        groups.GROUPS_ARROW,
-        (1, 0, 1, KEY, (2).to_bytes(4, "little"), bytes(256)),
-    ),
+    ("registers", "groups"): (groups.GROUPS_ARROW, (1, *TWICE)),
     ("daily", "daily"): (DAILY, (0, 3, 2, 1)),
-    ("daily", "daily_author"): (DAILY_AUTHOR, (0, 3, KEY, 2)),
+    ("daily", "groups"): (groups.GROUPS_ARROW, (3, *TWICE)),
     ("counters", "zap"): (ZAP, ("e", "x", 1, 1000)),
 }
 
@@ -96,6 +91,9 @@ def test_it_has_its_name_when_it_is_told_to(index: Publishing, tmp_path: Path) -
         assert conn.execute(
             "SELECT n, pubkey FROM hot_author JOIN author USING (a)"
         ).fetchall() == [(2, KEY)]
+        assert conn.execute(
+            "SELECT day, kind, n, pubkey FROM daily_author JOIN author USING (a)"
+        ).fetchall() == [(0, 3, 2, KEY)]
 
 
 @pytest.mark.parametrize("stages", [STAGES[:1], STAGES])
