@@ -1,25 +1,33 @@
 """What an idle agent costs: 100 watches over 30 relays, and nothing happens.
 
 CPU and memory of the agent's process while its watches have been counted and wait for their turn,
-and what its start costs until `/healthz` answers. No peer does this: targets stand beside it.
+and what its start costs until `/healthz` answers; then how long after an event its number has
+moved. No peer does this: targets stand beside it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
+import statistics
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.relay.server import serve
 from bench.report import Report, arguments
+from nostr_client import hll
+from nostr_client.event import EventTemplate
+from nostr_client.keys import KeySigner
+from nostr_client.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -32,6 +40,8 @@ TARGET_CORE = 0.01
 TARGET_MB = 150.0
 TARGET_START_S = 1.0
 TARGET_READY_S = 3.0
+TARGET_MOVED_S = 2.0
+REACTIONS = 10
 PORT = 48_717
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -113,6 +123,43 @@ async def first_start(folder: str, file: Path) -> None:
     await process.wait()
 
 
+def people(target: str, n: int) -> list[KeySigner]:
+    """People whom a sketch of the target tells apart: no two fall into one register."""
+    found: list[KeySigner] = []
+    place = hll.offset({"#e": [target]})
+    assert place is not None
+    for secret in itertools.count(1):
+        one = KeySigner(secret.to_bytes(32, "big"))
+        sketch = hll.from_pubkeys([*(other.pubkey for other in found), one.pubkey], place)
+        if round(hll.estimate(sketch)) > len(found):
+            found.append(one)
+        if len(found) == n:
+            break
+    return found
+
+
+async def moved(relays: list[str], token: str) -> list[float]:
+    """Seconds from a reaction, published to one relay of a watch, to the number in the API; one
+    after the other."""
+    took = []
+    target = f"{0:064x}"
+    async with RelayPool() as pool:
+        for n, one in enumerate(people(target, REACTIONS), 1):
+            template = EventTemplate(
+                kind=7, content="+", tags=(("e", target),), created_at=int(time.time())
+            )
+            published = time.monotonic()
+            await pool.publish(one.sign_now(template), relays)
+            await until("/v1/watches/w0", partial(counts, n), token, 0.05)
+            took.append(time.monotonic() - published)
+    return took
+
+
+def counts(n: int, text: str) -> bool:
+    """Whether a watch says a number."""
+    return bool(json.loads(text)["figure"]["value"] == n)
+
+
 async def measure(seconds: float) -> dict[str, float]:
     """Start relays and an agent, wait until all is counted, then watch it do nothing."""
     async with AsyncExitStack() as stack:
@@ -138,6 +185,7 @@ async def measure(seconds: float) -> dict[str, float]:
             await asyncio.sleep(seconds)
             used = (cpu(process.pid) - before) / (time.monotonic() - at)
             memory = resident_mb(process.pid)
+            took = await moved(urls[:1], token)
         finally:
             process.terminate()
             await process.wait()
@@ -148,6 +196,8 @@ async def measure(seconds: float) -> dict[str, float]:
         "start_cpu_s": start_cpu,
         "ready_s": ready_s,
         "ready_cpu_s": ready_cpu,
+        "moved_s": statistics.median(took),
+        "last_moved_s": max(took),
     }
 
 
@@ -163,6 +213,10 @@ def main() -> None:
         report.figure("the same, CPU", found["start_cpu_s"], "s", at_most=TARGET_START_S)
         report.figure("start to ready", found["ready_s"], "s", at_most=TARGET_READY_S)
         report.figure("the same, CPU", found["ready_cpu_s"], "s", at_most=TARGET_READY_S)
+        report.figure("an event to its number, median", found["moved_s"], "s")
+        report.figure(
+            f"the same, slowest of {REACTIONS}", found["last_moved_s"], "s", at_most=TARGET_MOVED_S
+        )
     else:
         report.note("the CPU of another process is read from /proc, which Linux has")
     report.finish()

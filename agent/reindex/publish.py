@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from nostr_client.store.index_schema import Mark
 
     Numbers = Mapping[bytes, int]
+    Rows = Iterator[tuple[Any, ...]]
+    Numbered = Callable[[Rows, Numbers], Rows]
 
 CHUNK: Final = 50_000
 
@@ -34,8 +37,13 @@ _INSERTS: Final = {
     "zap": "INSERT INTO zap VALUES (?, ?, ?, ?)",
 }
 
-_WITH_PEOPLE: Final = {"hot_author": 1, "daily_author": 2}
-"""Tables whose column of this place is a pubkey, which becomes its number in the store."""
+_NUMBERED: Final[Mapping[str, Numbered]] = {
+    "hot_author": lambda rows, numbers: ((t, numbers[who], n) for t, who, n in rows),
+    "daily_author": lambda rows, numbers: (
+        (day, kind, numbers[who], n) for day, kind, who, n in rows
+    ),
+}
+"""Tables with a pubkey, which becomes its number in the store."""
 
 
 class Published(NamedTuple):
@@ -114,7 +122,7 @@ def _write(
         schema.create(conn, 0)
         for table, sql in _INSERTS.items():
             done[table] = 0
-            for rows in _chunks(_numbered(tables.rows(table), _WITH_PEOPLE.get(table), numbers)):
+            for rows in _chunks(_numbered(table, tables.rows(table), numbers)):
                 conn.executemany(sql, rows)
                 done[table] += len(rows)
                 progress(done[table])
@@ -130,29 +138,19 @@ def _write(
     return done
 
 
-def _numbered(
-    rows: Iterator[tuple[Any, ...]], place: int | None, numbers: Numbers
-) -> Iterator[tuple[Any, ...]]:
-    if place is None:
-        yield from rows
-        return
+def _numbered(table: str, rows: Rows, numbers: Numbers) -> Rows:
+    numbered = _NUMBERED.get(table)
     try:
-        for row in rows:
-            yield (*row[:place], numbers[row[place]], *row[place + 1 :])
+        yield from rows if numbered is None else numbered(rows, numbers)
     except KeyError as error:
         raise StoreCorrupt("an author of the rebuilt tables is not in the store") from error
 
 
-def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+def _chunks(rows: Rows) -> Iterator[list[tuple[Any, ...]]]:
     """Rows in sorted lists: a tree that grows at its end is written once."""
-    chunk: list[tuple[Any, ...]] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == CHUNK:
-            yield sorted(chunk, key=lambda one: one[:3])
-            chunk = []
-    if chunk:
-        yield sorted(chunk, key=lambda one: one[:3])
+    while chunk := list(islice(rows, CHUNK)):
+        chunk.sort()
+        yield chunk
 
 
 def _check(part: Path) -> None:

@@ -77,13 +77,11 @@ async def test_a_live_event_moves_the_number(tmp_path: Path) -> None:
         )
         event = signer(2).sign_now(template).event
         relay.events.append(event)
-        began = time.monotonic()
         for peer in relay.peers:
             for sub_id, filters in list(peer.subscriptions.items()):
                 if filters[0].matches(event):
                     await peer.send_event(sub_id, event)
         await agent.until(lambda w: w.figure is not None and w.figure.value == 2, "likes")
-        assert time.monotonic() - began < 5
 
 
 async def _listens(relay: FaultyRelay) -> bool:
