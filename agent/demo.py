@@ -17,7 +17,9 @@ from agent.relay.options import RelayOptions
 from agent.relay.server import serve
 from nostr_client import count, kinds
 from nostr_client.cli.count_table import merged_line, second_lines, size, table
+from nostr_client.cli.entry import run_program
 from nostr_client.cli.output import console
+from nostr_client.cli.runner import run_async
 from nostr_client.cli.sync import table as sync_table
 from nostr_client.client import NostrClient
 from nostr_client.event import EventTemplate
@@ -176,7 +178,7 @@ async def run() -> bool:
 
 def main() -> None:
     """Run the demonstration and leave with its exit code."""
-    sys.exit(0 if asyncio.run(run()) else 1)
+    sys.exit(run_program("demo", lambda: 0 if run_async(run()) else 1))
 
 
 if __name__ == "__main__":

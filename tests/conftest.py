@@ -15,6 +15,9 @@ from tests import leaks
 SHARED = Path(os.environ.get("NOSTR_TALLY_SHARED", Path(__file__).parents[2] / "shared"))
 IN_CI = os.environ.get("CI", "") not in ("", "false", "0")
 
+os.environ.pop("PYTHONUNBUFFERED", None)
+"""Programs that tests start buffer their output, as they do where nobody set it."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Every run looks for secrets in what it prints."""

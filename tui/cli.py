@@ -9,13 +9,12 @@ import signal
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from nostr_client._version import __version__
-from nostr_client.errors import InvalidInput, NostrTallyError
-from nostr_client.extras import wanted_extra
+from nostr_client.cli.entry import run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tui.app import TallyApp
     from tui.child import Child
 
-FAILURE, USAGE, TERMINATED = 1, 2, 143
+TERMINATED: Final = 143
 
 
 def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
@@ -62,7 +61,7 @@ def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
 def cli(**given: Any) -> None:
     """Show what the agent counts, live, in the terminal.
 
-    NO_COLOR is honoured. Exit codes: 0 ok, 1 failure, 2 wrong usage.
+    NO_COLOR is honoured. Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 no agent is running.
     """
     if given["demo"] and given["embedded"]:
         raise click.UsageError("--demo brings an agent: leave --embedded out")
@@ -72,7 +71,7 @@ def cli(**given: Any) -> None:
         raise click.UsageError("this needs a terminal, or --serve and a browser")
     if not given["serve"] and not _is_tab() and os.environ.get("TERM") == "dumb":
         raise click.UsageError("TERM=dumb: a terminal that can only add lines; try --serve")
-    sys.exit(asyncio.run(_run(given)))
+    click.get_current_context().exit(asyncio.run(_run(given)))
 
 
 def _is_seen() -> bool:
@@ -162,11 +161,4 @@ def _on_end(do: Callable[[], None], *more: signal.Signals) -> None:
 
 def main() -> None:
     """Run `nostr-tui` with the arguments of this process, and leave with its exit code."""
-    try:
-        cli(prog_name="nostr-tui")
-    except NostrTallyError as error:
-        click.echo(f"nostr-tui: {error}", err=True)
-        sys.exit(USAGE if isinstance(error, InvalidInput) else FAILURE)
-    except ModuleNotFoundError as error:
-        click.echo(f"nostr-tui: {wanted_extra(error)}", err=True)
-        sys.exit(FAILURE)
+    sys.exit(run_command(cli, "nostr-tui"))

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import IO, TYPE_CHECKING, NoReturn
 
 import click
 
@@ -16,9 +17,18 @@ from nostr_client.errors import NostrTallyError, clip
 from nostr_client.extras import wanted_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _SECRET = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
+
+
+_EXPECTED = (
+    click.ClickException,
+    click.Abort,
+    KeyboardInterrupt,
+    NostrTallyError,
+    OSError,
+)
 
 
 def run_command(command: click.Command, name: str, args: Sequence[str] | None = None) -> int:
@@ -26,9 +36,22 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
 
     Every expected error becomes one line on stderr; a traceback is always a bug of ours.
     """
+    return run_program(name, partial(command.main, args, prog_name=name, standalone_mode=False))
+
+
+def run_program(name: str, run: Callable[[], object]) -> int:
+    """Run what program `name` does; its exit code, which is what `run` returns where that is one.
+
+    What was printed is written out before: a full disk is one line on stderr and exit code 1, and
+    a reader that left (`| head`) is exit code 1 alone.
+    """
     _open_streams()
+    return _written_out(name, _code_of(name, run))
+
+
+def _code_of(name: str, run: Callable[[], object]) -> int:
     try:
-        code = command.main(args, prog_name=name, standalone_mode=False)
+        code = run()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return error.exit_code
@@ -39,13 +62,51 @@ def run_command(command: click.Command, name: str, args: Sequence[str] | None = 
     except NostrTallyError as error:
         return _fail(name, str(error), exit_code(error))
     except BrokenPipeError:
-        _mute_stdout()
         return FAILURE
     except OSError as error:
         return _fail(name, str(error), FAILURE)
     except ModuleNotFoundError as error:
         return _fail(name, wanted_extra(error), FAILURE)
+    except BaseExceptionGroup as group:
+        first = _first_of(group)
+        if first is None:
+            raise
+        return _code_of(name, partial(_raise, first))
     return code if isinstance(code, int) else OK
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """The first error of a task group; None where one of them is none of those expected."""
+    if group.split(_EXPECTED)[1] is not None:
+        return None
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
+
+
+def _written_out(name: str, code: int) -> int:
+    """Write out what is buffered, while its failure can still be told; the exit code.
+
+    The interpreter's own last flush would fail with a message of its own and exit code 120.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _mute(sys.stdout)
+        if code == OK and isinstance(error, BrokenPipeError):
+            code = FAILURE
+        elif code == OK:
+            code = _fail(name, f"cannot write what was asked for: {error.strerror}", FAILURE)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _mute(sys.stderr)
+    return code
 
 
 def _fail(name: str, message: str, code: int) -> int:
@@ -75,6 +136,8 @@ def _where(error: click.ClickException) -> str:
     return f"{path[0]}: " if path else ""
 
 
-def _mute_stdout() -> None:
-    """The reader left (`| head`): the interpreter's last flush must not print a traceback."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _mute(stream: IO[str]) -> None:
+    """Lose what a stream still holds, so that its last flush succeeds."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from hashlib import sha256
 import pytest
 
 from nostr_client.cli import app, exitcodes
+from nostr_client.cli.entry import run_program
 from nostr_client.nip19 import PublicKey
 
 NPUB = PublicKey(sha256(b"target").hexdigest()).encode()
@@ -68,15 +70,25 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert err.count("\n") == 1
 
 
+PROGRAMS = {
+    "nostr-client": "nostr_client",
+    "nostr-agent": "agent",
+    "nostr-tui": "tui",
+    "demo": "agent.demo",
+}
+
+
 def run_in_a_shell(line: str, **env: str) -> subprocess.CompletedProcess[bytes]:
-    program = f"{shlex.quote(sys.executable)} -m nostr_client"
+    """A line for bash, whose Python buffers its output as it does for users."""
+    program, _, rest = line.partition(" ")
+    users = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(
-        line.replace("nostr-client", program),
+        f"{shlex.quote(sys.executable)} -m {PROGRAMS[program]} {rest}",
         shell=True,
         executable="/bin/bash",
         capture_output=True,
-        timeout=40,
-        env=os.environ | {"NOSTR_TALLY_KEY": "01" * 32} | env,
+        timeout=60,
+        env=users | {"NOSTR_TALLY_KEY": "01" * 32} | env,
         check=False,
     )
 
@@ -91,12 +103,39 @@ def run_in_a_shell(line: str, **env: str) -> subprocess.CompletedProcess[bytes]:
         ("nostr-client store export --store /nonexistent/store.db >&-", 1),
         ("nostr-client count followers nobody -r ws://127.0.0.1:9 2>/dev/full", 2),
         ("nostr-client count followers nobody -r ws://127.0.0.1:9 >&- 2>&- <&-", 2),
+        ("nostr-client --help >/dev/full", 1),
+        ("nostr-agent --version >/dev/full", 1),
+        ("nostr-agent check --example >/dev/full", 2),
+        ("nostr-tui --help >/dev/full", 1),
+        ("demo >/dev/full", 1),
     ],
 )
 def test_closed_and_full_streams_are_no_traceback(line: str, code: int) -> None:
     done = run_in_a_shell(line)
     assert done.returncode == code
     assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 1
+
+
+def test_a_reader_that_left_is_told_by_the_exit_code_alone() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "nostr_client", "--help"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_what_a_task_group_fails_by_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(*errors: Exception) -> None:
+        raise ExceptionGroup("tasks", [ExceptionGroup("inner", errors)])
+
+    full = OSError(errno.ENOSPC, "no space")
+    assert run_program("x", lambda: fail(full, BrokenPipeError())) == exitcodes.FAILURE
+    assert capsys.readouterr().err == f"x: [Errno {errno.ENOSPC}] no space\n"
+    with pytest.raises(ExceptionGroup):
+        run_program("x", lambda: fail(full, ValueError()))
 
 
 def test_a_terminal_of_few_letters_is_no_traceback() -> None:
