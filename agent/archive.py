@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from agent.reindex.rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
 from nostr_client.errors import InvalidInput
+from nostr_client.extras import optional
 from nostr_client.store.index_schema import DAY
 from nostr_client.store.transfer import import_jsonl
 
@@ -47,7 +48,7 @@ def form_of(path: Path, form: Form | None) -> Form:
 async def export(events: AsyncIterator[Event], target: Path, form: Form) -> int:
     """Write events as an archive that appears whole or not at all; how many.
 
-    Raises InvalidInput where the target is there, or a library is missing. Cancelled, it leaves
+    Raises InvalidInput where the target is there, MissingExtra. Cancelled, it leaves
     nothing.
     """
     part = _part(target)
@@ -117,7 +118,8 @@ def _stream(part: Path, *, packed: bool) -> Iterator[IO[bytes] | Any]:
             out.flush()
             os.fsync(out.fileno())
         return
-    pa = _arrow()
+    with optional("zstd"):
+        import pyarrow as pa
     with pa.OSFile(str(part), "wb") as raw, pa.CompressedOutputStream(raw, "zstd") as out:
         yield out
 
@@ -136,9 +138,11 @@ class _Partitions:
     """Parquet files by kind and day; few are open, rows are gathered."""
 
     def __init__(self, root: Path) -> None:
-        import pyarrow.parquet as pq
+        with optional("Parquet"):
+            import pyarrow as pa
+            import pyarrow.parquet as pq
 
-        self._arrow = _arrow()
+        self._arrow = pa
         self._pq = pq
         self._root = root
         self._root.mkdir(parents=True)
@@ -185,11 +189,12 @@ class _Partitions:
 
 
 def archive_schema() -> Any:
-    """Arrow's schema of ARCHIVE_COLUMNS. Raises InvalidInput without pyarrow.
+    """Arrow's schema of ARCHIVE_COLUMNS. Raises MissingExtra.
 
     `kind` is in each file too: a file that is moved alone still says what it holds.
     """
-    pa = _arrow()
+    with optional("Parquet"):
+        import pyarrow as pa
     types = (
         pa.binary(),
         pa.binary(),
@@ -200,15 +205,6 @@ def archive_schema() -> Any:
         pa.binary(),
     )
     return pa.schema(list(zip(ARCHIVE_COLUMNS, types, strict=True)))
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        message = "zstd and Parquet need pip install 'nostr-tally[parquet]'"
-        raise InvalidInput(message) from error
-    return pa
 
 
 def sources(paths: Sequence[Path]) -> list[Input]:

@@ -17,6 +17,7 @@ from agent.commands.demo_parts import DemoAgent, NatsHub, nats_server, wire
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.runner import run_async
 from nostr_client.errors import NostrTallyError
+from nostr_client.extras import optional
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -253,10 +254,10 @@ class Fleet:
 
     async def _hub(self) -> int | None:
         """The total on the nats-server; None where it has none, or there is no server."""
-        from nostr_client.counters.jetstream import JetStreamCounterStore
-
         if self._nats is None:
             return None
+        with optional("the total on a nats-server"):
+            from nostr_client.counters.jetstream import JetStreamCounterStore
         try:
             async with await JetStreamCounterStore.connect(self._nats.url) as server:
                 return await (await server.counters("WORLD")).load("total.app.hits")

@@ -12,7 +12,8 @@ from agent.specs import seconds
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.numbers import format_integer
 from nostr_client.counters.push import Pusher, aggregate_stream, own_stream
-from nostr_client.errors import InvalidInput, NostrTallyError, clip
+from nostr_client.errors import NostrTallyError, clip
+from nostr_client.extras import optional
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -193,10 +194,8 @@ def _problems(report: PushReport) -> tuple[str, ...]:
 
 
 async def _connect(section: PushSection) -> JetStreamCounterStore:
-    try:
+    with optional("a push"):
         from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
-    except ModuleNotFoundError as error:
-        raise InvalidInput("needs the extra: pip install 'nostr-tally[nats]'") from error
     options = NatsOptions(
         domain=section.domain or None, credentials=section.credentials or None, timeout_s=TIMEOUT_S
     )

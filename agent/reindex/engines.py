@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from agent.reindex.inputs import files, open_store
 from nostr_client.errors import InvalidInput
+from nostr_client.extras import missing
 from nostr_client.store.faults import store_error
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ class Choice(NamedTuple):
 
 
 def choose(wanted: Wanted, source: Input) -> Choice:
-    """The engine for an input. Raises InvalidInput where the wanted one cannot do it."""
+    """The engine for an input. Raises InvalidInput where it cannot do it, MissingExtra."""
     if wanted == "spark":
         if not has_spark():
-            raise InvalidInput("Spark is not installed: pip install 'nostr-tally[spark]'")
+            raise missing("Spark", "pyspark")
         return Choice("spark", "as asked")
     if wanted == "reference":
         if source.remote:

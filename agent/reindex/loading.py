@@ -17,6 +17,7 @@ from agent.reindex.single import ARCHIVED
 from agent.reindex.tables import COLUMNS
 from nostr_client import hll
 from nostr_client.errors import InvalidInput, StoreCorrupt
+from nostr_client.extras import optional
 from nostr_client.store import index_schema
 from nostr_client.store.connect import file_uri
 from nostr_client.store.faults import store_error
@@ -106,13 +107,11 @@ class Subset:
 
 
 def _dataset(tables: str, name: str) -> Any:
-    """One table. Raises InvalidInput for what is none, or is not whole."""
-    try:
+    """One table. Raises InvalidInput for what is none, or is not whole, MissingExtra."""
+    with optional("reading Parquet"):
         import pyarrow as pa
         import pyarrow.dataset as ds
         from pyarrow import fs
-    except ImportError as error:
-        raise InvalidInput("reading Parquet needs: pip install 'nostr-tally[parquet]'") from error
     where = tables.rstrip("/")
     try:
         here = inputs.local(where)

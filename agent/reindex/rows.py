@@ -18,6 +18,7 @@ import msgspec
 from agent.reindex import inputs
 from nostr_client.errors import InvalidEvent, InvalidInput, StoreCorrupt
 from nostr_client.event import Event, has_valid_id, parse_event
+from nostr_client.extras import optional
 from nostr_client.store.lines import LINE_LIMIT
 from nostr_client.store.rows import decode_tags, encode_tags
 from nostr_client.store.rules import d_of, expiration
@@ -213,7 +214,7 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 def opened(file: Path) -> IO[bytes]:
-    """A file for reading, unpacked as its name says. Raises InvalidInput."""
+    """A file for reading, unpacked as its name says. Raises MissingExtra."""
     if file.suffix == ".gz":
         return cast("IO[bytes]", gzip.open(file, "rb"))
     if file.suffix in (".zst", ".zstd"):
@@ -222,10 +223,8 @@ def opened(file: Path) -> IO[bytes]:
 
 
 def _unzstd(file: Path) -> Any:
-    try:
+    with optional(f"{file}: zstd"):
         import pyarrow as pa
-    except ImportError as error:
-        raise InvalidInput(f"{file}: zstd needs pip install 'nostr-tally[parquet]'") from error
     return pa.CompressedInputStream(pa.OSFile(str(file), "rb"), "zstd")
 
 
@@ -238,10 +237,8 @@ ARCHIVE_COLUMNS: Final = ("id", "pubkey", "created_at", "kind", "tags", "content
 
 
 def _parquet_lines(file: Path, verify: bool) -> Iterator[Event | Rejected]:
-    try:
+    with optional(f"{file}: Parquet"):
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InvalidInput(f"{file}: Parquet needs pip install 'nostr-tally[parquet]'") from error
     with pq.ParquetFile(file) as opened_file:
         for batch in opened_file.iter_batches(CHUNK, columns=list(ARCHIVE_COLUMNS)):
             yield from parquet_events(batch.columns, verify)

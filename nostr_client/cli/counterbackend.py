@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nostr_client.errors import InvalidInput
+from nostr_client.extras import optional
 
 if TYPE_CHECKING:
     from nostr_client.counters.base import Counters, CounterStore
@@ -91,10 +92,8 @@ async def _local(path: Path | None, *, writes: bool) -> AsyncIterator[CounterSto
 
 @asynccontextmanager
 async def _server(where: Place) -> AsyncIterator[CounterStore]:
-    try:
+    with optional("--nats"):
         from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
-    except ModuleNotFoundError as error:
-        raise InvalidInput("--nats needs the extra: pip install 'nostr-tally[nats]'") from error
     from nostr_client.cli.output import say
 
     options = NatsOptions(credentials=where.creds, domain=where.domain, timeout_s=where.timeout)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nostr_client.errors import NostrTallyError
+from nostr_client.extras import optional
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from nostr_client.watch import Point
 
 COLUMNS = ("at", "value", "low", "high", "exact", "unit", "least", "most", "samples")
-
-
-class MissingExtra(NostrTallyError):
-    """Something that is installed by an extra alone is not here."""
 
 
 def as_dicts(points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -40,11 +36,9 @@ def as_csv(points: Sequence[Point]) -> str:
 
 def write_parquet(points: Sequence[Point], path: Path) -> None:
     """One row a point, zstd. Raises MissingExtra without pyarrow."""
-    try:
+    with optional("Parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtra("Parquet needs pyarrow: pip install 'nostr-tally[parquet]'") from error
     whole = ("at", "value", "low", "high", "least", "most", "samples")
     kinds = dict.fromkeys(whole, pa.int64()) | {"exact": pa.bool_(), "unit": pa.string()}
     schema = pa.schema([(name, kinds[name]) for name in COLUMNS])
@@ -55,11 +49,9 @@ def plot(points: Sequence[Point], path: Path, title: str) -> None:
     """The series as a PNG: the value as a line, its interval as a band. Raises MissingExtra."""
     import numpy as np
 
-    try:
+    with optional("a plot"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("a plot needs matplotlib: pip install 'nostr-tally[plot]'") from error
     figure = Figure(figsize=(9, 4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from nostr_client.errors import InvalidInput
+from nostr_client.extras import optional
 from nostr_client.keys import KeySigner
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def is_sealed(content: str) -> bool:
 
 
 class Sealer:
-    """Encrypts and decrypts with the key of a signer. Raises InvalidInput without nostr-sdk."""
+    """Encrypts and decrypts with the key of a signer. Raises MissingExtra."""
 
     def __init__(self, signer: KeySigner) -> None:
         self._sdk = _library()
@@ -100,9 +101,6 @@ class Sealer:
 
 
 def _library() -> Any:
-    try:
+    with optional("a counter that is encrypted"):
         import nostr_sdk
-    except ImportError as error:
-        text = "encrypted counters need nostr-sdk: pip install 'nostr-tally[fleet]'"
-        raise InvalidInput(text) from error
     return nostr_sdk

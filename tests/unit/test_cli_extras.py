@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 
 from nostr_client.cli.entry import run_command
+from nostr_client.count import followers
+from nostr_client.extras import MissingExtra, optional
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.watch import Watch, WatchBook
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WITHOUT = """
 import sys
@@ -16,12 +26,7 @@ from importlib import import_module
 
 lacking, module, *sys.argv[1:] = sys.argv[1:]
 
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == lacking:
-            raise ModuleNotFoundError(name, name=name)
-
-sys.meta_path.insert(0, Missing())
+sys.modules[lacking] = None
 import_module(module).main()
 """
 
@@ -48,6 +53,55 @@ def test_the_extra_is_named(
     assert done.returncode == 1, done.stderr
     assert done.stderr.splitlines()[-1].endswith(f"pip install 'nostr-tally[{extra}]'")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lacking", "module", "words"),
+    [
+        ("pyarrow", "agent.cli", "archive export {tmp}/out --form parquet --store {tmp}/s.db"),
+        ("pyarrow", "agent.cli", "archive export {tmp}/out.zst --store {tmp}/s.db"),
+        ("pyarrow", "agent.cli", "archive import {tmp}/in.zst --store {tmp}/s.db"),
+        ("pyarrow", "agent.cli", "archive import {tmp}/in.parquet --store {tmp}/s.db"),
+        ("pyarrow", "agent.cli", "reindex --jsonl {tmp}/in.zst --out {tmp}/t --engine spark"),
+        ("pyarrow", "agent.cli", "tables load {tmp} {tmp}/x.db --target {key}"),
+        ("nats", "nostr_client.cli", "counter get a.b --nats nats://127.0.0.1:9"),
+        ("matplotlib", "nostr_client.cli", "watch history w --plot {tmp}/w.png --store {tmp}/s.db"),
+        ("pyarrow", "nostr_client.cli",
+         "watch history w --format parquet -o {tmp}/w.parquet --store {tmp}/s.db"),
+    ],
+)  # fmt: skip
+async def test_a_command_says_which_extra_it_lacks(
+    tmp_path: Path, lacking: str, module: str, words: str
+) -> None:
+    await fill_with_a_watch(tmp_path / "s.db")
+    for name in ("in.zst", "in.parquet"):
+        (tmp_path / name).write_bytes(b"x")
+    line = words.format(tmp=tmp_path, key="01" * 32).split()
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", WITHOUT, lacking, module, *line],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    (told,) = done.stderr.splitlines()
+    assert f"{'pyspark' if 'spark' in words else lacking}: pip install 'nostr-tally[" in told
+    assert {name for name in os.listdir(tmp_path) if name[:2] not in ("s.", "in")} == set()
+
+
+async def fill_with_a_watch(store: Path) -> None:
+    """A store that knows the watch `w`."""
+    async with await SqliteStore.open(store):
+        pass
+    async with await WatchBook.open(store) as book:
+        await book.add(Watch(name="w", query=followers("01" * 32), relays=("wss://r.example/",)))
+
+
+def test_a_package_that_cannot_be_loaded_is_told_with_why() -> None:
+    with pytest.raises(MissingExtra, match=r"zstd needs pyarrow.*\[parquet\].*wrong numpy"), \
+            optional("zstd"):  # fmt: skip
+        raise ImportError("wrong numpy", name="pyarrow.lib")
+    with pytest.raises(ImportError, match="ours"), optional("zstd"):
+        raise ImportError("ours", name="nostr_client.nothing")
 
 
 def test_what_no_extra_brings_is_a_bug_of_ours() -> None:
