@@ -1,4 +1,4 @@
-"""Archives of events: JSONL, zstd JSONL or Parquet by kind and day, from a store and back.
+"""Archives of events: JSONL, plain or packed, or Parquet by kind and day, from a store and back.
 
 Parquet is written in folders `kind=…/day=…`, which Spark, DuckDB and polars read as columns: a
 question about followers reads kind 3 alone. Its columns are `reindex.rows.ARCHIVE_COLUMNS`, ids and
@@ -7,10 +7,11 @@ keys as bytes, tags as their JSON.
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from agent.reindex.rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
 from nostr_client.errors import InvalidInput
@@ -27,22 +28,50 @@ if TYPE_CHECKING:
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.store.transfer import ImportReport
 
-Form = Literal["jsonl", "zstd", "parquet"]
+Form = Literal["jsonl", "gzip", "zstd", "parquet"]
+
+NAMED: Final[dict[str, Form]] = {
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".ndjson": "jsonl",
+    ".gz": "gzip",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".parquet": "parquet",
+}
+"""The form of an archive by the ending of its name, as whoever reads one takes it."""
 
 ROWS: Final = 20_000
 """Events that are gathered before they are written: some 40 MB."""
+
+GZIP_LEVEL: Final = 6
+"""As `gzip` itself has it: 9 takes twice the time for a hundredth of the bytes."""
 
 OPEN_FILES: Final = 64
 """Parquet files that are open at once: beyond, the oldest is closed and another one begun."""
 
 
 def form_of(path: Path, form: Form | None) -> Form:
-    """The form that is asked for, else that of the name."""
-    if form is not None:
-        return form
-    if path.suffix in (".zst", ".zstd"):
-        return "zstd"
-    return "jsonl" if path.suffix in (".jsonl", ".json", ".ndjson") else "parquet"
+    """The form that is asked for, else that of the name; a name without an ending is a folder's.
+
+    Raises InvalidInput where the name says no form that is written, or another one than asked for:
+    who reads an archive goes by its name.
+    """
+    if str(path) == "-":
+        raise InvalidInput(
+            "an archive is a file or a folder: `nostr-client store export` has stdout"
+        )
+    named = NAMED.get(path.suffix)
+    if form is None and named is None and path.suffix:
+        raise InvalidInput(f"{path}: no form has this ending; there are {', '.join(NAMED)}")
+    if form is None:
+        return named or "parquet"
+    if form != named and (named is not None or form in ("gzip", "zstd")):
+        endings = ", ".join(ending for ending, other in NAMED.items() if other == form)
+        raise InvalidInput(
+            f"{path} is not how {form} is named, and would not be read back: {endings}"
+        )
+    return form
 
 
 async def export(events: AsyncIterator[Event], target: Path, form: Form) -> int:
@@ -106,22 +135,41 @@ def _writer(part: Path, form: Form) -> Iterator[Callable[[Event], object]]:
         with _parquet(part) as write:
             yield write
         return
-    with _stream(part, packed=form == "zstd") as out:
+    with _stream(part, form) as out:
         yield lambda event: out.write(event.to_json().encode() + b"\n")
 
 
 @contextmanager
-def _stream(part: Path, *, packed: bool) -> Iterator[IO[bytes] | Any]:
-    if not packed:
+def _stream(part: Path, form: Form) -> Iterator[IO[bytes] | Any]:
+    with _packed(part, form) as out:
+        yield out
+    with part.open("rb") as made:
+        os.fsync(made.fileno())
+
+
+@contextmanager
+def _packed(part: Path, form: Form) -> Iterator[IO[bytes] | Any]:
+    if form == "gzip":
+        with _gzip(part) as out:
+            yield out
+    elif form == "zstd":
+        with optional("zstd"):
+            import pyarrow as pa
+        with pa.output_stream(str(part), compression="zstd") as out:
+            yield out
+    else:
         with part.open("wb") as out:
             yield out
-            out.flush()
-            os.fsync(out.fileno())
-        return
-    with optional("zstd"):
-        import pyarrow as pa
-    with pa.OSFile(str(part), "wb") as raw, pa.CompressedOutputStream(raw, "zstd") as out:
-        yield out
+
+
+@contextmanager
+def _gzip(part: Path) -> Iterator[IO[bytes]]:
+    """Without the name in it that the file has while it is made."""
+    with (
+        part.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=GZIP_LEVEL, fileobj=raw) as out,
+    ):
+        yield cast("IO[bytes]", out)
 
 
 @contextmanager

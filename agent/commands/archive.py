@@ -1,4 +1,4 @@
-"""`nostr-agent archive`: events between a store and JSONL, zstd JSONL or Parquet."""
+"""`nostr-agent archive`: events between a store and JSONL, plain or packed, or Parquet."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ store_option = click.option(
 
 @click.group()
 def archive() -> None:
-    """Events in files: JSONL, zstd JSONL, or Parquet by kind and day."""
+    """Events in files: JSONL, plain or packed by gzip or zstd, or Parquet by kind and day."""
 
 
 @archive.command("export")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option(
     "--form",
-    type=click.Choice(["jsonl", "zstd", "parquet"]),
-    help="Else by the name: .jsonl, .zst; a folder of Parquet for any other.",
+    type=click.Choice(["jsonl", "gzip", "zstd", "parquet"]),
+    help="Else by the name: .jsonl, .gz, .zst; .parquet or no ending: a folder of Parquet.",
 )
 @store_option
 @filter_options

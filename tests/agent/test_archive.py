@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
     from nostr_client.event import Event
 
-NAMES = {"jsonl": "events.jsonl", "zstd": "events.jsonl.zst", "parquet": "events"}
+NAMES = {
+    "jsonl": "events.jsonl",
+    "gzip": "events.jsonl.gz",
+    "zstd": "events.jsonl.zst",
+    "parquet": "events",
+}
 
 
 async def contents(store: SqliteStore) -> list[Event]:
@@ -60,6 +65,34 @@ async def test_parquet_is_in_folders_that_others_read_as_columns(tmp_path: Path)
     assert set(found.to_table(columns=["kind"])["kind"].to_pylist()) == kinds
     folders = {path.parent.parent.name for path in (tmp_path / "events").rglob("*.parquet")}
     assert folders == {f"kind={kind}" for kind in kinds}
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("events.lz4", None),
+        ("events.jsonl.bz2", None),
+        ("events.txt", None),
+        ("-", None),
+        ("events.jsonl", "zstd"),
+        ("events.jsonl.gz", "jsonl"),
+        ("events.jsonl.gz", "parquet"),
+        ("events.lz4", "gzip"),
+        ("events", "zstd"),
+    ],
+)
+def test_a_name_that_would_not_be_read_back_is_refused(
+    name: str, form: archive.Form | None
+) -> None:
+    with pytest.raises(InvalidInput, match=f"^{name} is|^{name}: no|store export"):
+        archive.form_of(Path(name), form)
+
+
+def test_a_name_of_any_form_may_have_more_dots() -> None:
+    assert archive.form_of(Path("a.b.ndjson"), None) == "jsonl"
+    assert archive.form_of(Path("2024.parquet"), None) == "parquet"
+    assert archive.form_of(Path("2024.06"), "parquet") == "parquet"
+    assert archive.form_of(Path("dump.txt"), "jsonl") == "jsonl"
 
 
 async def test_an_export_that_ends_early_leaves_nothing(tmp_path: Path) -> None:

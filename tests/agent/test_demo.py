@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 
 import pytest
@@ -32,6 +33,20 @@ async def test_the_demonstration_tells_the_truth_in_well_under_a_minute() -> Non
     assert "all are here" in said
     assert "auth_required" in said
     assert "3 of 4 relays answered" in said
+
+
+async def test_ctrl_c_ends_it_without_a_traceback() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent.demo"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(SECONDS):
+        await process.stdout.readline()  # the first count is there: relays run
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    assert (process.returncode, err) == (130, b"demo: interrupted\n")
 
 
 @pytest.mark.parametrize(
