@@ -18,6 +18,7 @@ import msgspec
 
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store.connect import file_uri
+from nostr_client.store.faults import opening_error
 from nostr_client.store.index_schema import HOT, Mark
 from nostr_client.store.schema import HASH_KEY, NEXT_SEQ, REMOVALS
 
@@ -225,5 +226,6 @@ def open_store(path: Path) -> sqlite3.Connection:
         conn.execute("PRAGMA query_only = 1")
         conn.execute("SELECT 1 FROM meta").fetchone()
     except sqlite3.Error as error:
-        raise StoreError(f"{path}: {error}") from error
+        found = opening_error(path, error)
+        raise (found if type(found) is StoreError else StoreError(f"{path}: {found}")) from error
     return conn

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from nostr_client.errors import StoreError
-from nostr_client.store.faults import store_error
+from nostr_client.store.faults import opening_error, store_error
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.migrate import check_current, migrate
 from nostr_client.store.readers import reattach
@@ -17,7 +18,6 @@ from nostr_client.store.search import add_functions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from nostr_client.store.migrations import Migrations
     from nostr_client.store.options import StoreOptions
@@ -70,7 +70,7 @@ def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreO
         try:
             check_current(readers[0], migrations)
         except sqlite3.Error as error:
-            raise store_error(error) from error
+            raise opening_error(path, error) from error
         here = _impatient(_reader(path, "ro", options, undo))
         undo.pop_all()
         return Opened(None, readers, here)
@@ -122,16 +122,13 @@ def _connect(target: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Con
         conn.execute("PRAGMA trusted_schema = OFF")
         add_functions(conn)
     except sqlite3.Error as error:
-        found = store_error(error)
-        if type(found) is StoreError:  # "unable to open database file" and the like
-            found = StoreError(f"cannot open {_shown(target)}: {found}")
-        raise found from error
+        raise opening_error(_file(target), error) from error
     return conn
 
 
-def _shown(target: str) -> str:
+def _file(target: str) -> Path:
     """The path in a URI of `file_uri`."""
-    return unquote(urlsplit(target).path) or target
+    return Path(unquote(urlsplit(target).path) or target)
 
 
 def _set_up_writer(conn: sqlite3.Connection, options: StoreOptions) -> None:

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from typing import TYPE_CHECKING
 
 from nostr_client.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked, clip
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _FULL = frozenset({sqlite3.SQLITE_FULL})
 _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _NO_RIGHT = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
 _WRITE_FAILED = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE})
+
+
+def opening_error(path: Path, error: sqlite3.Error) -> StoreError:
+    """The store's error for one of SQLite's on the first look into a file, with what is in the way.
+
+    A folder that cannot be written is not read as `immutable`: whoever may write it could do so
+    meanwhile, and what is read would be wrong without a word.
+    """
+    found = store_error(error)
+    if type(found) is not StoreError:
+        return found
+    folder = path.resolve().parent
+    if not _may(path, os.R_OK):
+        return StoreError(f"cannot open {path}: it may not be read")
+    if not _may(folder, os.W_OK):
+        why = f"readers too write beside it (-wal, -shm), and {folder} cannot be written"
+        return StoreError(f"cannot open {path}: {why}; copy it to a folder that can")
+    return StoreError(f"cannot open {path}: {found}")
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def store_error(error: sqlite3.Error) -> StoreError:

@@ -6,11 +6,15 @@ import asyncio
 import os
 import re
 import sqlite3
+import tempfile
 import threading
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.reindex.inputs import open_store
 from nostr_client.errors import (
     SchemaTooNew,
     SchemaTooOld,
@@ -24,8 +28,7 @@ from nostr_client.store.migrations import Migrations
 from nostr_client.store.options import StoreOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Iterator
 
 SCHEMA = Migrations("test")
 
@@ -220,6 +223,42 @@ async def test_reading_an_absent_store_makes_no_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store"):
         await Database.open(tmp_path / "n.db", read_only=True)
     assert not await asyncio.to_thread((tmp_path / "n.db").exists)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Be a process that rights hold for."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "told"),
+    [
+        (0o555, 0o444, r"n\.db: readers too write beside it.*cannot be written; copy it"),
+        (0o777, 0o000, r"cannot open .*n\.db: it may not be read"),
+    ],
+)
+async def test_a_reader_says_what_its_rights_lack(folder: int, file: int, told: str) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "n.db"
+        async with await Database.open(path, migrations=[SCHEMA]):
+            pass
+        path.chmod(file)
+        path.parent.chmod(folder)
+        try:
+            with as_nobody():
+                with pytest.raises(StoreError, match=told):
+                    await Database.open(path, migrations=[SCHEMA], read_only=True)
+                with pytest.raises(StoreError, match=told):
+                    open_store(path)
+        finally:
+            path.parent.chmod(0o755)
 
 
 async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
