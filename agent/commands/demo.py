@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 import time
 from contextlib import AsyncExitStack
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +14,7 @@ import click
 from agent.api import schema
 from agent.commands import tables
 from agent.commands.demo_counters import counters
+from agent.scratch import temporary
 from nostr_client import kinds
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.runner import run_async
@@ -104,10 +103,10 @@ async def _demo(seconds: int, *, quiet: bool) -> dict[str, Any]:
             options = RelayOptions(hll=name != "without registers")
             server = await stack.enter_async_context(serve(store, port=0, options=options))
             urls.append(server.url)
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nostr-agent-demo-"))
+        folder = stack.enter_context(temporary("nostr-agent-demo-"))
         people = _People()
         text = _CONFIG.format(
-            folder=Path(folder).as_posix(),
+            folder=folder.as_posix(),
             relays=", ".join(f'"{url}"' for url in urls),
             author=people.author,
             note=people.note.id,

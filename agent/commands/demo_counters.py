@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 import time
 from contextlib import AsyncExitStack
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from agent.commands.demo_parts import DemoAgent, NatsHub, nats_server, wire
+from agent.scratch import temporary
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.runner import run_async
 from nostr_client.errors import NostrTallyError
@@ -21,6 +20,7 @@ from nostr_client.extras import optional
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from agent.commands.demo_parts import Wire
 
@@ -110,7 +110,7 @@ class Fleet:
         self._stack = stack
         self._quiet = quiet
         self._rng = random.Random(SEED)
-        self._root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nostr-fleet-")))
+        self._root = stack.enter_context(temporary("nostr-fleet-"))
         self._agents: dict[str, DemoAgent] = {}
         self._wires: dict[str, Wire] = {}
         self._nats: NatsHub | None = None

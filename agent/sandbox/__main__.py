@@ -7,11 +7,9 @@ import json
 import random
 import signal
 import sys
-import tempfile
 import time
 from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,6 +19,7 @@ from agent.config import parse
 from agent.parent import end_with_stdin
 from agent.sandbox import history, relays
 from agent.sandbox.people import SEED, WEEK, World
+from agent.scratch import temporary
 from agent.service.run import running
 from agent.specs import WatchSpec
 from agent.watches import query_of
@@ -105,7 +104,7 @@ async def main() -> None:
 
 
 async def _agent(stack: AsyncExitStack, urls: Sequence[str]) -> tuple[Service, str]:
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nostr-sandbox-")))
+    folder = stack.enter_context(temporary("nostr-sandbox-"))
     names = ", ".join(f'"{url}"' for url in urls)
     text = _CONFIG.format(folder=folder.as_posix(), relays=names)
     service = await stack.enter_async_context(running(parse(text), publish=False))

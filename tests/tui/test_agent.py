@@ -106,7 +106,11 @@ async def test_an_agent_that_is_killed_is_away_until_it_is_back(tmp_path: Path) 
 
 
 @pytest.mark.timeout(150)
-async def test_an_agent_of_our_own_lives_as_long_as_we_do(tmp_path: Path) -> None:
+async def test_an_agent_of_our_own_lives_as_long_as_we_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nostr-sandbox-of-one-that-was-killed").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     async with child(SANDBOX) as one, driving(one.locate, now=time.time, patience=PATIENCE) as tui:
         await tui.until(lambda: "author-followers" in tui.text())
         await tui.until(lambda: any(w.figure for w in tui.app.model.watches.values()))
@@ -116,3 +120,4 @@ async def test_an_agent_of_our_own_lives_as_long_as_we_do(tmp_path: Path) -> Non
         await tui.until(lambda: "agent away" in tui.text())
         await tui.until(lambda: "has ended" in tui.app.model.why)
     assert one.process.returncode == 0
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("nostr-")]

@@ -14,7 +14,6 @@ from pyspark.errors import PySparkException
 
 from agent.reindex import inputs, jvm
 from agent.reindex.protocol import STAGES, Built
-from agent.reindex.scratch import scratch
 from agent.reindex.single import about, check_built
 from agent.reindex.spark import plan
 from agent.reindex.spark.ending import childless, closed
@@ -24,6 +23,7 @@ from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
 from agent.reindex.spark.stages import Stages
 from agent.reindex.spark.staging import Staging
 from agent.reindex.spark.tables import PLACES
+from agent.scratch import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

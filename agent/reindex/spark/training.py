@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent.reindex import jvm
-from agent.reindex.scratch import scratch
 from agent.reindex.spark.ending import childless
+from agent.scratch import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

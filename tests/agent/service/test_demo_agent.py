@@ -11,30 +11,34 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 
-async def test_the_demo_counts_syncs_and_adds_up() -> None:
+async def test_the_demo_counts_syncs_and_adds_up(tmp_path: Path) -> None:
+    (tmp_path / "nostr-agent-demo-of-one-that-was-killed").mkdir()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "agent", "demo", "--seconds", "5", "--json"),
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     said, talk = await process.communicate()
     assert process.returncode == 0, talk.decode()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("nostr-")]
     told = json.loads(said)
     assert told["right"] is True
     assert told["stored"] == told["truth"]["followers"] + told["truth"]["reactions"] + 1
     assert told["counters"]["events.3"] == str(told["truth"]["followers"])
 
 
-async def test_the_demo_of_counters_ends_at_one_total() -> None:
+async def test_the_demo_of_counters_ends_at_one_total(tmp_path: Path) -> None:
+    (tmp_path / "nostr-fleet-of-one-that-was-killed").mkdir()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "agent", "demo", "counters", "--seconds", "5", "--json"),
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     said, talk = await process.communicate()
     assert process.returncode == 0, talk.decode()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("nostr-")]
     told = json.loads(said)
     assert told["right"] is True
     assert told["total"] == told["truth"] == sum(told["agents"].values())

@@ -8,14 +8,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from agent.reindex.scratch import scratch
+from agent.scratch import scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HOLD = """
 import pathlib, sys
-from agent.reindex.scratch import scratch
+from agent.scratch import scratch
 with scratch(pathlib.Path(sys.argv[1])) as folder:
     (folder / "file").touch()
     print(folder, flush=True)
@@ -50,3 +50,26 @@ def test_what_the_dead_left_goes_at_the_next_start_and_what_the_living_have_stay
         with scratch(tmp_path) as folder:
             assert names(tmp_path) == sorted(["another", folder.name])
     assert names(tmp_path) == ["another"]
+
+
+def test_among_temporary_files_only_folders_of_our_own_are_looked_into(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("kept", "utf-8")
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    (trap / "owner.lock").symlink_to(precious)
+    place = tmp_path / "tmp"
+    place.mkdir()
+    (place / "x-file").touch()
+    (place / "x-link").symlink_to(trap)
+    kept = ["x-file", "x-link"]
+    if os.geteuid() == 0:
+        (place / "x-others").mkdir()
+        (place / "x-others" / "owner.lock").symlink_to(precious)
+        os.chown(place / "x-others", 65_534, 65_534)
+        kept.append("x-others")
+    (place / "x-dead").mkdir()
+    with scratch(place, "x-") as folder:
+        assert names(place) == sorted([*kept, folder.name])
+    assert names(place) == kept
+    assert precious.read_text("utf-8") == "kept"

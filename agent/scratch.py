@@ -1,8 +1,11 @@
-"""A folder for what a rebuild needs only while it lives: it goes with it, or at the next start."""
+"""A folder for what a process needs only while it lives: it goes with it, or at the next start."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,20 +16,23 @@ from nostr_client.store.lock import WriterLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 PREFIX: Final = "scratch-"
 TRIES: Final = 10
 
 
 @contextmanager
-def scratch(parent: Path) -> Iterator[Path]:
+def scratch(parent: Path, prefix: str = PREFIX) -> Iterator[Path]:
     """A new folder in `parent`, gone after the block; those of processes that died go first.
+
+    `prefix`: with what names of this kind of folder begin.
 
     Raises StoreError where nothing can be written.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    leftovers(parent)
-    folder, lock = _owned(parent)
+    leftovers(parent, prefix)
+    folder, lock = _owned(parent, prefix)
     try:
         yield folder
     finally:
@@ -34,9 +40,16 @@ def scratch(parent: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def leftovers(parent: Path) -> None:
+def temporary(prefix: str) -> AbstractContextManager[Path]:
+    """The same among the system's temporary files."""
+    return scratch(Path(tempfile.gettempdir()), prefix)
+
+
+def leftovers(parent: Path, prefix: str = PREFIX) -> None:
     """Remove the folders in `parent` whose owners are dead: a lock dies with its process."""
-    for folder in parent.glob(f"{PREFIX}*"):
+    for folder in parent.glob(f"{prefix}*"):
+        if not _is_own(folder):
+            continue
         try:
             lock = _lock(folder)
         except StoreError:
@@ -45,10 +58,21 @@ def leftovers(parent: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _owned(parent: Path) -> tuple[Path, WriterLock]:
+def _is_own(folder: Path) -> bool:
+    """Whether it is a folder of this user: among temporary files another one may lay a trap, such
+    as a link to what a lock would empty."""
+    try:
+        about = folder.lstat()
+    except OSError:
+        return False
+    mine = sys.platform == "win32" or about.st_uid == os.geteuid()
+    return mine and stat.S_ISDIR(about.st_mode)
+
+
+def _owned(parent: Path, prefix: str) -> tuple[Path, WriterLock]:
     """A folder and its lock; another start may take a folder for dead before it is locked."""
     for _ in range(TRIES):
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         try:
             return folder, _lock(folder)
         except StoreLocked:
