@@ -19,7 +19,7 @@ from nostr_client import count, kinds
 from nostr_client.cli.count_table import merged_line, second_lines, size, table
 from nostr_client.cli.entry import run_program
 from nostr_client.cli.output import console
-from nostr_client.cli.runner import run_async
+from nostr_client.cli.runner import run_async_until_sigterm
 from nostr_client.cli.sync import table as sync_table
 from nostr_client.client import NostrClient
 from nostr_client.event import EventTemplate
@@ -178,7 +178,7 @@ async def run() -> bool:
 
 def main() -> None:
     """Run the demonstration and leave with its exit code."""
-    sys.exit(run_program("demo", lambda: 0 if run_async(run()) else 1))
+    sys.exit(run_program("demo", lambda: 0 if run_async_until_sigterm(run()) else 1))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from agent.commands.demo_counters import counters
 from agent.scratch import temporary
 from nostr_client import kinds
 from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.cli.runner import run_async
+from nostr_client.cli.runner import run_async_until_sigterm
 
 if TYPE_CHECKING:
     from agent.api.client import AgentClient
@@ -76,7 +76,7 @@ def demo(ctx: click.Context, seconds: int, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    ended = run_async(_demo(seconds, quiet=as_json))
+    ended = run_async_until_sigterm(_demo(seconds, quiet=as_json))
     if as_json:
         print_json(ended)
     else:

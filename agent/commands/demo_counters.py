@@ -14,7 +14,7 @@ import click
 from agent.commands.demo_parts import DemoAgent, NatsHub, nats_server, wire
 from agent.scratch import temporary
 from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.cli.runner import run_async
+from nostr_client.cli.runner import run_async_until_sigterm
 from nostr_client.errors import NostrTallyError
 from nostr_client.extras import optional
 
@@ -86,7 +86,7 @@ def counters(ctx: click.Context, seconds: int, as_json: bool) -> None:
     Two are sourced by HTTP, one over Nostr; with a nats-server there, all push to it as well.
     Everything is local, in a folder that is removed. Exit code 1 when a total ends up wrong.
     """
-    ended = run_async(_counters(seconds, quiet=as_json))
+    ended = run_async_until_sigterm(_counters(seconds, quiet=as_json))
     if as_json:
         print_json(ended)
     else:

@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -44,3 +46,23 @@ async def test_the_demo_of_counters_ends_at_one_total(tmp_path: Path) -> None:
     assert told["total"] == told["truth"] == sum(told["agents"].values())
     assert told["hub"] in (None, told["truth"])
     assert {state for state, _, _ in told["sources"].values()} == {"ok"}
+
+
+@pytest.mark.parametrize("words", [["demo"], ["demo", "counters"]], ids=" ".join)
+async def test_told_to_end_it_leaves_nothing(words: list[str], tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "agent", *words),
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    await process.stdout.readline()  # everything runs
+    process.terminate()
+    _, talk = await process.communicate()
+    assert process.returncode == 130
+    assert talk.decode().split() == ["nostr-agent:", "interrupted"]
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("nostr-")]
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
