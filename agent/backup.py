@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import itertools
 import os
 import secrets
 import sqlite3
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
@@ -51,30 +52,39 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
     return target.stat().st_size
 
 
-def restore(backup: Path, store: Path, *, force: bool) -> int:
-    """Put a checked backup in the place of a store that nobody has open; its bytes.
+class Restored(NamedTuple):
+    """The bytes of a store that was put back, and where the one that was there is kept."""
+
+    bytes: int
+    kept: Path | None
+
+
+def restore(backup: Path, store: Path, *, force: bool) -> Restored:
+    """Put a checked backup in the place of a store that nobody has open.
 
     Raises StoreLocked when an agent runs, InvalidInput when a store is there and not `force`,
-    StoreCorrupt for a backup that is not whole. What was there is kept as `<store>.before`.
+    StoreCorrupt for a backup that is not whole. What was there is kept as `<store>.before`, or
+    `.before.1` and so on: what was kept earlier stays.
     """
     check(backup)
     store.parent.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(store)
     try:
         if store.exists() and not force:
-            raise InvalidInput(f"{store} is there; --force keeps it as {store.name}.before")
+            kept = _free(store)
+            raise InvalidInput(f"{store} is there; --force keeps it as {kept.name}")
         part = store.with_name(f"{store.name}.{os.getpid()}.part")
         try:
             _copy(backup, part, lambda done, of: None)
             check(part)
             _begin_run(part)
             _sync(part)
-            _put_in_place(part, store)
+            kept = _put_in_place(part, store)
         finally:
             part.unlink(missing_ok=True)
     finally:
         lock.release()
-    return store.stat().st_size
+    return Restored(store.stat().st_size, kept if kept.exists() else None)
 
 
 def check(path: Path) -> None:
@@ -128,19 +138,18 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
     )
 
 
-def _put_in_place(part: Path, store: Path) -> None:
+def _put_in_place(part: Path, store: Path) -> Path:
     """The old files move aside together: a log of the old store must not meet the new one.
 
     Nor may its derived tables, which say of which generation and not of which store they are.
     """
     for old in store.parent.glob(f"{glob.escape(store.stem)}.index-*.db*"):
         old.unlink(missing_ok=True)
-    for suffix in ("", "-wal", "-shm"):
+    kept = _free(store)
+    for suffix in _FILES:
         old = _beside(store, suffix)
-        kept = _beside(store, f".before{suffix}")
-        kept.unlink(missing_ok=True)
         if old.exists():
-            old.replace(kept)
+            old.replace(_beside(kept, suffix))
     part.replace(store)
     with contextlib.suppress(OSError):
         folder = os.open(store.parent, os.O_RDONLY)
@@ -148,6 +157,17 @@ def _put_in_place(part: Path, store: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+    return kept
+
+
+def _free(store: Path) -> Path:
+    """A name to keep a store by under which nothing was kept yet."""
+    names = (f".before.{n}" if n else ".before" for n in itertools.count())
+    kept = (_beside(store, name) for name in names)
+    return next(one for one in kept if not any(_beside(one, s).exists() for s in _FILES))
+
+
+_FILES: Final = ("", "-wal", "-shm")
 
 
 def _beside(path: Path, suffix: str) -> Path:

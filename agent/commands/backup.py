@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agent.commands.options import config_options, load_config
 from nostr_client.cli.output import console, json_option, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 store_option = click.option(
     "--store",
@@ -61,12 +65,16 @@ def restore(
     from agent.backup import restore as put_back
 
     target = _store(store, config, settings)
-    size = put_back(file, target, force=force)
-    _tell(target, size, "restored", as_json=as_json)
+    size, kept = put_back(file, target, force=force)
+    what = f"restored; what was there is {kept}" if kept else "restored"
+    more = {"kept": str(kept) if kept else None}
+    _tell(target, size, what, as_json=as_json, more=more)
 
 
-def _tell(path: Path, size: int, what: str, *, as_json: bool) -> None:
+def _tell(
+    path: Path, size: int, what: str, *, as_json: bool, more: Mapping[str, str | None] | None = None
+) -> None:
     if as_json:
-        print_json({"file": str(path), "bytes": size})
+        print_json({"file": str(path), "bytes": size, **(more or {})})
     else:
         click.echo(f"{path}: {size:,} bytes, {what}")
