@@ -30,9 +30,10 @@ class MissingExtra(NostrTallyError):
     """Something that is installed by an extra alone is not here."""
 
 
-def missing(what: str, package: str) -> MissingExtra:
-    """The error for something that lacks a package of EXTRAS."""
-    return MissingExtra(f"{what} needs {package}: pip install 'nostr-tally[{EXTRAS[package]}]'")
+def missing(what: str, package: str, extra: str | None = None) -> MissingExtra:
+    """The error for something that lacks a package; `extra` brings it, else what EXTRAS say."""
+    extra = extra or EXTRAS[package]
+    return MissingExtra(f"{what} needs {package}: pip install 'nostr-tally[{extra}]'")
 
 
 @contextmanager

@@ -15,8 +15,11 @@ from tests import leaks
 SHARED = Path(os.environ.get("NOSTR_TALLY_SHARED", Path(__file__).parents[2] / "shared"))
 IN_CI = os.environ.get("CI", "") not in ("", "false", "0")
 
-os.environ.pop("PYTHONUNBUFFERED", None)
-"""Programs that tests start buffer their output, as they do where nobody set it."""
+UNSET = ("PYTHONUNBUFFERED", "FORCE_COLOR", "COLUMNS", "LINES")
+"""What programs that tests start must not have of this machine: how they print depends on it."""
+
+for _name in UNSET:
+    os.environ.pop(_name, None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

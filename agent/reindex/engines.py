@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Wanted = Literal["auto", "spark", "reference"]
 
+SPARK: Final = ("pyspark", "pyarrow", "pandas")
+"""What its engine imports."""
+
 SMALL: Final = 3_000_000
 """Events below which the plain engine is the faster one on any machine: it takes two
 fifths of Spark's CPU at a million events, and 0.5 GB of memory for each, which Spark bounds."""
@@ -37,7 +40,8 @@ def choose(wanted: Wanted, source: Input) -> Choice:
     """The engine for an input. Raises InvalidInput where it cannot do it, MissingExtra."""
     if wanted == "spark":
         if not has_spark():
-            raise missing("Spark", "pyspark")
+            lacking = [name for name in SPARK if not find_spec(name)]
+            raise missing("Spark", " and ".join(lacking), "spark")
         return Choice("spark", "as asked")
     if wanted == "reference":
         if source.remote:
@@ -48,7 +52,7 @@ def choose(wanted: Wanted, source: Input) -> Choice:
 
 def has_spark() -> bool:
     """Whether pyspark is here; it is not loaded."""
-    return all(find_spec(name) for name in ("pyspark", "pyarrow", "pandas"))
+    return all(find_spec(name) for name in SPARK)
 
 
 def _chosen(source: Input) -> Choice:

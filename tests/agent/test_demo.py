@@ -10,6 +10,7 @@ import pytest
 
 from agent.demo import KINDS, holds
 from nostr_client.merge import Figure
+from tests.running import start
 
 SECONDS = 55
 
@@ -36,11 +37,7 @@ async def test_the_demonstration_tells_the_truth_in_well_under_a_minute() -> Non
 
 
 async def test_ctrl_c_ends_it_without_a_traceback() -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agent.demo"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    process = await start(module="agent.demo")
     assert process.stdout is not None
     async with asyncio.timeout(SECONDS):
         await process.stdout.readline()  # the first count is there: relays run

@@ -84,7 +84,8 @@ async def test_a_command_says_which_extra_it_lacks(
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     (told,) = done.stderr.splitlines()
-    assert f"{'pyspark' if 'spark' in words else lacking}: pip install 'nostr-tally[" in told
+    extra = "[spark]" if "spark" in words else "["
+    assert f"needs {lacking}: pip install 'nostr-tally{extra}" in told
     assert {name for name in os.listdir(tmp_path) if name[:2] not in ("s.", "in")} == set()
 
 
