@@ -282,11 +282,29 @@ class TallyApp(App[None]):
 
         return await self.push_screen_wait(Sure(question, yes))
 
-    async def answer(self, title: str, hint: str, held: str = "") -> str:
-        """One line that is typed, or ""."""
+    async def fill(
+        self,
+        title: str,
+        hint: str,
+        do: Callable[[str], Awaitable[None]],
+        given: str = "",
+        *,
+        held: str = "",
+    ) -> None:
+        """Do it with one line: with the one `given`, or with what is typed until it is right.
+
+        `held` stands there to begin with; a given line that is wrong stands there to be mended.
+        """
         from tui.dialogs.simple import Ask
 
-        return await self.push_screen_wait(Ask(title, hint, held))
+        said = ""
+        if given:
+            try:
+                await do(given)
+                return
+            except NostrTallyError as error:
+                held, said = given, str(error)
+        await self.push_screen_wait(Ask(title, hint, do, held=held, said=said))
 
     def on_paste(self, event: events.Paste) -> None:
         """Text pasted onto the overview is something to watch."""

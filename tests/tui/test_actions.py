@@ -212,7 +212,8 @@ async def test_adding_a_watch_of_a_filter_with_a_name(api: Served, agent: Record
 
 async def test_what_the_agent_refuses_is_a_toast(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
-        await tui.app.perform("sync add", ["mine", '{"kinds":[1]'])
+        tui.app.do("sync add", ["mine", '{"kinds":[1]'])
+        await tui.until(lambda: "Add a sync" in tui.text())
         await tui.app.perform("sync cancel", ["nothing"])
         await tui.until(lambda: "there is no sync nothing" in tui.text())
         assert "a name and a filter are needed" in tui.text()

@@ -12,22 +12,35 @@ from agent.specs import QueryName
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from agent.api.schema import Counted as CountedAnswer
     from tui.app import TallyApp
 
 
 async def count(app: TallyApp, words: list[str]) -> None:
     """Ask, and show the number with what each relay said."""
-    if len(words) < 2:
-        line = await app.answer("Count once", "query and target: followers npub1…", " ".join(words))
-        words = shlex.split(line) if line else []
-    if not words:
-        return
-    query, target = words[0], "".join(words[1:2])
-    if query not in get_args(QueryName):
-        raise InvalidInput(f"the query is one of: {', '.join(get_args(QueryName))}")
-    app.tell(f"counting {query}")
-    body = msgspec.convert({"query": query, "target": target}, CountBody)
-    found = await app.ask(lambda client: client.count(body))
     from tui.dialogs.counted import Counted
 
-    await app.push_screen_wait(Counted(found))
+    async def ask(line: str) -> None:
+        body = _body(line)
+        app.tell(f"counting {body.query}")
+        found.append(await app.ask(lambda client: client.count(body)))
+
+    found: list[CountedAnswer] = []
+    line, hint = shlex.join(words), "query and target: followers npub1…"
+    given = line if len(words) > 1 else ""
+    await app.fill("Count once", hint, ask, given, held=line)
+    for one in found:
+        await app.push_screen_wait(Counted(one))
+
+
+def _body(line: str) -> CountBody:
+    try:
+        query, target = [*shlex.split(line), "", ""][:2]
+    except ValueError as error:  # a quote that is not closed
+        raise InvalidInput(f"a query and a target are needed: {error}") from error
+    if query not in get_args(QueryName):
+        raise InvalidInput(f"the query is one of: {', '.join(get_args(QueryName))}")
+    try:
+        return msgspec.convert({"query": query, "target": target}, CountBody)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"a query and a target are needed: {error}") from error

@@ -43,26 +43,34 @@ async def reset(app: TallyApp, words: list[str]) -> None:
 async def add(app: TallyApp, words: list[str]) -> None:
     """Add to it: subject and number, given or asked for."""
     stream = app.counters_page.stream
-    if len(words) < 2:
-        held = f"{app.pointed_on('counters')} "
-        line = await app.answer("Add to a counter", "subject and number: votes.yes 1", held)
-        words = line.split()
-    if not words:
-        return
-    subject, number = words[0], words[1] if len(words) > 1 else ""
-    if not re.fullmatch(r"[+-]?[0-9]{1,4000}", number, re.ASCII):
-        raise InvalidInput("a subject and a whole number are needed")
-    added = await app.ask(lambda client: client.add(stream, subject, int(number)))
-    app.tell(f"{subject} is {added.value}")
+
+    async def count(line: str) -> None:
+        subject, number = _amount(line)
+        added = await app.ask(lambda client: client.add(stream, subject, number))
+        app.tell(f"{subject} is {added.value}")
+
+    held = f"{app.pointed_on('counters')} "
+    title, hint = "Add to a counter", "subject and number: votes.yes 1"
+    await app.fill(title, hint, count, " ".join(words), held=held)
     await app.counters_page.look()
+
+
+def _amount(line: str) -> tuple[str, int]:
+    subject, number, *more = [*line.split(), "", ""][:3]
+    if not re.fullmatch(r"[+-]?[0-9]{1,4000}", number, re.ASCII) or any(more):
+        raise InvalidInput("a subject and a whole number are needed")
+    return subject, int(number)
 
 
 async def pattern(app: TallyApp, words: list[str]) -> None:
     """Which subjects to show."""
     page = app.counters_page
-    text = words[0] if words else await app.answer("Subjects", "as count.*.hits or >", page.pattern)
-    if text:
-        await page.choose(pattern=text.strip())
+
+    async def choose(text: str) -> None:
+        await page.choose(pattern=text)
+
+    given = words[0].strip() if words else ""
+    await app.fill("Subjects", "as count.*.hits or >", choose, given, held=page.pattern)
 
 
 async def stream(app: TallyApp, words: list[str]) -> None:

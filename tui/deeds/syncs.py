@@ -49,14 +49,19 @@ async def remove(app: TallyApp, words: list[str]) -> None:
 
 async def add(app: TallyApp, words: list[str]) -> None:
     """Add one: a name and a filter, given or asked for."""
-    line = " ".join(words) or await app.answer("Add a sync", 'name and filter: notes {"kinds":[1]}')
-    if not line:
-        return
+
+    async def begin(line: str) -> None:
+        spec = _spec(line)
+        await app.ask(lambda client: client.add_sync(spec))
+        app.tell(f"syncing {spec.name}")
+
+    await app.fill("Add a sync", 'name and filter: notes {"kinds":[1]}', begin, " ".join(words))
+
+
+def _spec(line: str) -> SyncSpec:
     name, _, text = line.strip().partition(" ")
     try:
         filters = [msgspec.json.decode(text)]
-        spec = msgspec.convert({"name": name, "filters": filters}, SyncSpec)
+        return msgspec.convert({"name": name, "filters": filters}, SyncSpec)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInput(f"a name and a filter are needed: {error}") from error
-    await app.ask(lambda client: client.add_sync(spec))
-    app.tell(f"syncing {spec.name}")

@@ -10,6 +10,7 @@ from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
     from agent.api.schema import Watch
+    from agent.specs import WatchSpec
     from tui.app import TallyApp
 
 
@@ -34,10 +35,12 @@ async def add(app: TallyApp, words: list[str]) -> None:
     """Ask what to watch, and add it."""
     from tui.dialogs.add import AddWatch
 
-    spec = await app.push_screen_wait(AddWatch(" ".join(words), taken=set(app.model.watches)))
-    if spec is not None:
+    async def begin(spec: WatchSpec) -> None:
         await app.ask(lambda client: client.add_watch(spec))
         app.tell(f"watching {spec.name}")
+
+    form = AddWatch(begin, " ".join(words), taken=set(app.model.watches))
+    await app.push_screen_wait(form)
 
 
 async def count(app: TallyApp, words: list[str]) -> None:

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import msgspec
-from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 
 from agent.specs import WatchSpec
 from nostr_client.errors import InvalidInput
+from tui.dialogs.form import Form
 from tui.paste import Pasted, free_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from textual.app import ComposeResult
-    from textual.binding import BindingType
+
+    from tui.dialogs.form import Doing
 
 HINT = "npub, nprofile, note, nevent, naddr, event id, or a filter as JSON"
 
 
-class AddWatch(ModalScreen[WatchSpec | None]):
-    """Gives the watch to add, or None."""
+class AddWatch(Form):
+    """Does it with the watch to add."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Leave", show=False)]
-
-    def __init__(self, text: str = "", *, taken: Collection[str] = ()) -> None:
-        super().__init__()
+    def __init__(self, do: Doing, text: str = "", *, taken: Collection[str] = ()) -> None:
+        super().__init__(do)
         self._text = text
         self._taken = taken
         self._pasted: Pasted | None = None
@@ -57,16 +55,14 @@ class AddWatch(ModalScreen[WatchSpec | None]):
             self._named = event.value != self._suggested()
 
     def _read(self, text: str) -> None:
-        options, what = self.query_one("#queries", OptionList), self.query_one("#what", Static)
+        options = self.query_one("#queries", OptionList)
         try:
             self._pasted = read(text)
         except InvalidInput as error:
             self._pasted = None
-            what.update(str(error) if text.strip() else HINT)
-            what.set_class(bool(text.strip()), "-bad")
+            self.say(str(error) if text.strip() else HINT, bad=bool(text.strip()))
         else:
-            what.update(f"{self._pasted.what}: what to count?")
-            what.set_class(False, "-bad")
+            self.say(f"{self._pasted.what}: what to count?")
         options.clear_options()
         if self._pasted is not None:
             options.add_options(self._pasted.queries or ["what the filter matches"])
@@ -108,9 +104,6 @@ class AddWatch(ModalScreen[WatchSpec | None]):
         else:
             self.dismiss(None)
 
-    def action_give_up(self) -> None:
-        self.dismiss(None)
-
     def _add(self) -> None:
         if self._pasted is None:
             return
@@ -121,8 +114,8 @@ class AddWatch(ModalScreen[WatchSpec | None]):
             "filters": self._pasted.filters,
         }
         try:
-            self.dismiss(msgspec.convert(values, WatchSpec))
+            spec = msgspec.convert(values, WatchSpec)
         except msgspec.ValidationError as error:
-            what = self.query_one("#what", Static)
-            what.update(str(error))
-            what.set_class(True, "-bad")
+            self.say(str(error), bad=True)
+        else:
+            self.submit(spec)

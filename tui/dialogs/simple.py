@@ -9,9 +9,13 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
+from tui.dialogs.form import Form
+
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
+
+    from tui.dialogs.form import Doing
 
 
 class Sure(ModalScreen[bool]):
@@ -41,26 +45,34 @@ class Sure(ModalScreen[bool]):
         self.dismiss(yes)
 
 
-class Ask(ModalScreen[str]):
-    """One line to type; Escape gives ""."""
+class Ask(Form):
+    """One line to type; `held` stands there already, and `said` is wrong with it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "Leave", show=False)]
-
-    def __init__(self, title: str, hint: str, held: str = "") -> None:
-        super().__init__()
-        self._title, self._hint, self._held = title, hint, held
+    def __init__(self, title: str, hint: str, do: Doing, *, held: str = "", said: str = "") -> None:
+        super().__init__(do)
+        self._title, self._hint, self._held, self._said = title, hint, held, said
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label(self._title, markup=False, classes="dialog-title")
             yield Input(self._held, placeholder=self._hint, select_on_focus=False)
             yield Label(self._hint, markup=False, classes="hint")
+            yield Static(id="what", markup=False)
+
+    def on_mount(self) -> None:
+        self.say(self._said, bad=bool(self._said))
+
+    def on_input_changed(self) -> None:
+        """Other words: what was wrong with the last ones is not said of these."""
+        if self.query_one(Input).value != self._held:
+            self.say("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
-
-    def action_give_up(self) -> None:
-        self.dismiss("")
+        self._held = event.value
+        if event.value.strip():
+            self.submit(event.value.strip())
+        else:
+            self.dismiss(None)
 
 
 class Inform(ModalScreen[None]):

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static, Tree
 
-from nostr_client.errors import NostrTallyError
+from nostr_client.errors import InvalidInput, NostrTallyError
 from tui import format, ways
 from tui.action import bindings
 from tui.actions import ACTIONS
@@ -61,6 +61,8 @@ class CountersPage(Page):
         self._increments: dict[str, Counter] = {}
         self._more = False
         self._closely = ""
+        self._choice = 0
+        """Counts up when something else is chosen: answers about what was before come too late."""
 
     def body(self) -> Iterable[Widget]:
         yield Static(id="stream", markup=False)
@@ -101,20 +103,20 @@ class CountersPage(Page):
         try:
             self._streams = list((await self.tally.ask(lambda c: c.streams())).streams)
             names = [one.name for one in self._streams]
-            if self.stream not in names:
-                self.stream = names[0] if names else ""
-            await self._load()
+            stream = self.stream if self.stream in names else (names or [""])[0]
+            await self._load(stream, self.pattern)
         except NostrTallyError as error:
             self.tally.trouble(str(error), "counters")
 
-    async def _load(self) -> None:
-        stream, pattern = self.stream, self.pattern
-        if stream:
-            found = await self.tally.ask(lambda c: c.counters(stream, pattern))
-            self._counters = {one.subject: one for one in found.counters}
-            self._more = found.more
-        else:
-            self._counters = {}
+    async def _load(self, stream: str, pattern: str) -> None:
+        """Ask for these counters; they and what they are called change together."""
+        choice = self._choice
+        found = await self.tally.ask(lambda c: c.counters(stream, pattern)) if stream else None
+        if choice != self._choice:
+            return
+        self.stream, self.pattern = stream, pattern
+        self._counters = {one.subject: one for one in found.counters} if found else {}
+        self._more = found is not None and found.more
         self._list()
         await self._look_closer()
 
@@ -147,16 +149,21 @@ class CountersPage(Page):
         return found[-NEWEST:][::-1]
 
     async def choose(self, *, pattern: str | None = None, stream: str | None = None) -> None:
-        """Other subjects, or another stream: the one named, else the next."""
+        """Other subjects, or another stream: the one named, else the next.
+
+        Raises NetworkError, ApiError: then what was shown before stays.
+        """
+        wanted = self.stream
         names = [one.name for one in self._streams]
-        if pattern is not None:
-            self.pattern = pattern
-        elif stream in names:
-            self.stream = str(stream)
-        elif names:
+        if stream is not None and stream not in names:
+            raise InvalidInput(f"there is no stream {stream}")
+        if stream is not None:
+            wanted = stream
+        elif pattern is None and names:
             at = names.index(self.stream) if self.stream in names else -1
-            self.stream = names[(at + 1) % len(names)]
-        await self.look()
+            wanted = names[(at + 1) % len(names)]
+        self._choice += 1
+        await self._load(wanted, self.pattern if pattern is None else pattern)
 
     def _list(self) -> None:
         head = f"stream {self.stream or '(none)'}   subjects {self.pattern}"
