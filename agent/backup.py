@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
+from nostr_client.store.connect import check_file
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.migrate import APPLICATION_ID
 
@@ -67,6 +68,7 @@ def restore(backup: Path, store: Path, *, force: bool) -> Restored:
     `.before.1` and so on: what was kept earlier stays.
     """
     check(backup)
+    check_file(store)
     store.parent.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(store)
     try:
@@ -89,6 +91,7 @@ def restore(backup: Path, store: Path, *, force: bool) -> Restored:
 
 def check(path: Path) -> None:
     """Raise StoreCorrupt unless a file is a whole store of ours, StoreError if unreadable."""
+    check_file(path)
     try:
         with closing(_open(path, "ro")) as conn:
             (mark,) = conn.execute("PRAGMA application_id").fetchone()
@@ -107,6 +110,7 @@ def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> N
     """A page by page copy that is one snapshot; begun again by SQLite when the source changes."""
     if not source.exists():
         raise StoreError(f"no store at {source}")
+    check_file(source)
     try:
         with closing(_open(source, "ro")) as old, closing(_open(target, "rwc")) as new:
             old.execute("BEGIN")

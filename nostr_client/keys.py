@@ -13,7 +13,7 @@ import coincurve
 import msgspec
 
 from nostr_client import nip19
-from nostr_client.errors import InvalidEvent, InvalidKey
+from nostr_client.errors import InvalidEvent, InvalidIdentifier, InvalidKey
 from nostr_client.event import (
     Event,
     EventTemplate,
@@ -121,12 +121,17 @@ class KeySigner:
             return cls(rand(32), rand=rand)
 
     @classmethod
-    def from_nsec(cls, text: str) -> KeySigner:
-        """A signer from `nsec1...` or 64 hex characters.
+    def from_nsec(cls, text: str, where: str = "") -> KeySigner:
+        """A signer from `nsec1...` or 64 hex characters; `where`: what held them, such as a file.
 
         Raises InvalidIdentifier or InvalidKey, never with the text in the message.
         """
-        return cls(nip19.decode_secret(text))
+        try:
+            return cls(nip19.decode_secret(text))
+        except (InvalidIdentifier, InvalidKey) as error:
+            if not where:
+                raise
+            raise type(error)(f"{where} holds no secret key: {error}") from error
 
     @property
     def pubkey(self) -> str:

@@ -25,8 +25,13 @@ def store_path() -> Path:
     """The event store: NOSTR_TALLY_STORE, else `store.db` in the data folder."""
     given = os.environ.get(STORE_VARIABLE)
     if given:
-        return Path(given).expanduser()
+        return user_path(given)
     return (_state_directory() or platformdirs.user_data_path(NAME, False)) / "store.db"
+
+
+def user_path(text: str | Path) -> Path:
+    """A path as people write it, `~` expanded; that of a user who is not here stays as it is."""
+    return Path(os.path.expanduser(text))
 
 
 def config_path() -> Path:

@@ -15,6 +15,7 @@ import click
 
 from nostr_client._version import __version__
 from nostr_client.cli.entry import run_command
+from nostr_client.cli.paths import UserPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,7 @@ def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
 @click.option("--api", metavar="URL", help="The agent's API. Else where the running agent says.")
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(path_type=Path, dir_okay=False),
     help="The file with the API's token. Else where the running agent says.",
 )
 @click.option("--demo", is_flag=True, help="Bring local relays, people and an agent to look at.")

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.places import SERVICE, addresses_path
+from nostr_client.places import SERVICE, addresses_path, user_path
 
 LONGEST_TOKEN: Final = 4096
 
@@ -26,7 +26,7 @@ def addresses() -> Addresses:
     """Where the running agent is. Raises NetworkError when none has said so, InvalidInput."""
     for path in (addresses_path(), *_SERVICE_PLACES):
         try:
-            return msgspec.json.decode(path.expanduser().read_bytes(), type=Addresses)
+            return msgspec.json.decode(user_path(path).read_bytes(), type=Addresses)
         except OSError:
             continue
         except msgspec.MsgspecError as error:

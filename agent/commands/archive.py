@@ -10,6 +10,7 @@ import click
 from agent.commands.options import config_options, load_config
 from nostr_client.cli.filteroptions import chosen_filters, filter_options
 from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 store_option = click.option(
     "--store",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(path_type=Path, dir_okay=False),
     help="The store's file. Else that of the configuration.",
 )
 
@@ -31,7 +32,7 @@ def archive() -> None:
 
 
 @archive.command("export")
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=UserPath(path_type=Path))
 @click.option(
     "--form",
     type=click.Choice(["jsonl", "gzip", "zstd", "parquet"]),
@@ -64,7 +65,7 @@ def export_(
 
 
 @archive.command("import")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("paths", nargs=-1, required=True, type=UserPath(path_type=Path, exists=True))
 @store_option
 @config_options
 @json_option

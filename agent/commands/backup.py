@@ -9,13 +9,14 @@ import click
 
 from agent.commands.options import config_options, load_config
 from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.paths import UserPath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 store_option = click.option(
     "--store",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(path_type=Path, dir_okay=False),
     help="The store's file. Else that of the configuration.",
 )
 
@@ -27,7 +28,7 @@ def _store(given: Path | None, config: Path | None, settings: tuple[str, ...]) -
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=UserPath(path_type=Path, dir_okay=False))
 @store_option
 @config_options
 @json_option
@@ -48,7 +49,7 @@ def backup(
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("file", type=UserPath(path_type=Path, dir_okay=False, exists=True))
 @store_option
 @click.option("--force", is_flag=True, help="Put it in the place of a store that is there.")
 @config_options

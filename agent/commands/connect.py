@@ -12,6 +12,7 @@ import click
 from agent.api.address import reach
 from nostr_client.cli.exitcodes import OK
 from nostr_client.cli.output import json_option, print_json
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def agent_options(command: F) -> F:
     """`--api` and `--token-file`; the command receives `api` and `token_file`."""
     command = click.option(
         "--token-file",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=UserPath(path_type=Path, dir_okay=False),
         help="The file with the API's token. Else where the running agent says.",
     )(command)
     return click.option(

@@ -14,7 +14,9 @@ from agent import units
 from agent.commands.options import load_config
 from agent.config.sources import CONFIG_VARIABLE
 from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.paths import UserPath
 from nostr_client.errors import InvalidInput
+from nostr_client.places import user_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--config",
     "-c",
-    type=click.Path(path_type=Path),
+    type=UserPath(path_type=Path),
     help="The configuration that the service shall read.",
 )
 @json_option
@@ -80,14 +82,14 @@ def _unit(system: bool, config: Path | None) -> units.Unit:
 def _named_by_environment() -> Path | None:
     """The service will not have our environment, but is to read what we read."""
     named = os.environ.get(CONFIG_VARIABLE)
-    return Path(named).expanduser() if named else None
+    return user_path(named) if named else None
 
 
 def _writes(config: Path | None) -> Sequence[str]:
     """Folders that the configuration has the agent write; its default ones are in its state."""
     found = load_config(config, ())
     named = (found.store.path, found.api.token_file)
-    return sorted({str(Path(path).expanduser().absolute().parent) for path in named if path})
+    return sorted({str(user_path(path).absolute().parent) for path in named if path})
 
 
 def _command(config: Path | None) -> tuple[str, ...]:

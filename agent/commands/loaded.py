@@ -12,6 +12,7 @@ import click
 from agent.commands.options import config_options, load_config
 from agent.commands.tables import print_table
 from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _PLAIN: Final = re.compile(r"[0-9a-f]{64}|[0-9]{1,5}:[0-9a-f]{64}:.*", re.DOTALL)
 
-file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+file_argument = click.argument("file", type=UserPath(path_type=Path, dir_okay=False))
 
 
 @click.group()
@@ -28,7 +29,7 @@ def tables() -> None:
 
 
 @tables.command()
-@click.argument("folder")
+@click.argument("folder", type=UserPath(path_type=str))
 @file_argument
 @click.option(
     "--target",
@@ -42,7 +43,7 @@ def tables() -> None:
 )
 @click.option(
     "--store",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(path_type=Path, dir_okay=False),
     help="The store that has the list of follows. Else that of the configuration.",
 )
 @config_options

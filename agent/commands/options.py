@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent.config.sources import CONFIG_VARIABLE
-from nostr_client.places import config_path
+from nostr_client.cli.paths import UserPath
+from nostr_client.places import config_path, user_path
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -30,7 +31,7 @@ def config_options(command: F) -> F:
     return click.option(
         "--config",
         "-c",
-        type=click.Path(path_type=Path),
+        type=UserPath(path_type=Path),
         help=f"The configuration. Else ${CONFIG_VARIABLE}, else agent.toml in the user's folder.",
     )(command)
 
@@ -41,7 +42,7 @@ def chosen_file(given: Path | None) -> Path | None:
         return given
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
-        return Path(named).expanduser()
+        return user_path(named)
     default = config_path()
     return default if default.exists() else None
 

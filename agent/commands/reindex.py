@@ -11,6 +11,7 @@ import click
 from agent.commands.options import config_options, load_config
 from agent.reindex.protocol import LOCAL
 from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
 
 if TYPE_CHECKING:
@@ -18,16 +19,29 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job
     from agent.reindex.run import Result, Tell
 
+_PLACE = UserPath(path_type=str)
+
 
 @click.command()
 @click.option(
     "--store",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(path_type=Path, dir_okay=False),
     help="The store's file. Else that of the configuration.",
 )
-@click.option("--jsonl", multiple=True, metavar="PATH", help="JSONL archives, .gz and .zst too.")
-@click.option("--parquet", multiple=True, metavar="PATH", help="Parquet archives.")
-@click.option("--out", metavar="PATH", help="Where the tables of archives go: a folder or a URL.")
+@click.option(
+    "--jsonl",
+    type=_PLACE,
+    multiple=True,
+    metavar="PATH",
+    help="JSONL archives, .gz and .zst too.",
+)
+@click.option("--parquet", type=_PLACE, multiple=True, metavar="PATH", help="Parquet archives.")
+@click.option(
+    "--out",
+    type=_PLACE,
+    metavar="PATH",
+    help="Where the tables of archives go: a folder or a URL.",
+)
 @click.option("--verify", is_flag=True, help="Check every signature, in parallel.")
 @click.option("--check", is_flag=True, help="Compare with what is live, and change nothing.")
 @click.option("--repair", is_flag=True, help="Compare, then mend what differs.")

@@ -11,6 +11,7 @@ from agent.commands.options import chosen_file, config_options, load_config
 from agent.parent import end_with_stdin
 from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, say
+from nostr_client.cli.paths import UserPath
 from nostr_client.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ SWITCH_S = 0.0005
 
 @click.command()
 @config_options
-@click.option("--store", metavar="PATH", help="The store's file; as --set store.path=PATH.")
+@click.option(
+    "--store",
+    type=UserPath(path_type=str, dir_okay=False),
+    metavar="PATH",
+    help="The store's file; as --set store.path=PATH.",
+)
 @click.option("--until-eof", is_flag=True, help="End when stdin ends: for a parent process.")
 @click.option("--once", is_flag=True, help="Do what is due, then end: for cron.")
 @json_option

@@ -79,8 +79,9 @@ _REFERENCE_HEAD = """\
 
 One TOML file, by default `agent.toml` in the user's configuration folder. Flags (`--set
 section.key=value`) win over the environment (`NOSTR_AGENT_SECTION__KEY`), which wins over the file,
-which wins over the defaults below. Unknown keys are refused. `nostr-agent init` writes a file to
-begin with, `nostr-agent check` lists every mistake with its line.
+which wins over the defaults below. `~` in a path is the home folder. Unknown keys are refused.
+`nostr-agent init` writes a file to begin with, `nostr-agent check` lists every mistake with its
+line.
 """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.api.client import AgentClient, ApiError
@@ -13,6 +12,7 @@ from nostr_client.counters.sealing import Sealer, is_sealed
 from nostr_client.errors import InvalidInput, clip
 from nostr_client.keys import KeySigner
 from nostr_client.options import ReadBudget
+from nostr_client.places import user_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,7 +112,7 @@ class AgentReader:
         return self._client
 
     def _token(self) -> str:
-        path = Path(self._section.token_file).expanduser()
+        path = user_path(self._section.token_file)
         try:
             return path.read_text("ascii", "replace")[:4096].strip()
         except OSError as error:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.store.connect import file_uri
+from nostr_client.store.connect import check_file, file_uri
 from nostr_client.store.faults import opening_error
 from nostr_client.store.index_schema import HOT, Mark
 from nostr_client.store.schema import HASH_KEY, NEXT_SEQ, REMOVALS
@@ -221,6 +221,7 @@ def open_store(path: Path) -> sqlite3.Connection:
     """A reading connection beside whoever writes. Raises StoreError."""
     if not path.exists():
         raise StoreError(f"no store at {path}")
+    check_file(path)
     try:
         conn = sqlite3.connect(file_uri(path, "ro"), uri=True, timeout=30.0, isolation_level=None)
         conn.execute("PRAGMA query_only = 1")

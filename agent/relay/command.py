@@ -17,6 +17,7 @@ from agent.relay.listen import parse_address
 from agent.relay.policy import all_of, everything, only_keys
 from nostr_client import nip19
 from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async
 from nostr_client.errors import InvalidInput
 from nostr_client.places import RELAY_PORT, store_path
@@ -38,7 +39,7 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
 
 
 @click.command()
-@click.option("--store", type=click.Path(path_type=Path), help="The store's file.")
+@click.option("--store", type=UserPath(path_type=Path), help="The store's file.")
 @click.option(
     "--listen", default=DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT",
     help="Where it answers; port 0: any.",
@@ -53,15 +54,15 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
 @click.option("--policy", metavar="MODULE:NAME", help="A Python callable that judges each event.")
 @click.option(
     "--token-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=UserPath(exists=True, dir_okay=False, path_type=Path),
     help="Writing needs the token in this file.",
 )
 @click.option(
-    "--tls-cert", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--tls-cert", type=UserPath(exists=True, dir_okay=False, path_type=Path),
     help="Certificate chain in PEM, for wss.",
 )  # fmt: skip
 @click.option(
-    "--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--tls-key", type=UserPath(exists=True, dir_okay=False, path_type=Path),
     help="Key of --tls-cert.",
 )  # fmt: skip
 @click.option(

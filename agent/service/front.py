@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.api.guard import Access
@@ -13,6 +12,7 @@ from agent.api.server import ApiServer, Bounds, serve
 from agent.relay.listen import bind, parse_address
 from agent.service.doorstep import Doorstep
 from agent.service.token import make_token, token_file
+from nostr_client.places import user_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ def make_access(section: ApiSection, token: str) -> Access:
     path = section.source_token_file
     return Access(
         token=token,
-        source_token=make_token(Path(path).expanduser()) if path else "",
+        source_token=make_token(user_path(path)) if path else "",
         hosts=frozenset(host.lower() for host in section.hosts),
         origins=frozenset(origin.lower() for origin in section.cors_origins),
         open_metrics=section.open_metrics,

@@ -6,7 +6,6 @@ import secrets
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent.indexing import Indexing
@@ -23,7 +22,7 @@ from nostr_client.counters.ingest import IngestCounters, Provenance, ingest_stre
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import ConnectionOptions, Options
-from nostr_client.places import store_path
+from nostr_client.places import store_path, user_path
 from nostr_client.pool import RelayPool
 from nostr_client.relayurl import normalize
 from nostr_client.store.index import Index
@@ -34,6 +33,7 @@ from nostr_client.watch import WATCHES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
+    from pathlib import Path
 
     from agent.clock import Clock
     from agent.config import Config
@@ -130,7 +130,7 @@ async def open_parts(
 
 def store_file(config: Config) -> Path:
     """Where the store is."""
-    return Path(config.store.path).expanduser() if config.store.path else store_path()
+    return user_path(config.store.path) if config.store.path else store_path()
 
 
 async def _open_store(

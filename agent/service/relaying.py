@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.relay.follow import following
@@ -13,10 +12,12 @@ from agent.relay.server import serve
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
+from nostr_client.places import user_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AsyncExitStack
+    from pathlib import Path
 
     from agent.config.model import LocalRelaySection
     from agent.relay.policy import WritePolicy
@@ -49,7 +50,7 @@ def relay_options(section: LocalRelaySection, wanted: Wanted) -> RelayOptions:
     """The relay's options. Raises InvalidInput for a token file that is empty, OSError."""
     token = None
     if section.token_file:
-        token = Path(section.token_file).expanduser().read_text("ascii", "replace").strip()
+        token = user_path(section.token_file).read_text("ascii", "replace").strip()
         if not token:
             raise InvalidInput(f"{section.token_file} is empty")
     return RelayOptions(
@@ -115,4 +116,4 @@ async def serve_relay(
 
 
 def _path(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
+    return user_path(text) if text else None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidInput
 from nostr_client.keys import KeySigner
+from nostr_client.places import user_path
 
 if TYPE_CHECKING:
     from agent.config.model import IdentitySection
@@ -19,16 +19,17 @@ _LONGEST: Final = 4096
 def make_signer(section: IdentitySection) -> KeySigner | None:
     """The signer that the configuration names, or None. Raises InvalidInput, InvalidKey."""
     if section.key_file:
-        path = Path(section.key_file).expanduser()
+        path = user_path(section.key_file)
+        where = f"identity.key_file: {path}"
         try:
             text = path.read_text("ascii", "replace")[:_LONGEST]
         except OSError as error:
             raise InvalidInput(f"identity.key_file: {error}") from error
     elif section.key_command:
-        text = _printed(section.key_command)
+        text, where = _printed(section.key_command), "what identity.key_command printed"
     else:
         return None
-    return KeySigner.from_nsec(text.strip())
+    return KeySigner.from_nsec(text.strip(), where)
 
 
 def _printed(command: tuple[str, ...]) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidInput
-from nostr_client.places import token_path
+from nostr_client.places import token_path, user_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent.config.model import ApiSection
 
 _LONGEST: Final = 4096
@@ -19,7 +20,7 @@ _OPEN_TO_OTHERS: Final = 0o077
 
 def token_file(section: ApiSection) -> Path:
     """Where the token stands."""
-    return Path(section.token_file).expanduser() if section.token_file else token_path()
+    return user_path(section.token_file) if section.token_file else token_path()
 
 
 def read_token(path: Path) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nostr_client.cli.output import json_option, print_json, say, waiting
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.questions import (
     NAMES,
     asked_query,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 @click.option(
     "--store",
     metavar="PATH",
-    type=click.Path(dir_okay=False),
+    type=UserPath(dir_okay=False),
     help="Keep what relays say in this store; the next count reads only what is new.",
 )
 @keep_option

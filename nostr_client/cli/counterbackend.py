@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nostr_client.cli.paths import UserPath
 from nostr_client.errors import InvalidInput
 from nostr_client.extras import optional
 
@@ -21,11 +22,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option(
-        "--store", "path", metavar="PATH", type=click.Path(path_type=Path, dir_okay=False),
+        "--store", "path", metavar="PATH", type=UserPath(path_type=Path, dir_okay=False),
         help="The store's file (default: store.db in the user's data folder).",
     ),
     click.option("--nats", "url", metavar="URL", help="A nats-server instead of the store."),
-    click.option("--creds", metavar="FILE", help="Credentials for --nats."),
+    click.option(
+        "--creds", metavar="FILE", type=UserPath(path_type=str, dir_okay=False),
+        help="Credentials for --nats.",
+    ),
     click.option("--domain", metavar="NAME", help="A JetStream domain of --nats."),
     click.option(
         "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True, max=86_400),

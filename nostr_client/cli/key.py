@@ -7,6 +7,7 @@ import os
 import click
 
 from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.secretkey import key_file_option, load_signer
 
 
@@ -16,7 +17,12 @@ def key() -> None:
 
 
 @key.command()
-@click.option("--out", metavar="FILE", help="Write the secret to a new file, readable by you.")
+@click.option(
+    "--out",
+    type=UserPath(path_type=str, dir_okay=False),
+    metavar="FILE",
+    help="Write the secret to a new file, readable by you.",
+)
 @json_option
 def gen(out: str | None, as_json: bool) -> None:
     """Make a key pair.

@@ -11,6 +11,7 @@ import click
 
 from nostr_client.cli.exitcodes import FAILURE, OK
 from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.relays import chosen_relays, outcome_code, relay_option, timeout_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, load_signer
@@ -26,7 +27,7 @@ _LARGEST = 4 * 2**20
 
 
 @click.command()
-@click.argument("file", required=False)
+@click.argument("file", type=UserPath(path_type=str, allow_dash=True), required=False)
 @click.option("--content", help="Make and sign an event with this text instead of reading one.")
 @click.option(
     "--kind", type=click.IntRange(0, 65535), default=1, show_default=True, help="Its kind."

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nostr_client.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from nostr_client.keys import KeySigner
 
@@ -23,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 key_file_option: Callable[[F], F] = click.option(
     "--key-file",
+    type=UserPath(path_type=str, dir_okay=False, allow_dash=True),
     metavar="FILE",
     help=f"File that holds the secret key, nsec or hex; - reads stdin. Else ${KEY_VARIABLE}.",
 )
@@ -37,16 +40,21 @@ def load_signer(key_file: str | None) -> KeySigner:
     """
     from nostr_client.keys import KeySigner
 
-    text = _secret_text(key_file)
-    if not text.strip():
-        raise click.UsageError(f"no secret key: give --key-file FILE or set {KEY_VARIABLE}")
-    return KeySigner.from_nsec(text.strip())
+    text, where = _secret_text(key_file).strip(), _named(key_file)
+    if not text:
+        given = f"{where} is empty: " if where != KEY_VARIABLE else ""
+        raise click.UsageError(f"{given}no secret key: give --key-file FILE or set {KEY_VARIABLE}")
+    return KeySigner.from_nsec(text, where)
 
 
 def optional_signer(key_file: str | None) -> KeySigner | None:
     """As `load_signer`, but None where neither a file nor the environment was given."""
     given = key_file is not None or os.environ.get(KEY_VARIABLE)
     return load_signer(key_file) if given else None
+
+
+def _named(key_file: str | None) -> str:
+    return KEY_VARIABLE if key_file is None else "stdin" if key_file == "-" else key_file
 
 
 def _secret_text(key_file: str | None) -> str:

@@ -12,6 +12,7 @@ import click
 
 from nostr_client.cli.filteroptions import chosen_filters, filter_options
 from nostr_client.cli.output import console, json_option, print_json, say
+from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.runner import run_async
 
@@ -28,7 +29,7 @@ store_option: Callable[[F], F] = click.option(
     "--store",
     "path",
     metavar="PATH",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(path_type=Path, dir_okay=False),
     help="The store's file (default: store.db in the user's data folder).",
 )
 
@@ -39,7 +40,7 @@ def store() -> None:
 
 
 @store.command("import")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.File("rb"))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=UserFile("rb"))
 @store_option
 @json_option
 def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import click
 
 from nostr_client.cli import series
 from nostr_client.cli.output import console, json_option, print_json, say
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.questions import (
     NAMES,
     Duration,
@@ -203,12 +204,12 @@ async def _remove(path: Path, name: str) -> bool:
 @click.option("--last", type=Duration(), help="Only so far back, such as 30d.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Print or write it as this.")
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    "--output", "-o", type=UserPath(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write there in place of stdout.",
 )  # fmt: skip
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(path_type=Path, dir_okay=False),
     metavar="FILE.png",
     help="Draw it (needs the extra `plot`).",
 )

@@ -48,6 +48,7 @@ def open_memory(migrations: Sequence[Migrations], options: StoreOptions) -> Open
 
 def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
     """Lock, create or migrate a file, and open readers beside the writer."""
+    check_file(path)
     with ExitStack() as undo:
         _make_folder(path)
         lock = WriterLock(path)
@@ -63,6 +64,7 @@ def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOption
 
 def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
     """Readers alone; works beside the process that writes. Raises StoreError when absent."""
+    check_file(path)
     if not path.exists() or not path.stat().st_size:
         raise StoreError(f"no store at {path}")
     with ExitStack() as undo:
@@ -92,6 +94,13 @@ def _put_back(conn: sqlite3.Connection, alias: str, before: str | None) -> None:
         conn.execute(f"DETACH {alias}")
     if before is not None:
         conn.execute(f"ATTACH ? AS {alias}", (before,))
+
+
+def check_file(path: Path) -> None:
+    """Raise StoreError for a folder or a device, which can be no store; SQLite's words do not say
+    so, and the writer's lock would be a file beside it."""
+    if path.exists() and not path.is_file():
+        raise StoreError(f"cannot open {path}: it is no file")
 
 
 def file_uri(path: Path, mode: str) -> str:

@@ -8,10 +8,10 @@ newest commits may be missing, whole, never torn. With `"full"` it has reached t
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nostr_client.errors import SchemaTooNew, StoreCorrupt, StoreError
+from nostr_client.places import user_path
 from nostr_client.store.connect import (
     Opened,
     attach_writer,
@@ -27,6 +27,7 @@ from nostr_client.store.writer import Job, Writer
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from nostr_client.store.migrations import Migrations
@@ -81,7 +82,7 @@ class Database:
         if str(path) == MEMORY:
             opened = await asyncio.to_thread(open_memory, migrations, options)
             return cls(None, opened, options)
-        file = _user_path(path)
+        file = user_path(path)
         opener = open_read_only if read_only else open_file
         try:
             opened = await asyncio.to_thread(opener, file, migrations, options)
@@ -215,10 +216,6 @@ async def _unbroken(future: asyncio.Future[T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([future])
         raise
-
-
-def _user_path(path: str | Path) -> Path:
-    return Path(path).expanduser()
 
 
 def _read_in_memory(conn: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

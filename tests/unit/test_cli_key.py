@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
+from agent.config.model import IdentitySection
+from agent.service.secrets import make_signer
+from nostr_client.cli.secretkey import KEY_VARIABLE, load_signer
+from nostr_client.errors import InvalidInput
 from nostr_client.keys import KeySigner
 from tests.unit.test_cli import run_cli
 
@@ -78,3 +84,32 @@ def test_a_secret_given_as_an_argument_is_refused_and_not_repeated() -> None:
     done = run_cli("key", "show", nsec)
     assert done.returncode == 2
     assert nsec not in done.stderr
+
+
+@pytest.mark.parametrize("content", ["No Key of Mine", "npub1xyz", "00" * 32, ""])
+@pytest.mark.parametrize("how", ["file", "stdin", "environment"])
+def test_a_wrong_key_is_told_by_where_it_is_and_never_shown(
+    content: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "environment" and not content:
+        return
+    path = tmp_path / "wrong"
+    path.write_text(content, "ascii")
+    where = {"file": str(path), "stdin": "-", "environment": None}[how]
+    if how == "environment":
+        monkeypatch.setenv(KEY_VARIABLE, content)
+    monkeypatch.setattr("sys.stdin", io.StringIO(content))
+    with pytest.raises((InvalidInput, click.UsageError)) as failed:
+        load_signer(where)
+    told = str(failed.value)
+    assert {"file": str(path), "stdin": "stdin", "environment": KEY_VARIABLE}[how] in told
+    assert not content or content not in told
+
+
+def test_the_agent_says_where_a_wrong_key_is(tmp_path: Path) -> None:
+    path = tmp_path / "wrong"
+    path.write_text("No Key of Mine", "ascii")
+    with pytest.raises(InvalidInput, match=r"identity\.key_file: .*/wrong holds no secret key"):
+        make_signer(IdentitySection(key_file=str(path)))
+    with pytest.raises(InvalidInput, match=r"identity\.key_command printed holds no secret key"):
+        make_signer(IdentitySection(key_command=("cat", str(path))))

@@ -15,14 +15,23 @@ from agent.reindex.child import Cancelled, check_stopped, stop_on_signals
 from agent.reindex.protocol import INTERRUPTED, Job
 from agent.reindex.reporter import Reporter
 from agent.reindex.spark.job import run_job
+from nostr_client.cli.paths import UserPath
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.index_schema import HOT
 
+_PLACE = UserPath(path_type=str)
+
 
 @click.command()
-@click.option("--jsonl", multiple=True, metavar="URL")
-@click.option("--parquet", multiple=True, metavar="URL")
-@click.option("--out", required=True, metavar="URL", help="Where tables, rejects and stages go.")
+@click.option("--jsonl", type=_PLACE, multiple=True, metavar="URL")
+@click.option("--parquet", type=_PLACE, multiple=True, metavar="URL")
+@click.option(
+    "--out",
+    type=_PLACE,
+    required=True,
+    metavar="URL",
+    help="Where tables, rejects and stages go.",
+)
 @click.option("--partitions", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--hot", type=click.IntRange(1), default=HOT, show_default=True)
 @click.option("--verify", is_flag=True, help="Check every signature.")

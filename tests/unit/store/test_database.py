@@ -335,5 +335,5 @@ async def test_a_full_store_fails_clearly_and_keeps_what_it_acknowledged(tmp_pat
 async def test_a_path_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "100% a folder"
     folder.mkdir()
-    with pytest.raises(StoreError, match=re.escape(f"cannot open {folder}: unable to open")):
+    with pytest.raises(StoreError, match=re.escape(f"cannot open {folder}: it is no file")):
         await Database.open(folder)

@@ -1,0 +1,55 @@
+"""The paths that commands take, by one rule for every program."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    _PathType = click.Path[Any]
+else:
+    _PathType = click.Path  # generic in new versions of click only
+
+
+class UserPath(_PathType):
+    """A path, or a URL, as people write it: `~` is a home folder, and the empty text is no path.
+
+    A shell expands `~` in the first place of a word alone: not in `--store=~/x.db`, and not where
+    a program is started without one.
+    """
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        return super().convert(_user_path(self, value, param, ctx), param, ctx)
+
+
+class UserFile(click.File):
+    """A file that the command reads, by the rule of UserPath; "-" is stdin."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str] | IO[Any],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> IO[Any]:
+        if isinstance(value, str | os.PathLike):
+            value = _user_path(self, value, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _user_path(
+    kind: click.Path[Any] | click.File,
+    value: str | os.PathLike[str],
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> str:
+    text = os.path.expanduser(os.fspath(value))
+    if not text:
+        kind.fail("the name is empty", param, ctx)
+    return text

@@ -1,0 +1,92 @@
+"""One rule for the paths of every program: `~` is a home folder, the empty text is no path."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from agent.backup import back_up
+from agent.cli import cli as agent
+from agent.reindex.inputs import open_store
+from nostr_client.cli.app import cli as client
+from nostr_client.cli.paths import UserFile, UserPath
+from nostr_client.errors import StoreError
+from nostr_client.places import STORE_VARIABLE, store_path
+from nostr_client.store.sqlite import SqliteStore
+from tui.cli import cli as tui
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PATHS = {
+    "--store", "--out", "--output", "--plot", "--key-file", "--token-file", "--config", "--creds",
+    "--jsonl", "--parquet", "--tls-cert", "--tls-key", "file", "files", "folder", "paths",
+}  # fmt: skip
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for one in command.list_commands(ctx):
+            found = command.get_command(ctx, one)
+            assert found is not None
+            yield from commands(found, f"{name} {one}")
+
+
+def parameters() -> Iterator[tuple[str, click.Parameter]]:
+    for program, name in ((client, "nostr-client"), (agent, "nostr-agent"), (tui, "nostr-tui")):
+        for words, command in commands(program, name):
+            for one in command.params:
+                yield f"{words} {one.opts[0]}", one
+
+
+def test_every_path_follows_the_rule() -> None:
+    found = dict(parameters())
+    named = {where for where, one in found.items() if PATHS & {*one.opts, one.name or ""}}
+    assert len(named) > 30
+    astray = [where for where in named if not isinstance(found[where].type, UserPath | UserFile)]
+    astray += [where for where, one in found.items() if type(one.type) in (click.Path, click.File)]
+    assert sorted(set(astray)) == []
+
+
+@pytest.mark.parametrize("path", ["~/x.db", "~nobody-is-called-so/x", "s3a://b/~x", "a~", "-"])
+def test_a_home_folder_is_meant_at_the_beginning_alone(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = UserPath(path_type=str, allow_dash=True).convert(path, None, None)
+    assert found == (str(tmp_path / "x.db") if path == "~/x.db" else path)
+    monkeypatch.setenv(STORE_VARIABLE, path)
+    assert store_path() == type(tmp_path)(found)
+
+
+@pytest.mark.parametrize("kind", [UserPath(), UserFile("rb")])
+def test_the_empty_text_is_wrong_usage(kind: click.ParamType) -> None:
+    with pytest.raises(click.BadParameter, match="empty"):
+        kind.convert("", None, None)
+
+
+def test_a_file_is_read_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x").write_bytes(b"1")
+    with click.Context(click.Command("x")) as ctx, UserFile("rb").convert("~/x", None, ctx) as file:
+        assert file.read() == b"1"
+
+
+@pytest.mark.parametrize("what", ["device", "folder"])
+def test_what_is_no_file_is_no_store(what: str, tmp_path: Path) -> None:
+    path = type(tmp_path)(os.devnull) if what == "device" else tmp_path
+    for opening in (SqliteStore.open(path), SqliteStore.open(path, read_only=True)):
+        with pytest.raises(StoreError, match="it is no file"):
+            asyncio.run(opening)
+    with pytest.raises(StoreError, match="it is no file"):
+        open_store(path)
+    with pytest.raises(StoreError, match="it is no file"):
+        back_up(path, tmp_path / "copy", lambda done, of: None)
+    assert list(tmp_path.iterdir()) == []
