@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent import watchbook
+from agent.config.added import Added
 from agent.specs import WatchSpec
 from nostr_client.store.migrations import Migrations
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 AGENT: Final = Migrations("nostr_tally_agent")
 
 WATCH: Final = "watch"
+SYNC: Final = "sync"
 
 
 @AGENT()
@@ -67,9 +69,35 @@ def put_spec(conn: sqlite3.Connection, kind: str, spec: WatchSpec | SyncSpec, at
     conn.execute(sql, (kind, spec.name, text, int(at)))
 
 
-def take_file(conn: sqlite3.Connection, specs: Iterable[WatchSpec | SyncSpec], at: float) -> None:
-    """Know what the configuration file has: watches get a place for their history."""
-    watchbook.take_file(conn, (one for one in specs if isinstance(one, WatchSpec)), at)
+def added(conn: sqlite3.Connection, kind: str) -> frozenset[str]:
+    """Names of a kind that are not the file's."""
+    if kind == WATCH:
+        return watchbook.added(conn)
+    sql = "SELECT name FROM agent_spec WHERE kind = ?"
+    return frozenset(name for (name,) in conn.execute(sql, (kind,)))
+
+
+def all_added(conn: sqlite3.Connection) -> Added:
+    """Names that are not the file's; none of a table that this store does not have yet."""
+    sql = "SELECT name FROM sqlite_schema WHERE name IN ('watch', 'agent_spec')"
+    tables = {name for (name,) in conn.execute(sql)}
+    return Added(
+        added(conn, WATCH) if "watch" in tables else frozenset(),
+        added(conn, SYNC) if "agent_spec" in tables else frozenset(),
+    )
+
+
+def take_file(
+    conn: sqlite3.Connection, kind: str, specs: Iterable[WatchSpec | SyncSpec], at: float
+) -> frozenset[str]:
+    """Know what the configuration file has: watches get a place for their history.
+
+    Gives the names that something added has; what is kept under those stays as it is.
+    """
+    taken = added(conn, kind)
+    free = [one for one in specs if one.name not in taken]
+    watchbook.take_file(conn, (one for one in free if isinstance(one, WatchSpec)), at)
+    return taken
 
 
 def remove_spec(conn: sqlite3.Connection, kind: str, name: str) -> bool:

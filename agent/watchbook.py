@@ -55,6 +55,12 @@ def specs(conn: sqlite3.Connection) -> list[str]:
     return found
 
 
+def added(conn: sqlite3.Connection) -> frozenset[str]:
+    """Names of the stored watches that are not the file's, those that cannot be read among them."""
+    sql = "SELECT name FROM watch WHERE json_extract(definition, '$.extra.file') IS NOT 1"
+    return frozenset(name for (name,) in conn.execute(sql))
+
+
 def put(conn: sqlite3.Connection, spec: WatchSpec, at: float, *, file: bool = False) -> None:
     """Keep a watch, in the place of one of the same name. Raises InvalidInput."""
     extra: dict[str, Any] = {_SPEC: msgspec.to_builtins(spec)}

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent.commands.options import chosen_file, config_options, load_config
+from agent.commands.options import chosen_file, config_options
 from nostr_client.cli.exitcodes import OK, USAGE
 from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.errors import InvalidInput
+from nostr_client.cli.runner import run_async
+from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.places import config_path
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from agent.config import Added, Draft
 
 
 @click.command()
@@ -69,13 +72,17 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 def check(
     ctx: click.Context, config: Path | None, settings: tuple[str, ...], as_json: bool
 ) -> None:
-    """Say what is wrong with the configuration, line by line. Exit code 2 for any mistake."""
-    from agent.config import InvalidConfig
+    """Say what is wrong with the configuration, line by line. Exit code 2 for any mistake.
+
+    Names are compared with those that were added to the store.
+    """
+    from agent.config import InvalidConfig, read
 
     path = chosen_file(config)
     mistakes: tuple[tuple[str, str, str], ...] = ()
     try:
-        load_config(config, settings)
+        draft = read(path, settings=settings)
+        draft.checked(_added(draft))
     except InvalidConfig as error:
         mistakes = error.mistakes
     if as_json:
@@ -87,3 +94,26 @@ def check(
         if not mistakes:
             click.echo(f"{path or 'defaults'}: ok")
     ctx.exit(USAGE if mistakes else OK)
+
+
+def _added(draft: Draft) -> Added:
+    """What was added to the store that the configuration names; nothing where there is none."""
+    from agent.config import Added
+    from agent.service.parts import store_file
+
+    path = store_file(draft.config)
+    if not path.exists():
+        return Added()
+    try:
+        return run_async(_read_added(path))
+    except StoreError as error:
+        say(f"names are not compared with those in the store: {error}")
+        return Added()
+
+
+async def _read_added(path: Path) -> Added:
+    from agent.stored import all_added
+    from nostr_client.store.database import Database
+
+    async with await Database.open(path, read_only=True) as database:
+        return await database.read(all_added)

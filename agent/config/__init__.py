@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from agent.config.added import Added
 from agent.config.load import Draft, load, parse, read
 from agent.config.mistakes import InvalidConfig, Mistake
 from agent.config.model import Config
 
-__all__ = ["Config", "Draft", "InvalidConfig", "Mistake", "load", "parse", "read"]
+__all__ = ["Added", "Config", "Draft", "InvalidConfig", "Mistake", "load", "parse", "read"]

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent.config.added import NOTHING, Added, check_added
 from agent.config.check import convert
 from agent.config.mistakes import InvalidConfig, Mistake
 from agent.config.model import Config
@@ -61,11 +62,15 @@ class Draft(NamedTuple):
     config: Config
     report: _Report
 
-    def checked(self) -> Config:
-        """The configuration, with everything checked. Raises InvalidConfig."""
+    def checked(self, added: Added = NOTHING) -> Config:
+        """The configuration, with everything checked. Raises InvalidConfig.
+
+        `added`: what the store has beside it, where that is known.
+        """
         from agent.config.rules import check  # the SDK's queries come with it: half a second
 
         check(whole(self.config), self.report.complain)
+        check_added(whole(self.config), added, self.report.complain)
         if self.report.mistakes:
             raise InvalidConfig(self.report.in_order())
         return self.config

@@ -200,6 +200,7 @@ class Agent:
         statuses = [str(relay.status) for relay in self.parts.pool.relays.values()]
         if statuses and "connected" not in statuses and self.worker.started:
             found.append("no relay can be reached")
+        found += [*self.watch_specs.reasons(), *self.sync_specs.reasons()]
         return tuple(found)
 
     def chosen(self, relays: Sequence[str]) -> list[str]:

@@ -143,6 +143,8 @@ class AgentBackend(CounterCalls):
         await self._agent.watch_specs.remove(name)
         await self._agent.refresh()
         self.feed.publish(removed_watch=name)
+        if name in self._agent.watching.watches:  # the file's, which was left out for its name
+            self.feed.publish(watch=self._watched(name).shown)
         return schema.Done()
 
     async def recount(self, name: str) -> schema.Done:
@@ -210,6 +212,8 @@ class AgentBackend(CounterCalls):
         await self._agent.sync_specs.remove(name)
         await self._agent.refresh()
         self.feed.publish(removed_sync=name)
+        if name in self._agent.syncing.syncs:
+            self.feed.publish(sync=self._synced(name).shown)
         return schema.Done()
 
     async def run_sync(self, name: str) -> schema.Done:

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent import stored
 from agent.api import schema
 from agent.clock import SystemClock
 from agent.config import InvalidConfig
+from agent.config.added import check_added
+from agent.config.load import dotted
+from agent.config.sound import whole
 from agent.journal import Journal, JournalHandler
 from agent.notify import Notifier, taking_long
 from agent.service.agent import Agent
@@ -76,6 +80,9 @@ class Service:
         except (NostrTallyError, OSError) as error:
             return self._refused(str(error))
         async with self._reloading:
+            clashes = await self._clashes(config)
+            if clashes:
+                return self._refused(*clashes)
             found = changes(self._started, self.agent.config, config)
             self.token, self.api.access = token, access
             self.agent.journal.configure(config.service.log, config.service.log_format)
@@ -88,6 +95,13 @@ class Service:
         if found.restart:
             self.agent.journal.warning("restart_needed", keys=", ".join(found.restart))
         return schema.Reloaded(ok=True, applied=found.applied, restart=found.restart)
+
+    async def _clashes(self, config: Config) -> list[str]:
+        """What of a configuration has the name of something that was added."""
+        found: list[str] = []
+        added = await self.agent.parts.store.database.read(stored.all_added)
+        check_added(whole(config), added, lambda path, why: found.append(f"{dotted(path)}: {why}"))
+        return found
 
     def _refused(self, *mistakes: str) -> schema.Reloaded:
         for mistake in mistakes:

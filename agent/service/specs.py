@@ -9,10 +9,11 @@ import msgspec
 
 from agent import stored
 from agent.api.backend import Refusal, not_found, read_only
+from agent.config.added import taken
 from agent.specs import SyncSpec, WatchSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from agent.clock import Clock
     from agent.journal import Journal
@@ -25,7 +26,7 @@ MOST = 5000
 
 
 class Specs(Generic[S]):
-    """One kind of specs by name; the file's win over stored ones of the same name."""
+    """One kind of specs by name: the file's, and stored ones, which keep their names."""
 
     def __init__(self, kind: str, type_: type[S], database: Database, clock: Clock) -> None:
         self._kind = kind
@@ -34,24 +35,42 @@ class Specs(Generic[S]):
         self._clock = clock
         self._file: dict[str, S] = {}
         self._stored: dict[str, S] = {}
+        self._left_out: dict[str, S] = {}
         self._changing = asyncio.Lock()
 
-    async def load(self, file: Iterable[S], journal: Journal) -> None:
-        """Take the file's, and read the stored ones; those that cannot be read are told."""
-        self._file = {one.name: one for one in file}
-        self._stored = {}
+    async def load(self, file: Collection[S], journal: Journal) -> None:
+        """Take the file's, and read the stored ones; those that cannot be read are told.
+
+        One of the file under the name of a stored one is left out, and told.
+        """
+        async with self._changing:
+            await self._take(file)
+            await self._read(journal)
+        for name in self._left_out:
+            journal.error("name_taken", kind=self._kind, name=name, why=taken(self._kind, name))
+
+    async def _take(self, file: Collection[S]) -> None:
         at = self._clock.wall()
-        await self._database.write(lambda c: stored.take_file(c, self._file.values(), at))
+        names = await self._database.write(lambda c: stored.take_file(c, self._kind, file, at))
+        self._file = {one.name: one for one in file if one.name not in names}
+        self._left_out = {one.name: one for one in file if one.name in names}
+
+    async def _read(self, journal: Journal) -> None:
+        self._stored = {}
         for text in await self._database.read(lambda c: stored.specs(c, self._kind)):
             try:
                 one = msgspec.json.decode(text, type=self._type)
             except msgspec.MsgspecError as error:
                 journal.error("stored_spec", kind=self._kind, why=str(error))
                 continue
-            if one.name in self._file:
-                journal.warning("shadowed", kind=self._kind, name=one.name)
-                continue
             self._stored[one.name] = one
+
+    def reasons(self) -> list[str]:
+        """What of the file is left out, and why."""
+        return [
+            f"the {self._kind} {name} of the configuration is left out: {taken(self._kind, name)}"
+            for name in self._left_out
+        ]
 
     def all(self) -> Mapping[str, tuple[S, str]]:
         """Every spec with its origin, by name."""
@@ -74,11 +93,15 @@ class Specs(Generic[S]):
             await self._put(spec)
 
     async def remove(self, name: str) -> None:
-        """Remove a stored one, with its history. Raises Refusal."""
+        """Remove a stored one, with its history. Raises Refusal.
+
+        One of the file that was left out for its name comes in.
+        """
         async with self._changing:
             self._check_stored(name)
             await self._database.write(lambda c: stored.remove_spec(c, self._kind, name))
             self._stored.pop(name, None)
+            await self._take({**self._file, **self._left_out}.values())
 
     def _check_stored(self, name: str) -> None:
         """Raise Refusal unless the API may change what is called so."""

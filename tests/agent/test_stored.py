@@ -167,9 +167,9 @@ async def test_what_the_agent_cannot_read_is_told_and_stops_nothing(database: Da
 
 
 async def test_watches_of_the_file_have_a_history_and_stay_the_files(database: Database) -> None:
-    await database.write(lambda c: stored.take_file(c, [spec("f")], T0))
+    await database.write(lambda c: stored.take_file(c, "watch", [spec("f")], T0))
     await database.write(lambda c: watchbook.add_point(c, "f", point(T0, 1), UNIT))
-    await database.write(lambda c: stored.take_file(c, [spec("f", interval="1h")], T0 + 1))
+    await database.write(lambda c: stored.take_file(c, "watch", [spec("f", interval="1h")], T0 + 1))
     assert len(await database.read(lambda c: stored.specs(c, "watch"))) == 1
     assert len(await database.read(lambda c: watchbook.history(c, "f", 0, 10))) == 1
     assert [w.name for w, _ in await database.read(rows.watches)] == ["f", "w"]
@@ -203,7 +203,7 @@ async def test_watches_of_an_older_version_are_carried_over(tmp_path: Path) -> N
     async with await Database.open(path, migrations=[WATCHES, AGENT]) as opened:
         (text,) = await opened.read(lambda c: stored.specs(c, "watch"))
         assert msgspec.json.decode(text, type=WatchSpec) == spec("api")
-        await opened.write(lambda c: stored.take_file(c, [spec("file")], end))
+        await opened.write(lambda c: stored.take_file(c, "watch", [spec("file")], end))
         left = await opened.read(lambda c: c.execute("SELECT name FROM agent_spec").fetchall())
         assert sorted(left) == [("odd",), ("s",)]
         for name in ("api", "file"):

@@ -1,0 +1,75 @@
+"""A name of the file and of something added: what was added stays, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from agent.cli import run
+from agent.config import parse
+from agent.specs import SyncSpec, WatchSpec
+from tests.agent.service.kit import an_agent, config_text
+from tests.faulty_relay import FaultyRelay
+from tests.worlds import TARGET, follow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+WATCH = WatchSpec(name="dup", query="followers", target=TARGET, interval="1h")
+SYNC = SyncSpec(name="same", filters=({"kinds": [3]},))
+IN_FILE = """
+[[watches]]
+name = "dup"
+filters = [{ kinds = [7] }]
+[[syncs]]
+name = "same"
+filters = [{ kinds = [7] }]
+[[watches]]
+name = "fine"
+filters = [{ kinds = [7] }]
+"""
+
+
+async def test_the_file_takes_no_name_of_what_was_added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "agent.toml"
+    async with FaultyRelay(events=[follow(i) for i in range(3)]) as relay:
+        text = config_text(tmp_path, [relay.url], IN_FILE)
+        file.write_text(text)
+        async with an_agent(tmp_path, [relay.url]) as agent:
+            await agent.client.add_watch(WATCH)
+            await agent.client.add_sync(SYNC)
+            await agent.until(lambda w: w.figure is not None, "dup")
+            refused = await agent.service.reload(lambda: parse(text))
+            assert [one.split(":")[0] for one in refused.mistakes] == [
+                "watches[0].name",
+                "syncs[0].name",
+            ]
+            assert "nostr-agent watch rm dup" in refused.mistakes[0]
+            assert [w.spec for w in (await agent.client.watches()).watches] == [WATCH]
+            assert await asyncio.to_thread(run, ["check", "-c", str(file), "--json"]) == 2
+            mistakes = json.loads(capsys.readouterr().out)["mistakes"]
+            assert [one["key"] for one in mistakes] == ["watches[0].name", "syncs[0].name"]
+            assert mistakes[0]["where"].startswith(f"{file}:")
+        async with an_agent(tmp_path, text=text) as agent:
+            found = {w.spec.name: w.origin for w in (await agent.client.watches()).watches}
+            assert found == {"dup": "api", "fine": "file"}
+            assert (await agent.client.sync("same")).spec == SYNC
+            kept = [p.value for p in (await agent.client.history("dup")).points]
+            assert set(kept) == {3}
+            reasons = " ".join((await agent.client.status()).reasons)
+            assert "the watch dup of the configuration is left out" in reasons
+            assert "the sync same of the configuration is left out" in reasons
+            assert agent.log.getvalue().count('"name_taken"') == 2
+            await agent.client.remove_watch("dup")
+            await agent.client.remove_sync("same")
+            assert (await agent.client.watch("dup")).origin == "file"
+            assert (await agent.client.sync("same")).origin == "file"
+            assert "left out" not in " ".join((await agent.client.status()).reasons)
+        assert await asyncio.to_thread(run, ["check", "-c", str(file)]) == 0
+        async with an_agent(tmp_path, text=text) as agent:
+            assert "name_taken" not in agent.log.getvalue()
