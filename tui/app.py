@@ -27,15 +27,17 @@ from tui.pages.reindex import ReindexPage
 from tui.pages.relays import RelaysPage
 from tui.pages.syncs import SyncsPage
 from tui.pages.watch import WatchPage
+from tui.plainsigns import PLAIN_SIGNS
 from tui.themes import OWN
 from tui.typed import Done, Typed
 from tui.work import is_whole, start
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from textual import events
     from textual.binding import BindingType
+    from textual.filter import LineFilter
     from textual.worker import Worker
 
     from agent.api import schema
@@ -120,6 +122,11 @@ class TallyApp(App[None]):
         self.set_class(self.glyphs is ASCII, "-ascii")
         self.set_interval(TICK_S, self._tick)
         start(self, self.link.run)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What changes all that is drawn: with ASCII alone, every sign."""
+        found = super().get_line_filters()
+        return [*found, PLAIN_SIGNS] if self.glyphs is ASCII else found
 
     # News.
 

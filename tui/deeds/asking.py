@@ -30,7 +30,7 @@ async def count(app: TallyApp, words: list[str]) -> None:
     given = line if len(words) > 1 else ""
     await app.fill("Count once", hint, ask, given, held=line)
     for one in found:
-        await app.push_screen_wait(Counted(one))
+        await app.push_screen_wait(Counted(one, app.glyphs))
 
 
 def _body(line: str) -> CountBody:

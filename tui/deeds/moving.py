@@ -42,7 +42,11 @@ async def palette(app: TallyApp, words: list[str]) -> None:
 async def theme(app: TallyApp, words: list[str]) -> None:
     """Other colours: those named, else a list to choose from."""
     if not words:
-        app.search_themes()
+        from textual.theme import ThemeProvider
+
+        from tui.commands import Palette
+
+        await app.push_screen(Palette(providers=[ThemeProvider], placeholder="a theme"))
     elif words[0] in app.available_themes:
         app.theme = words[0]
     else:

@@ -11,7 +11,6 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from tui import claims, format
-from tui.glyphs import UNICODE
 from tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from agent.api.schema import Counted as CountedAnswer
+    from tui.glyphs import Glyphs
     from tui.widgets.grid import Cell
 
 
@@ -31,14 +31,17 @@ class Counted(ModalScreen[None]):
         Binding("escape,enter,q", "close", "Close", show=False)
     ]
 
-    def __init__(self, found: CountedAnswer) -> None:
+    def __init__(self, found: CountedAnswer, glyphs: Glyphs) -> None:
         super().__init__()
-        self._found = found
+        self._found, self._glyphs = found, glyphs
         self._claims = {one.relay: one for one in found.relays}
 
     def compose(self) -> ComposeResult:
         found = self._found
-        value, bounds = format.value(found.figure), format.bounds(found.figure)
+        value, bounds = (
+            format.value(found.figure, self._glyphs),
+            format.bounds(found.figure, self._glyphs),
+        )
         unit = found.unit.replace("_", " ")
         with Vertical(id="counted", classes="dialog"):
             yield Label(f"{found.query} {found.target or ''}", markup=False, classes="dialog-title")
@@ -47,11 +50,12 @@ class Counted(ModalScreen[None]):
             yield Label("Esc closes", classes="hint")
 
     def on_mount(self) -> None:
+        self.query_one(Grid).cut = self._glyphs.ellipsis
         self.query_one(Grid).show(list(self._claims))
         self.query_one(Grid).focus()
 
     def _row(self, relay: str) -> Mapping[str, Cell]:
-        return claims.row(self._claims[relay], time.time(), UNICODE)
+        return claims.row(self._claims[relay], time.time(), self._glyphs)
 
     def action_close(self) -> None:
         self.dismiss(None)
