@@ -66,7 +66,9 @@ def _since(at: float | None, now: float) -> str:
 
 
 def _why(one: Claim, *, trusted: bool) -> str:
-    found = dict.fromkeys([*(["trusted by you"] if trusted else []), *one.reasons, *one.warnings])
+    """What is left out by the watch is not counted, trusted or not: that alone is said then."""
+    believed = ["trusted by you"] if trusted and not one.excluded else []
+    found = dict.fromkeys([*believed, *one.reasons, *one.warnings])
     if not found and one.used and one.method != "events":
         return "passed the tests"
     return "; ".join(found)

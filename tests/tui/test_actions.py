@@ -9,7 +9,7 @@ from textual.events import Key
 from textual.widgets import Button, Input
 
 from tests.tui import world
-from tests.tui.driving import Driver, driving
+from tests.tui.driving import SIZES, Driver, driving
 from tui.actions import ACTIONS, BY_NAME
 from tui.commands import Commands
 from tui.pages.log import LEVELS
@@ -217,6 +217,24 @@ async def test_what_the_agent_refuses_is_a_toast(api: Served, agent: Recorded) -
         await tui.app.perform("sync cancel", ["nothing"])
         await tui.until(lambda: "there is no sync nothing" in tui.text())
         assert "a name and a filter are needed" in tui.text()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_is_left_out_is_not_called_trusted(
+    size: tuple[int, int], api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, size) as tui:
+        await tui.press("enter", "t")
+        await tui.until(lambda: "trusted by you" in tui.text())
+        await tui.press("e")
+        grid = tui.grid("#claims")
+
+        def why() -> str:
+            return grid._row(grid.key or "")["why"].text
+
+        await tui.until(lambda: why() == "left out by the watch")
+        told = [one.message for one in tui.app._notifications]
+        assert any("but left out until you take it back (e)" in one for one in told), told
 
 
 async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) -> None:

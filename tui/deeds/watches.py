@@ -84,7 +84,13 @@ async def _switch(app: TallyApp, words: list[str], field: str, told: tuple[str, 
     urls = [*held, url] if is_new else [one for one in held if one != url]
     spec = msgspec.structs.replace(found.spec, **{field: tuple(urls)})
     await app.ask(lambda client: client.change_watch(spec))
-    app.tell(f"{told[0] if is_new else told[1]} {relay}")
+    app.tell(f"{told[0] if is_new else told[1]} {relay}{_but(spec, url)}")
+
+
+def _but(spec: WatchSpec, url: str) -> str:
+    """What holds back a relay that is trusted."""
+    is_both = url in map(normalize, spec.excluded) and url in map(normalize, spec.trusted)
+    return ": trusted, but left out until you take it back (e)" if is_both else ""
 
 
 async def span(app: TallyApp, words: list[str]) -> None:
