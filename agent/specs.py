@@ -10,6 +10,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from nostr_client.errors import InvalidInput
+from nostr_client.options import SHORTEST_INTERVAL
+
 # A pattern's `$` also matches before a last newline: the lookahead forbids that.
 Name = Annotated[
     str,
@@ -39,6 +42,9 @@ QueryName = Literal[
     "zaps",
 ]
 
+LEAST: Final = f"{SHORTEST_INTERVAL:g}s"
+"""The shortest interval of watches and syncs, as a `Duration`."""
+
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
@@ -46,6 +52,12 @@ def seconds(duration: str) -> float:
     """The seconds of a `Duration` that has been validated."""
     unit = duration.lstrip("0123456789.")
     return float(duration.removesuffix(unit)) * _UNITS[unit]
+
+
+def check_interval(duration: str, least: float = SHORTEST_INTERVAL) -> None:
+    """Raise InvalidInput for less than `least` seconds."""
+    if seconds(duration) < least:
+        raise InvalidInput(f"is {least:g} seconds at least")
 
 
 class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,7 +100,9 @@ class WatchSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         tuple[Url, ...],
         Meta(max_length=200, description="believed whatever tests say, as are relays.trusted"),
     ] = ()
-    interval: Annotated[Duration, Meta(description="how often each relay is asked")] = "30m"
+    interval: Annotated[
+        Duration, Meta(description=f"how often each relay is asked; {LEAST} at least")
+    ] = "30m"
     live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
         True
     )
@@ -112,7 +126,7 @@ class SyncSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     direction: Annotated[Literal["down", "up", "both"], Meta(description="which way events go")] = (
         "down"
     )
-    interval: Annotated[Duration, Meta(description="how often")] = "1h"
+    interval: Annotated[Duration, Meta(description=f"how often; {LEAST} at least")] = "1h"
     since: Annotated[
         Duration | None, Meta(description="only events of this last time; unset: all of them")
     ] = None

@@ -7,7 +7,7 @@ a limit of 0, raises InvalidInput when the object is made.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidInput
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import ssl
 
     from _typeshed import DataclassInstance
+
+
+SHORTEST_INTERVAL: Final = 10.0
+"""Seconds between two rounds of asking a relay at least: relays work for others too."""
 
 
 def _require_positive(values: DataclassInstance) -> None:

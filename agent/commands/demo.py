@@ -59,7 +59,7 @@ interval = "10s"
 [[syncs]]
 name = "all-of-it"
 filters = [{{ kinds = [1, 3, 7] }}]
-interval = "4s"
+interval = "10s"
 """
 
 

@@ -49,7 +49,7 @@ def show_(name: str) -> Ask:
     "--direction", type=click.Choice(["down", "up", "both"]), default="down", show_default=True,
     help="Into the store, to the relays, or both.",
 )  # fmt: skip
-@click.option("--interval", default="1h", show_default=True, help="How often, as 30m or 6h.")
+@click.option("--interval", default="1h", show_default=True, help="As 30m or 6h; 10s at least.")
 @click.option("--since", help="Only events of this last time, as 30d.")
 @click.option("--window", type=int, default=25_000, show_default=True, help="Events at once.")
 @asks("added {name}")

@@ -29,7 +29,7 @@ def _spec_options(command: Any) -> Any:
         click.option("--relay", "-r", "relays", multiple=True, metavar="URL", help="A relay."),
         click.option("--exclude", "excluded", multiple=True, metavar="URL", help="Left out."),
         click.option("--trust", "trusted", multiple=True, metavar="URL", help="Always believed."),
-        click.option("--interval", default="30m", show_default=True, help="As 30s or 6h."),
+        click.option("--interval", default="30m", show_default=True, help="6h, say; 10s at least."),
         click.option("--live/--no-live", default=True, help="Listen for new events too."),
         click.option("--keep", is_flag=True, help="Keep in the store what is heard live."),
         click.option("--alert", "alerts", multiple=True, metavar="JSON", help="An alert."),

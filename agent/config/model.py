@@ -202,7 +202,7 @@ class SourceSection(Section, frozen=True):
         tuple[TransformSection, ...],
         Meta(max_length=100, description="which subjects, and as what; none: all, as they are"),
     ] = ()
-    interval: Annotated[Duration, Meta(description="how often it is asked")] = "30s"
+    interval: Annotated[Duration, Meta(description="how often it is asked; 100ms at least")] = "30s"
     most_subjects: Annotated[
         int, Meta(ge=1, le=1_000_000, description="subjects that it may bring; more are left out")
     ] = 10_000
@@ -217,7 +217,7 @@ class PublishSection(Section, frozen=True):
         Meta(max_length=100, description="which of its counters"),
     ] = (">",)
     relays: Annotated[Urls, Meta(max_length=50, description="where to; empty: relays.default")] = ()
-    interval: Annotated[Duration, Meta(description="how often at most")] = "1m"
+    interval: Annotated[Duration, Meta(description="how often at most; 100ms at least")] = "1m"
     readers: Annotated[
         tuple[Key, ...],
         Meta(max_length=100, description="encrypt it (NIP-44) to these keys; empty: for everyone"),
@@ -249,9 +249,9 @@ class PushSection(Section, frozen=True):
     create: Annotated[bool, Meta(description="make these two where they are missing")] = True
     credentials: Annotated[str, Meta(description="a .creds file")] = ""
     domain: Annotated[str, Meta(max_length=64, description="the JetStream domain there")] = ""
-    interval: Annotated[Duration, Meta(description="how often values are compared and sent")] = (
-        "10s"
-    )
+    interval: Annotated[
+        Duration, Meta(description="how often values are compared and sent; 100ms at least")
+    ] = "10s"
 
 
 class CountersSection(Section, frozen=True):
@@ -286,7 +286,9 @@ class RetentionRule(Section, frozen=True):
 class RetentionSection(Section, frozen=True):
     """What is removed again; without rules nothing is."""
 
-    interval: Annotated[Duration, Meta(description="how often the rules are applied")] = "1h"
+    interval: Annotated[
+        Duration, Meta(description="how often the rules are applied; 100ms at least")
+    ] = "1h"
     step: Annotated[int, Meta(ge=1, le=10_000, description="events removed in one transaction")] = (
         200
     )

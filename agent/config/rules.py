@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent.alerts import parse_condition
 from agent.config.counters import check_counters
+from agent.specs import check_interval
 from agent.watches import query_of, sync_filters
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     Complain = Callable[[Path, str], None]
 
 
+SHORTEST_OWN_S: Final = 0.1
+"""Seconds between two rounds at least where no stranger's relay is asked for a number."""
+
+
 def check(found: Sound, complain: Complain) -> None:
     """Complain about everything that would fail, or mean nothing, once the agent runs."""
     config = found.config
@@ -34,6 +39,7 @@ def check(found: Sound, complain: Complain) -> None:
     for n, sync in found.syncs:
         check_sync(sync, complain, ("syncs", n))
     _check_keys(config, complain)
+    _check_intervals(config, complain)
     if found.wrong.isdisjoint({"counters", "identity"}):
         check_counters(config, complain)
     _check_rest(config, complain)
@@ -42,6 +48,7 @@ def check(found: Sound, complain: Complain) -> None:
 def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
     """One watch: its question, relays and alerts."""
     _try(complain, (*path, "target" if watch.query else "filters"), query_of, watch)
+    _try(complain, (*path, "interval"), check_interval, watch.interval)
     for field in ("relays", "excluded", "trusted"):
         _check_urls(getattr(watch, field), complain, (*path, field))
     for n, alert in enumerate(watch.alerts):
@@ -56,6 +63,7 @@ def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
 def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
     """One sync: its filters and relays."""
     _try(complain, (*path, "filters"), sync_filters, sync, 0)
+    _try(complain, (*path, "interval"), check_interval, sync.interval)
     _check_urls(sync.relays, complain, (*path, "relays"))
 
 
@@ -89,6 +97,16 @@ def _check_keys(config: Config, complain: Complain) -> None:
     for path, keys in lists:
         for n, key in enumerate(keys):
             _try(complain, (*path, n), nip19.decode_pubkey, key)
+
+
+def _check_intervals(config: Config, complain: Complain) -> None:
+    """Of what asks one's own agents and servers: as often as they can bear it, not without end."""
+    found: list[tuple[Path, str]] = [(("retention", "interval"), config.retention.interval)]
+    for name in ("sources", "publish", "push"):
+        links = getattr(config.counters, name)
+        found += [(("counters", name, n, "interval"), one.interval) for n, one in enumerate(links)]
+    for path, interval in found:
+        _try(complain, path, check_interval, interval, SHORTEST_OWN_S)
 
 
 def _check_rest(config: Config, complain: Complain) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from agent import stored
 from agent.api.backend import Refusal, not_found, read_only
 from agent.config.added import taken
-from agent.specs import SyncSpec, WatchSpec
+from agent.specs import LEAST, SyncSpec, WatchSpec, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -63,6 +63,9 @@ class Specs(Generic[S]):
             except msgspec.MsgspecError as error:
                 journal.error("stored_spec", kind=self._kind, why=str(error))
                 continue
+            if seconds(one.interval) < seconds(LEAST):  # a version that took any added it
+                journal.warning("interval", kind=self._kind, name=one.name, least=LEAST)
+                one = msgspec.structs.replace(one, interval=LEAST)
             self._stored[one.name] = one
 
     def reasons(self) -> list[str]:

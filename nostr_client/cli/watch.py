@@ -57,7 +57,11 @@ def watch() -> None:
 @filter_option
 @relay_option
 @click.option(
-    "--interval", type=Duration(), default="15m", show_default=True, help="How often, as 30s or 6h."
+    "--interval",
+    type=Duration(),
+    default="15m",
+    show_default=True,
+    help="How often, as 30s or 6h; 10s at least.",
 )
 @trust_option
 @trusted_option

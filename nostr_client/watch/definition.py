@@ -9,11 +9,12 @@ import msgspec
 
 from nostr_client.count.queries import Query
 from nostr_client.errors import InvalidInput
+from nostr_client.options import SHORTEST_INTERVAL
 from nostr_client.relayurl import normalize
 from nostr_client.trust import TrustPolicy
 
-SHORTEST: Final = 10.0
-"""Seconds between two rounds at least: relays count for others too."""
+SHORTEST: Final = SHORTEST_INTERVAL
+"""Seconds between two rounds at least."""
 
 INTERVAL: Final = 900.0
 """Seconds between two rounds by default; live events show what is new in between."""

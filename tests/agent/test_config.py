@@ -340,3 +340,35 @@ readers = ["nobody"]
         "f.toml:24: counters.publish[0].readers[0]: ",
     ):
         assert part in said
+
+
+def test_intervals_are_bounded_wherever_somebody_is_asked() -> None:
+    found = mistakes(
+        f"""
+[retention]
+interval = "0s"
+
+[[counters.sources]]
+name = "other"
+stream = "app"
+agent = "http://127.0.0.1:1"
+interval = "99ms"
+
+[[watches]]
+name = "w"
+query = "followers"
+target = "{KEY}"
+interval = "1ms"
+
+[[syncs]]
+name = "s"
+filters = [{{}}]
+interval = "9.9s"
+"""
+    )
+    assert [one for one in found if "interval" in one] == [
+        "f.toml:3: retention.interval: is 0.1 seconds at least",
+        "f.toml:9: counters.sources[0].interval: is 0.1 seconds at least",
+        "f.toml:15: watches[0].interval: is 10 seconds at least",
+        "f.toml:20: syncs[0].interval: is 10 seconds at least",
+    ]

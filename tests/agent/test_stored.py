@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +12,10 @@ import pytest
 
 from agent import stored, watchbook
 from agent.api.schema import Point
-from agent.specs import WatchSpec
+from agent.clock import SystemClock
+from agent.journal import Journal
+from agent.service.specs import Specs
+from agent.specs import SyncSpec, WatchSpec
 from agent.stored import AGENT
 from agent.watches import query_of
 from nostr_client import count, nip19
@@ -207,7 +212,7 @@ async def test_watches_of_an_older_version_are_carried_over(tmp_path: Path) -> N
         left = await opened.read(lambda c: c.execute("SELECT name FROM agent_spec").fetchall())
         assert sorted(left) == [("odd",), ("s",)]
         for name in ("api", "file"):
-            found = await opened.read(lambda c, name=name: watchbook.history(c, name, 0, 10_000))
+            found = await opened.read(partial(watchbook.history, watch=name, since=0, limit=10_000))
             gaps = {b.at - a.at for a, b in itertools.pairwise(found)}
             assert gaps <= {1800, 3600, DAY, 3600 + 1800}
             assert found[-1].value == 120 * 48 - 1
@@ -227,3 +232,17 @@ async def test_notes_by_prefix(database: Database) -> None:
     await database.write(lambda c: stored.note(c, "sync:a%", {"x": 1}))
     await database.write(lambda c: stored.note(c, "watch:a", 2))
     assert await database.read(lambda c: stored.notes(c, "sync:")) == {"sync:a%": '{"x":1}'}
+
+
+async def test_a_stored_interval_that_is_too_short_becomes_the_shortest(database: Database) -> None:
+    sync = SyncSpec(name="s", filters=({},), interval="1ms")
+    hasty = spec(interval="1ms")
+    await database.write(lambda c: stored.put_spec(c, "watch", hasty, T0))
+    await database.write(lambda c: stored.put_spec(c, "sync", sync, T0))
+    journal = Journal(lambda: T0, out=io.StringIO())
+    watches = Specs("watch", WatchSpec, database, SystemClock())
+    syncs = Specs("sync", SyncSpec, database, SystemClock())
+    await watches.load([], journal)
+    await syncs.load([], journal)
+    assert watches.all()["w"][0].interval == syncs.all()["s"][0].interval == "10s"
+    assert [(line.event, line.level) for line in journal.lines] == [("interval", "warning")] * 2

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from agent.api import schema
@@ -96,6 +97,12 @@ async def test_watches_are_added_changed_and_removed(tmp_path: Path) -> None:
             await agent.until(lambda w: w.figure is not None, "mine")
             with pytest.raises(ApiError, match="there is a watch called mine"):
                 await agent.client.add_watch(spec)
+            hasty = msgspec.structs.replace(spec, name="hasty", interval="1ms")
+            with pytest.raises(ApiError, match="interval: is 10 seconds at least"):
+                await agent.client.add_watch(hasty)
+            sync = SyncSpec(name="hasty", filters=({"kinds": [1]},), interval="1ms")
+            with pytest.raises(ApiError, match="interval: is 10 seconds at least"):
+                await agent.client.add_sync(sync)
             changed = WatchSpec(name="mine", query="followers", target=TARGET, interval="2h")
             assert (await agent.client.change_watch(changed)).spec == changed
         async with an_agent(tmp_path, [relay.url], FOLLOWERS) as agent:

@@ -43,16 +43,16 @@ default = [{relays}]
 name = "followers"
 query = "followers"
 target = "{target}"
-interval = "1s"
+interval = "10s"
 [[watches]]
 name = "likes"
 query = "reactions"
 target = "{note}"
-interval = "1s"
+interval = "10s"
 [[syncs]]
 name = "all"
 filters = [{{ kinds = [3, 7] }}]
-interval = "2s"
+interval = "10s"
 """
 
 
