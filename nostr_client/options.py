@@ -151,7 +151,7 @@ class ReadBudget:
     """How much to read from one relay that cannot count for us; a hit makes a lower bound."""
 
     bytes: int = 32 * 1024 * 1024
-    """Bytes of events: 1,000 contact lists are about 30 MB, a minute on a slow link."""
+    """Bytes of events, passed by one or two at most: 1,000 contact lists are about 30 MB."""
 
     events: int = 20_000
     """Events: 40 pages of 500, about a second of verification on one core."""

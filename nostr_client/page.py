@@ -53,6 +53,8 @@ async def read_page(
     events: list[VerifiedEvent] = []
     error: RelayError | None = None
     cut = False
+    if budget is not None:
+        subscription.ration(budget.bytes)
     with subscription:
         try:
             async with asyncio.timeout(total):

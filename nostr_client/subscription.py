@@ -117,6 +117,8 @@ class Subscription:
         self._most_bytes = max(limits.queue * _QUEUE_BYTES_PER_EVENT, limits.message_bytes_in)
         self._queue: deque[Received] = deque()
         self._queued_bytes = 0
+        self._ration: int | None = None
+        self._offered_bytes = 0
         self._unread = False  # the queue has been full for long and nobody takes from it
         self._ready: deque[VerifiedEvent] = deque()
         self._delivered: OrderedDict[str, None] = OrderedDict()
@@ -148,6 +150,7 @@ class Subscription:
         elif not self._full():
             self._queue.append(item)
             self._queued_bytes += item.size
+            self._offered_bytes += item.size
             self._gate.wake()
         elif self.overflow is Overflow.DROP and (source.stored_end or self._unread):
             source.dropped += 1
@@ -166,6 +169,8 @@ class Subscription:
                 self._unread = True
 
     def _full(self) -> bool:
+        if self._ration is not None and self._offered_bytes >= self._ration:
+            return True
         return len(self._queue) >= self._most or self._queued_bytes >= self._most_bytes
 
     def mark_stored_end(self, relay: str) -> None:
@@ -181,6 +186,10 @@ class Subscription:
         self._gate.wake()
 
     # The reader's side.
+
+    def ration(self, size: int) -> None:
+        """Take no event in once `size` bytes of them came: the relay waits until this is closed."""
+        self._ration = size
 
     async def received(self, most: int = 256) -> list[Received]:
         """Take raw events as they came, at most `most`, waiting for one; [] when it is over.

@@ -152,7 +152,7 @@ class Reader:
             asked = Filter(ids=[key.hex() for key in ids[start : start + _IDS]])
             found: list[Held] = []
             with self._relay.subscribe([asked], live=False) as page:
-                self._open = page
+                self._begin(page)
                 try:
                     whole = await self._read_page(page, found)
                 finally:
@@ -234,7 +234,7 @@ class Reader:
         found: list[Held] = []
         question = asked if limit == asked.limit else asked.replace(limit=limit)
         with self._relay.subscribe([question], live=False) as page:
-            self._open = page
+            self._begin(page)
             try:
                 ended = await self._read_page(page, found)
                 frames = page.statistics().frames
@@ -295,6 +295,10 @@ class Reader:
         kind = f"{self._budget.bytes} bytes" if over_bytes else f"{self._budget.events} events"
         self._cut = f"read: stopped at the budget of {kind}: a lower bound"
         return True
+
+    def _begin(self, page: Subscription) -> None:
+        page.ration(max(self._budget.bytes - self._bytes_before, 1))
+        self._open = page
 
     def _close(self, page: Subscription) -> None:
         stats = page.statistics()

@@ -13,6 +13,7 @@ import pytest
 from nostr_client import count
 from nostr_client.client import NostrClient
 from nostr_client.errors import InvalidInput
+from nostr_client.event import EventTemplate
 from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner
 from nostr_client.merge import Claim, TrustPolicy, Unit
@@ -32,7 +33,7 @@ from tests.faults import (
     WantsAuth,
 )
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
-from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, samples, union
+from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, samples, signer, union
 
 if TYPE_CHECKING:
     from nostr_client.count.result import CountResult
@@ -138,10 +139,30 @@ async def test_a_budget_makes_a_lower_bound_and_says_so(budget: ReadBudget) -> N
     assert result.lower_bound
     assert not result.exact
     assert result.value is not None
-    assert 100 <= result.value < 700
+    assert 60 <= result.value < 700
     assert claim.limited
     assert any("budget" in warning for warning in claim.warnings)
     assert claim.last_read is None
+
+
+async def test_a_budget_of_bytes_is_passed_by_two_events_at_most() -> None:
+    others = [("p", f"{n:064x}") for n in range(300)]
+    lists = [
+        signer(i).sign_now(
+            EventTemplate(kind=3, tags=(("p", TARGET), *others), created_at=START + i)
+        )
+        for i in range(80)
+    ]
+    size = max(len(one.event.to_json()) for one in lists) + 100
+    relay = FaultyRelay(
+        RefusesCount(COUNT_REFUSALS["notice, rnostr"]), events=[one.event for one in lists]
+    )
+    result = await counted(relay, budget=ReadBudget(bytes=100_000))
+    (claim,) = result.relays
+    assert 100_000 <= claim.bytes_read <= 100_000 + 2 * size
+    assert result.lower_bound
+    assert result.value is not None
+    assert 100_000 // size <= result.value <= 100_000 // size + 2
 
 
 async def test_a_budget_beside_a_count_keeps_the_count() -> None:
