@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.places import SERVICE, addresses_path, user_path
+from nostr_client.places import SERVICE, addresses_path, token_path, user_path
 
 LONGEST_TOKEN: Final = 4096
 
@@ -24,7 +26,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
 def addresses() -> Addresses:
     """Where the running agent is. Raises NetworkError when none has said so, InvalidInput."""
-    for path in (addresses_path(), *_SERVICE_PLACES):
+    for path in _places():
         try:
             return msgspec.json.decode(user_path(path).read_bytes(), type=Addresses)
         except OSError:
@@ -37,15 +39,45 @@ def addresses() -> Addresses:
 def reach(api: str | None, token_file: Path | None) -> tuple[str, str]:
     """URL and token of the agent: those given, else the running one's.
 
+    A URL alone goes with the token of the agent that says it listens there, else with the user's.
     Raises NetworkError, InvalidInput (the token cannot be read).
     """
-    if api is None or token_file is None:
+    if api is None:
         found = addresses()
-        api, token_file = api or found.api, token_file or Path(found.token)
+        api, token_file = found.api, token_file or Path(found.token)
+    token_file = token_file or _token_of(api)
     try:
         return api, token_file.read_text("ascii", "replace")[:LONGEST_TOKEN].strip()
     except OSError as error:
-        raise InvalidInput(f"the token cannot be read: {error}") from error
+        why = "name its file with --token-file"
+        raise InvalidInput(f"the token cannot be read: {error}; {why}") from error
+
+
+def on_port(port: int | None) -> tuple[Path, Addresses] | None:
+    """The agent that says that its API or relay listens on a port, and the file that says so."""
+    for path in _places():
+        file = user_path(path)
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            found = msgspec.json.decode(file.read_bytes(), type=Addresses)
+            if port is not None and port in (_port(found.api), _port(found.relay)):
+                return file, found
+    return None
+
+
+def _token_of(api: str) -> Path:
+    """The file with the token of the agent at a URL."""
+    found = on_port(_port(api))
+    return token_path() if found is None else Path(found[1].token)
+
+
+def _port(url: str) -> int | None:
+    with contextlib.suppress(ValueError):
+        return urlsplit(url).port
+    return None
+
+
+def _places() -> tuple[Path, ...]:
+    return (addresses_path(), *_SERVICE_PLACES)
 
 
 _SERVICE_PLACES: Final = tuple(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -62,12 +63,28 @@ def run(
     try:
         ctx.exit(_run(config, tuple(given), once=once))
     except NetworkError as error:  # an address in use: 3 says that no agent is running
-        elsewhere = "other addresses: --set relay.listen=HOST:PORT, --set api.listen=HOST:PORT"
-        raise click.ClickException(f"{error}; {elsewhere}") from error
+        raise click.ClickException(f"{error}; {_instead(str(error))}") from error
     except InvalidConfig as error:
         for mistake in error.mistakes:
             say(str(mistake))
         ctx.exit(USAGE)
+
+
+def _instead(error: str) -> str:
+    """What to do about an address in use: an agent that runs there is the likeliest reason."""
+    from agent.api.address import on_port
+    from agent.service.published import holds
+
+    elsewhere = "other addresses: --set relay.listen=HOST:PORT, --set api.listen=HOST:PORT"
+    port = _IN_USE.search(error)
+    found = on_port(int(port[1])) if port else None
+    if found is None or not holds(found[0], found[1].pid):
+        return elsewhere
+    there = f"an agent runs there already, process {found[1].pid}: nostr-agent status"
+    return f"{there}; for a second one, with another store, {elsewhere}"
+
+
+_IN_USE: Final = re.compile(r"cannot listen on .*:(\d+): ")
 
 
 def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:

@@ -19,7 +19,7 @@ from nostr_client import nip19
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.places import RELAY_PORT, store_path
 from nostr_client.relayurl import normalize
 
@@ -112,7 +112,10 @@ def relay(store: Path | None, listen: str, search: bool, as_json: bool, **given:
     host, port = parse_address(listen)
     options = _options(given)
     path = store or store_path()
-    run_async(_serve(path, host, port, options, search=search, as_json=as_json))
+    try:
+        run_async(_serve(path, host, port, options, search=search, as_json=as_json))
+    except NetworkError as error:  # an address in use
+        raise click.ClickException(f"{error}; another address: --listen HOST:PORT") from error
 
 
 async def _serve(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -26,6 +25,7 @@ from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
 from agent.service.front import Door, front_door, make_access
 from agent.service.parts import open_parts
+from agent.service.published import published
 from agent.service.relaying import Wanted, relay_urls, serve_relay
 from agent.service.reload import changes
 from agent.service.secrets import make_signer
@@ -33,12 +33,10 @@ from agent.service.ticker import Ticker
 from agent.service.token import read_token, token_file
 from agent.specs import seconds
 from nostr_client.errors import NostrTallyError
-from nostr_client.places import addresses_path
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
 
     from agent.clock import Clock
     from agent.config import Config
@@ -149,7 +147,7 @@ async def running(
         backend.relay_url = await serve_relay(stack, config.relay, parts, wanted, stopping.set)
         stack.callback(agent.feed.close)
         if publish:
-            stack.enter_context(_published(door.api.url, backend.relay_url, config))
+            stack.enter_context(published(door.api.url, backend.relay_url, config.api, journal))
         service = Service(agent, backend, door, stopping)
         door.api.backend = backend
         async with _working(service, Ticker(agent, backend, notifier), notifier):
@@ -199,30 +197,6 @@ async def _end(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
     if not task.cancelled():
         task.result()
-
-
-@contextlib.contextmanager
-def _published(api: str, relay: str, config: Config) -> Iterator[None]:
-    """Write where the agent listens, for whoever wants to talk to it; removed in the end."""
-    path = addresses_path()
-    text = json.dumps(
-        {"pid": os.getpid(), "api": api, "relay": relay, "token": str(token_file(config.api))}
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(text, "utf-8")
-    part.replace(path)
-    try:
-        yield
-    finally:
-        _remove(path, text)
-
-
-def _remove(path: Path, text: str) -> None:
-    """Remove our file, not that of an agent that was started since."""
-    with contextlib.suppress(OSError):
-        if path.read_text("utf-8") == text:
-            path.unlink()
 
 
 @contextlib.contextmanager

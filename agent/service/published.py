@@ -1,0 +1,80 @@
+"""Where an agent listens, told to commands in `agent.json`; one agent at a time has that file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import TYPE_CHECKING
+
+from agent.service.token import token_file
+from nostr_client.errors import StoreError, StoreLocked
+from nostr_client.places import addresses_path
+from nostr_client.store.lock import WriterLock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from agent.config.model import ApiSection
+    from agent.journal import Journal
+
+
+@contextlib.contextmanager
+def published(api: str, relay: str, section: ApiSection, journal: Journal) -> Iterator[None]:
+    """Write where the agent listens, for whoever wants to talk to it; removed in the end.
+
+    While another agent has the file it is left alone, and the log says how to reach this one.
+    """
+    path = addresses_path()
+    token = token_file(section)
+    lock = _lock(path, f"--api {api} --token-file {token}", journal)
+    if lock is None:
+        yield
+        return
+    try:
+        text = json.dumps({"pid": os.getpid(), "api": api, "relay": relay, "token": str(token)})
+        _write(path, text)
+        try:
+            yield
+        finally:
+            _remove(path, text)
+    finally:
+        lock.release()
+
+
+def holds(path: Path, pid: int) -> bool:
+    """Whether the agent that says in a file that it is process `pid` still runs."""
+    try:
+        WriterLock(path).release()
+    except StoreLocked as error:
+        return error.pid == pid
+    except StoreError:  # another user's, who can ask
+        return True
+    return False
+
+
+def _lock(path: Path, reached: str, journal: Journal) -> WriterLock | None:
+    """The lock beside the file, which ends with its agent; None where there is no way to it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return WriterLock(path)
+    except StoreLocked as error:
+        why = f"{path} is that of the agent that runs as process {error.pid}"
+        journal.warning("not_published", why=why, reached_by=reached)
+    except (StoreError, OSError) as error:
+        journal.warning("not_published", why=f"{path}: {error}", reached_by=reached)
+    return None
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_text(text, "utf-8")
+    part.replace(path)
+
+
+def _remove(path: Path, text: str) -> None:
+    """Remove our file, not one that somebody put there since."""
+    with contextlib.suppress(OSError):
+        if path.read_text("utf-8") == text:
+            path.unlink()
