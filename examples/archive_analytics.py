@@ -3,8 +3,8 @@
 Both as `nostr-agent archive export FOLDER --form parquet` wrote them; needs pyarrow.
 """
 
+import argparse
 import json
-import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,9 @@ def read(folder, columns, kind="*"):
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
-folder, other = sys.argv[1:]
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("folders", nargs=2)
+folder, other = parser.parse_args().folders
 lists = {}  # the newest of each author
 for _at, author, tags in sorted(read(folder, ["created_at", "pubkey", "tags"], kind=3)):
     lists[author] = {tag[1] for tag in json.loads(tags) if tag[0] == "p" and len(tag) > 1}

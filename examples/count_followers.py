@@ -1,7 +1,7 @@
 """How many people follow somebody: python count_followers.py NPUB RELAY..."""
 
+import argparse
 import asyncio
-import sys
 
 from nostr_client import NostrClient, count
 
@@ -15,4 +15,8 @@ async def main(npub: str, *relays: str) -> None:
     print(f"{word} {result.value} followers")
 
 
-asyncio.run(main(*sys.argv[1:]))
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("npub")
+parser.add_argument("relays", nargs="+")
+args = parser.parse_args()
+asyncio.run(main(args.npub, *args.relays))

@@ -1,5 +1,6 @@
 """Copy what one relay lacks from the other, both ways: python mirror_relays.py RELAY RELAY"""
 
+import argparse
 import asyncio
 import sys
 
@@ -15,4 +16,6 @@ async def main(first: str, second: str) -> None:
         sys.exit(1)
 
 
-asyncio.run(main(*sys.argv[1:]))
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("relays", nargs=2)
+asyncio.run(main(*parser.parse_args().relays))

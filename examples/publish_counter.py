@@ -1,7 +1,7 @@
 """Publish a counter over Nostr, and add it up elsewhere: python publish_counter.py RELAY..."""
 
+import argparse
 import asyncio
-import sys
 import time
 
 from nostr_client import KeySigner, RelayPool, SourceConfig, SqliteCounterStore, StreamConfig
@@ -26,14 +26,14 @@ async def main(*relays: str) -> None:
     async with RelayPool() as pool, await SqliteCounterStore.open(":memory:") as store:
         await publish(pool, *relays)
         await store.create_stream(APP)
-        counters = await store.counters("app")
-        await counters.add("app.plays", 4)
-        asked = nostr.address(KEY.pubkey, "app")
+        await (await store.counters("app")).add("app.plays", 4)
         for url in relays:  # what the first brought, the others do not bring again
-            for one in (await pool.relay(url).fetch(asked)).events:
+            for one in (await pool.relay(url).fetch(nostr.address(KEY.pubkey, "app"))).events:
                 said = nostr.parse(one.event.content, "app", one.event)
                 await store.remotes.take(Remote("app", SourceConfig("one")), said)
-        print("app.plays", await counters.load("app.plays"))
+        print("app.plays", await (await store.counters("app")).load("app.plays"))
 
 
-asyncio.run(main(*sys.argv[1:]))
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("relays", nargs="+")
+asyncio.run(main(*parser.parse_args().relays))

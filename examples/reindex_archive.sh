@@ -1,6 +1,7 @@
 # Rebuild every table from JSONL archives with Spark: bash reindex_archive.sh TABLES ARCHIVE...
 # Prints the targets that most people point at: followed, reacted to, replied to. MEMORY is Java's.
 set -eu
+[ $# -ge 2 ] || { echo "usage: bash $0 TABLES ARCHIVE..." >&2; exit 2; }
 tables=$1 && shift
 archives=()
 for archive; do archives+=(--jsonl "$archive"); done

@@ -1,7 +1,7 @@
 """Bring a profile's notes home: python sync_notes.py STORE NPUB RELAY..."""
 
+import argparse
 import asyncio
-import sys
 
 from nostr_client import Filter, NostrClient, SqliteStore
 from nostr_client.nip19 import decode_pubkey
@@ -18,4 +18,9 @@ async def main(path: str, npub: str, *relays: str) -> None:
             print(event.created_at, event.content[:60])
 
 
-asyncio.run(main(*sys.argv[1:]))
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("store")
+parser.add_argument("npub")
+parser.add_argument("relays", nargs="+")
+args = parser.parse_args()
+asyncio.run(main(args.store, args.npub, *args.relays))

@@ -3,9 +3,9 @@
 Ends with Ctrl-C.
 """
 
+import argparse
 import asyncio
 import contextlib
-import sys
 
 from nostr_client import NostrClient, count
 
@@ -17,5 +17,9 @@ async def main(note: str, *relays: str) -> None:
             print(result.value, "reactions", flush=True)
 
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("nevent")
+parser.add_argument("relays", nargs="+")
+args = parser.parse_args()
 with contextlib.suppress(KeyboardInterrupt):
-    asyncio.run(main(*sys.argv[1:]))
+    asyncio.run(main(args.nevent, *args.relays))

@@ -1,6 +1,6 @@
 """An aiohttp app with counts in it: python web_counts.py RELAY..., then GET /followers/NPUB"""
 
-import sys
+import argparse
 from collections.abc import AsyncIterator
 
 from aiohttp import web
@@ -23,10 +23,13 @@ async def followers(request: web.Request) -> web.Response:
 
 
 async def connected(app: web.Application) -> AsyncIterator[None]:
-    async with NostrClient(sys.argv[1:], store="counts.db") as app[CLIENT]:
+    async with NostrClient(args.relays, store="counts.db") as app[CLIENT]:
         yield
 
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("relays", nargs="+")
+args = parser.parse_args()
 app = web.Application()
 app.cleanup_ctx.append(connected)
 app.add_routes([web.get("/followers/{npub}", followers)])

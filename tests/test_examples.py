@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
+import pytest
 
 from agent import archive
 from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, count, verify
@@ -27,8 +28,6 @@ from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, signer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    import pytest
 
     from nostr_client import Event
 
@@ -89,6 +88,17 @@ def test_every_example_is_tested_and_short() -> None:
             assert len(lines) < 40, path.name
             program = "python" if path.suffix == ".py" else "bash"
             assert f": {program} {path.name} " in lines[0], "the first line says how to run it"
+
+
+@pytest.mark.parametrize(
+    "name", [*sorted(path.name for path in EXAMPLES.glob("*.py")), "reindex_archive.sh"]
+)
+async def test_an_example_without_arguments_says_its_usage(name: str, tmp_path: Path) -> None:
+    async with running(name, cwd=tmp_path) as (process, out):
+        text = (await out.read()).decode()
+        assert await process.wait() == 2
+    assert text.startswith("usage: ")
+    assert "Traceback" not in text
 
 
 async def test_count_followers(tmp_path: Path) -> None:
