@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 from rich.table import Table
 
-from nostr_client.cli.output import console
+from nostr_client.cli.output import console, moment, say
 from nostr_client.errors import clip
+from nostr_client.store.index_schema import HOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +75,7 @@ def _age(one: schema.Watch) -> str:
 def figure(found: schema.Figure | None) -> tuple[str, str]:
     """A number, and its range."""
     if found is None:
-        return "?", ""
+        return "not counted yet", ""
     if found.exact:
         return f"{found.value:,}", "exact"
     high = "" if found.high is None else f"{found.high:,}"
@@ -84,7 +85,8 @@ def figure(found: schema.Figure | None) -> tuple[str, str]:
 def counted(found: schema.Counted) -> None:
     """A number and its claims."""
     value, bounds = figure(found.figure)
-    click.echo(f"{value} {found.unit} ({bounds})" if bounds else f"{value} {found.unit}")
+    unit = "" if found.figure is None else f" {found.unit}"
+    click.echo(f"{value}{unit}{f' ({bounds})' if bounds else ''}")
     columns = ("relay", "status", "method", "count", "estimate", "used", "share", "why")
     print_table(columns, map(_claim_row, found.relays))
 
@@ -157,6 +159,7 @@ def hot_targets(found: holdings.HotTargets) -> None:
         for one in found.targets
     )
     print_table(columns, rows)
+    say(f"targets of fewer than {HOT} events are not in it")
 
 
 def _estimate(one: holdings.HotTarget) -> str:
@@ -224,7 +227,7 @@ def spark(values: tuple[int, ...]) -> str:
 
 def when(at: float | None) -> str:
     """A time in the machine's own zone."""
-    return "" if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
+    return "" if at is None else moment(at, None)
 
 
 def age(seconds: float) -> str:

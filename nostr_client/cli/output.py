@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from rich.console import Console
 
 _PIPE_WIDTH = 240
@@ -38,6 +41,14 @@ def print_json(value: Any) -> None:
 def say(message: str) -> None:
     """Print talk: a line on stderr."""
     click.echo(message, err=True)
+
+
+def moment(at: float, zone: tzinfo | None = UTC) -> str:
+    """A time for people; one that no calendar reaches stays a number: an event may name any."""
+    try:
+        return datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M:%S")
+    except (OSError, OverflowError, ValueError):
+        return f"{at}" if isinstance(at, int) else f"{at:.0f}"
 
 
 @contextmanager

@@ -49,6 +49,12 @@ def chosen_relays(relays: Sequence[str]) -> list[str]:
     return list(once.values())
 
 
+def worst_code(codes: Sequence[int]) -> int:
+    """Of many questions: 0 when each was answered, 124 when all others timed out, else 3."""
+    failed = {code for code in codes if code != OK}
+    return NO_RELAY if len(failed) > 1 else next(iter(failed), OK)
+
+
 def outcome_code(statuses: Sequence[str]) -> int:
     """0 when any relay answered, 124 when every one timed out, else 3."""
     if "ok" in statuses:

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from nostr_client.cli.filteroptions import chosen_filters, filter_options
-from nostr_client.cli.output import console, json_option, print_json, say
+from nostr_client.cli.output import console, json_option, moment, print_json, say
 from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.runner import run_async
@@ -209,6 +209,12 @@ def _tell_import(report: ImportReport) -> None:
         say(f"  {number} × {reason}")
 
 
+def _cell(name: str, value: object) -> str:
+    if name in ("oldest", "newest") and isinstance(value, int):
+        return f"{moment(value)} UTC"
+    return "" if value is None else str(value)
+
+
 def _tell_stats(found: StoreStats) -> None:
     from rich.table import Table
 
@@ -216,7 +222,7 @@ def _tell_stats(found: StoreStats) -> None:
     for name, value in _fields(found).items():
         if name == "kinds":
             continue
-        table.add_row(name.replace("_", " "), "" if value is None else str(value))
+        table.add_row(name.replace("_", " "), _cell(name, value))
     for kind, number in list(found.kinds.items())[:20]:
         table.add_row(f"kind {kind}", str(number))
     console().print(table)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from nostr_client.cli import series
+from nostr_client.cli.exitcodes import NO_RELAY
 from nostr_client.cli.output import console, json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.questions import (
@@ -25,7 +26,7 @@ from nostr_client.cli.questions import (
     trust_option,
     trusted_option,
 )
-from nostr_client.cli.relays import outcome_code, relay_option, timeout_option
+from nostr_client.cli.relays import outcome_code, relay_option, timeout_option, worst_code
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.store import store_option, store_place
@@ -296,14 +297,15 @@ def run(
 ) -> None:
     """Ask watches when they are due, until interrupted; all of them, or those named.
 
-    --relay and --indexer are for watches that name no relays themselves.
+    --relay and --indexer are for watches that name no relays themselves. Exit codes of --once: 0
+    when some relay answered for each watch, 124 when those of all others timed out, else 3; 2 when
+    not one of the watches has a relay to ask.
     """
     from nostr_client.heap import prepare_for_long_runs
 
     prepare_for_long_runs()
     running = _run(store_place(path), names, once, as_json, _Asked(relays, keep_events, how))
-    statuses = run_async(running)
-    ctx.exit(outcome_code(statuses) if once and statuses else 0)
+    ctx.exit(worst_code(run_async(running)))
 
 
 class _Asked(NamedTuple):
@@ -348,7 +350,8 @@ async def _asking(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchBook, R
 
 async def _run(
     path: Path, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
-) -> list[str]:
+) -> list[int]:
+    """Until interrupted, or once: then the exit code of each watch."""
     async with _asking(path, asked) as (book, runner):
         known = {made.name for made, _ in await book.all()}
         for name in names:
@@ -359,13 +362,15 @@ async def _run(
             async for name, result in runner.run(wanted):
                 _tell(name, result, as_json)
         results = await runner.round(wanted, all_of_them=True)
-        for name in sorted((wanted or known) - set(results)):
+        lost = sorted((wanted or known) - set(results))
+        for name in lost:
             say(f"{name}: no relay to ask: give --relay or --indexer")
         for name, result in results.items():
             _tell(name, result, as_json)
         if known and not results:
             raise InvalidInput("no relay to ask")
-        return [str(claim.status) for result in results.values() for claim in result.relays]
+        codes = [outcome_code([one.status for one in given.relays]) for given in results.values()]
+        return [*codes, *(NO_RELAY for _ in lost)]
 
 
 def _tell(name: str, result: CountResult, as_json: bool) -> None:

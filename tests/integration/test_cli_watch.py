@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nostr_client import nip19
+from nostr_client.cli.relays import worst_code
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import NOTE, TARGET, follow, reaction
@@ -148,6 +149,22 @@ async def test_a_watch_without_relays_is_named_and_stops_no_other(run: Run) -> N
         await run("watch", "add", "good", "followers", NPUB, "--relay", relay.url)
         await run("watch", "add", "lost", "followers", NPUB)
         code, out, err = await run("watch", "run", "--once")
-    assert (code, err) == (0, "lost: no relay to ask: give --relay or --indexer\n")
+    assert (code, err) == (3, "lost: no relay to ask: give --relay or --indexer\n")
     assert "good  followers: 3 (exact)" in out
     assert (await run("watch", "run", "lost", "--once"))[0] == 2
+
+
+async def test_each_watch_is_to_have_an_answer(run: Run) -> None:
+    async with FaultyRelay(silent(), events=[follow(1)]) as relay:
+        await run("watch", "add", "good", "followers", NPUB, "--relay", relay.url)
+        await run("watch", "add", "away", "followers", NPUB, "--relay", "ws://127.0.0.1:9")
+        assert (await run("watch", "run", "--once"))[0] == 3
+        assert (await run("watch", "run", "good", "--once"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [([], 0), ([0, 0], 0), ([0, 3], 3), ([124, 0], 124), ([124, 124], 124), ([124, 3, 0], 3)],
+)
+def test_the_worst_of_many_questions_decides(codes: list[int], code: int) -> None:
+    assert worst_code(codes) == code

@@ -85,7 +85,10 @@ def test_query_count_stats_and_verify(path: Path, lines: list[str]) -> None:
     assert json.loads(counted.stdout) == {"count": 10, "authors": 3}
     stats = json.loads(run_cli("stats", "--store", path, "--json").stdout)
     assert (stats["events"], stats["kinds"]) == (10, {"1": 10})
-    assert "kind 1" in run_cli("stats", "--store", path).stdout
+    assert (stats["oldest"], stats["newest"]) == (0, 9)
+    table = run_cli("stats", "--store", path).stdout
+    assert "kind 1" in table
+    assert "1970-01-01 00:00:09 UTC" in table
     checked = run_cli("verify", "--store", path, "--json")
     assert checked.returncode == 0
     assert json.loads(checked.stdout) | {"tags": 0} == {
@@ -167,3 +170,11 @@ def test_verify_finds_damage(path: Path) -> None:
     assert done.returncode == 1
     assert "tag index" in done.stdout
     assert "hash of the event" in done.stdout
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_it_is(tmp_path: Path) -> None:
+    line = make(1, at=2**63 - 1).event.to_json()
+    assert run_cli("import", "-", "--store", tmp_path / "s.db", stdin=line).returncode == 0
+    done = run_cli("stats", "--store", tmp_path / "s.db")
+    assert done.returncode == 0, done.stderr
+    assert str(2**63 - 1) in done.stdout

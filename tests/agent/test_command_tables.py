@@ -1,0 +1,51 @@
+"""Answers of the agent as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.api import holdings, schema
+from agent.commands import tables, watch
+from agent.specs import WatchSpec
+from nostr_client.store.index_schema import HOT
+
+SPEC = WatchSpec(name="followers", query="followers", target="ab" * 32)
+FIGURE = schema.Figure(value=1234, low=1200, high=1300, exact=False, lower_bound=False)
+
+
+def counted(figure: schema.Figure | None) -> schema.Counted:
+    return schema.Counted(
+        query="followers",
+        target=None,
+        filters=(),
+        unit="distinct_authors",
+        figure=figure,
+        authors=figure,
+        events=None,
+        corroborated=None,
+        amount=None,
+        relays=(),
+    )
+
+
+def test_a_watch_that_was_not_counted_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    watch._tell_one(schema.Watch(spec=SPEC, origin="store"))
+    tables.counted(counted(None))
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == ["followers: not counted yet", "not counted yet"]
+    watch._tell_one(schema.Watch(spec=SPEC, origin="store", figure=FIGURE))
+    tables.counted(counted(FIGURE))
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == ["followers: 1,234 1,200–1,300", "1,234 distinct_authors (1,200–1,300)"]
+
+
+def test_hot_targets_say_where_they_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.hot_targets(holdings.HotTargets(targets=()))
+    said = capsys.readouterr()
+    assert said.err == f"targets of fewer than {HOT} events are not in it\n"
+    assert "256" not in said.out
+
+
+@pytest.mark.parametrize("at", [-(2.0**62), 2.0**33 * 50, 2.0**63 - 1024, float(2**63 - 1)])
+def test_a_time_beyond_every_calendar_is_a_number(at: float) -> None:
+    assert tables.when(at) == f"{at:.0f}"
