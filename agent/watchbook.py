@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from nostr_client.count.queries import Query
 
 APART_S: Final = 60
-"""Numbers of one minute are kept as one: live events bring a merge every few seconds."""
+MOST_APART: Final = 6
+"""Numbers of one minute that are kept where it moves: a flood brings a merge every second."""
 
 SPARK: Final = 24
 """Hours of the line beside a number."""
@@ -91,7 +92,7 @@ def add_point(conn: sqlite3.Connection, watch: str, point: Point, unit: str) -> 
     """Keep a number."""
     at = int(point.at)
     sample = Sample.sample(at, point.value, point.low, point.high, exact=point.exact, unit=unit)
-    rows.asked(conn, watch, at, sample, apart=APART_S)
+    rows.asked(conn, watch, at, sample, apart=APART_S, most=MOST_APART)
 
 
 def history(conn: sqlite3.Connection, watch: str, since: float, limit: int) -> list[Point]:
@@ -115,10 +116,18 @@ def moved(conn: sqlite3.Connection, watch: str, value: int, now: float) -> Moved
         then = rows.newest(conn, watch, int(now - 2 * span), int(now - span))
         if then is not None:
             changes[name] = value - then.value
-    recent = fold(rows.points(conn, watch, int(now - (SPARK + 1) * HOUR)), HOUR)
+    recent = _by_hours(conn, watch, int(now))
     if len(recent) < SPARK:  # asked less often than every hour
         recent = fold(rows.points(conn, watch, most=SPARK * HOUR // APART_S), HOUR)
     return Moved(changes, tuple(point.value for point in recent[-SPARK:]))
+
+
+def _by_hours(conn: sqlite3.Connection, watch: str, now: int) -> list[Sample]:
+    """The last point of each of the newest hours that have one: a day may have 10,000 points."""
+    this = now // HOUR * HOUR
+    starts = range(this - SPARK * HOUR, this + 1, HOUR)
+    found = (rows.newest(conn, watch, start - 1, start + HOUR - 1) for start in starts)
+    return [point for point in found if point is not None]
 
 
 def thin(conn: sqlite3.Connection, now: float, after: str, most: int) -> str | None:

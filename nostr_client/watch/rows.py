@@ -58,11 +58,18 @@ def remove(conn: sqlite3.Connection, name: str) -> bool:
 
 
 def asked(
-    conn: sqlite3.Connection, name: str, at: int, point: Point | None, *, apart: int = 1
+    conn: sqlite3.Connection,
+    name: str,
+    at: int,
+    point: Point | None,
+    *,
+    apart: int = 1,
+    most: int = 1,
 ) -> None:
     """Note that a watch was asked, and the number it gave, if it gave one; folds what got old.
 
-    Points of the same `apart` seconds become one.
+    In the same `apart` seconds a number that did not change is one point, and `most` points are
+    kept; what comes after these is one with the last of them.
     """
     row = conn.execute("SELECT w, asked_at FROM watch WHERE name = ?", (name,)).fetchone()
     if row is None:
@@ -70,21 +77,29 @@ def asked(
     w, last = row
     conn.execute("UPDATE watch SET asked_at = ? WHERE w = ?", (at, w))
     if point is not None:
-        put_points(conn, w, [_with_earlier(conn, w, point, apart)])
+        put_points(conn, w, [_with_newest(conn, w, point, apart, most)])
     if last is None or last // HOUR != at // HOUR:  # points come of age at full hours alone
         thin(conn, w, at)
 
 
-def _with_earlier(conn: sqlite3.Connection, w: int, point: Point, apart: int) -> Point:
-    """A point together with those of its `apart` seconds, whose place it takes."""
+def _with_newest(conn: sqlite3.Connection, w: int, point: Point, apart: int, most: int) -> Point:
+    """A point, together with the newest of its `apart` seconds where it is to take that place."""
     if apart <= 1:
         return point
-    where = "WHERE w = ? AND step = ? AND slot BETWEEN ? AND ?"
     start = point.at // apart * apart
     key = (w, LEVELS[0].step, start, start + apart - 1)
-    earlier = _points(conn.execute(f"{_POINTS} {where}", key))
-    conn.execute(f"DELETE FROM watch_point {where}", key)
-    return together([*earlier, point])
+    where = "WHERE w = ? AND step = ? AND slot BETWEEN ? AND ?"
+    earlier = _points(conn.execute(f"{_POINTS} {where} ORDER BY slot", key))
+    if not earlier or (len(earlier) < most and _number_of(earlier[-1]) != _number_of(point)):
+        return point
+    newest = earlier[-1].at
+    last = "WHERE w = ? AND step = ? AND slot = ?"
+    conn.execute(f"DELETE FROM watch_point {last}", (*key[:2], newest))
+    return together([earlier[-1], point])
+
+
+def _number_of(point: Point) -> tuple[object, ...]:
+    return point.value, point.low, point.high, point.exact, point.unit
 
 
 def put_points(conn: sqlite3.Connection, w: int, kept: Iterable[Point]) -> None:

@@ -24,10 +24,11 @@ from nostr_client.store.database import Database
 from nostr_client.store.migrations import Migrations
 from nostr_client.watch import WATCHES, Watch, rows
 from nostr_client.watch.history import DAY, HOUR
+from nostr_client.watch.history import Point as Sample
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from nostr_client.count import Query
@@ -87,16 +88,29 @@ async def test_the_limit_keeps_the_newest(database: Database) -> None:
     assert [p.value for p in late] == [430, 431]
 
 
-async def test_numbers_of_one_minute_are_kept_as_one(database: Database) -> None:
+async def kept(database: Database, values: Sequence[tuple[int, int]]) -> list[Sample]:
+    """What is kept of numbers at seconds after T0."""
+
     def work(conn: sqlite3.Connection) -> None:
-        for n in range(90):
-            watchbook.add_point(conn, "w", point(T0 + n, 50 - n), UNIT)
+        for at, value in values:
+            watchbook.add_point(conn, "w", point(T0 + at, value), UNIT)
 
     await database.write(work)
-    kept = await database.read(lambda c: rows.points(c, "w"))
-    assert [(p.at - T0, p.value, p.most, p.samples) for p in kept] == [
-        (59, -9, 50, 60),
-        (89, -39, -10, 30),
+    return await database.read(lambda c: rows.points(c, "w"))
+
+
+async def test_a_number_that_moves_within_a_minute_is_kept(database: Database) -> None:
+    found = await kept(database, [(14, 1), (15, 1), (25, 0), (59, 1)])
+    assert [(p.at - T0, p.value, p.samples) for p in found] == [(15, 1, 2), (25, 0, 1), (59, 1, 1)]
+
+
+async def test_of_a_flood_six_numbers_a_minute_are_kept(database: Database) -> None:
+    found = await kept(database, [(n, 50 - n) for n in range(62)])
+    assert [(p.at - T0, p.value, p.most, p.samples) for p in found] == [
+        *((n, 50 - n, 50 - n, 1) for n in range(5)),
+        (59, -9, 45, 55),
+        (60, -10, -10, 1),
+        (61, -11, -11, 1),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from agent.api.schema import Claim, Counted, History, Watch
     from tui.widgets.plot import History as Plot
+
+MOST: Final = 10_000
+"""Numbers of the past that are asked for: what the API gives at most."""
 
 
 class WatchPage(Page):
@@ -164,7 +167,7 @@ class WatchPage(Page):
         now, length = self.tally.now(), SPANS[self.span]
         since = max(0.0, now - 1.2 * length) if length else 0.0
         counted = await self.tally.ask(lambda client: client.explain(name))
-        history = await self.tally.ask(lambda client: client.history(name, since=since))
+        history = await self.tally.ask(lambda client: client.history(name, since=since, limit=MOST))
         self._claims = {one.relay: one for one in counted.relays}
         self._plot().show(history.points, now, self.span)
         self._list()
