@@ -31,8 +31,11 @@ def query_of(watch: WatchSpec) -> Query:
 
 
 def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:
-    """The filters of a sync that starts `now`. Raises InvalidInput."""
-    found = tuple(Filter.from_json(one) for one in sync.filters)
+    """The filters of a sync that starts `now`. Raises InvalidInput.
+
+    Without limits: an older version stored syncs that have one.
+    """
+    found = tuple(Filter.from_json(one).replace(limit=None) for one in sync.filters)
     if sync.since is None:
         return found
     least = int(now - seconds(sync.since))

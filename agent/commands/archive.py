@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.commands.options import config_options, load_config
-from nostr_client.cli.filteroptions import chosen_filters, filter_options
+from nostr_client.cli.filteroptions import chosen_filters, filter_options, refuse_limits
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
@@ -51,11 +51,15 @@ def export_(
     as_json: bool,
     **conditions: Any,
 ) -> None:
-    """Write what matches, or all events, into TARGET; works beside the running agent."""
+    """Write what matches, or all events, into TARGET; works beside the running agent.
+
+    There is no limit: `nostr-client store query` prints the newest events.
+    """
     from agent.archive import form_of
 
     given = any(value not in (None, ()) for value in conditions.values())
     filters = chosen_filters(**conditions) if given else []
+    refuse_limits(filters)
     path, form = _store(store, config, settings), form_of(target, form)
     number = run_async_until_sigterm(_export(path, filters, target, form))
     if as_json:

@@ -62,6 +62,9 @@ def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
 
 def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
     """One sync: its filters and relays."""
+    for n, one in enumerate(sync.filters):
+        if one.get("limit") is not None:
+            complain((*path, "filters", n, "limit"), "a sync has no limit: give since and until")
     _try(complain, (*path, "filters"), sync_filters, sync, 0)
     _try(complain, (*path, "interval"), check_interval, sync.interval)
     _check_urls(sync.relays, complain, (*path, "relays"))

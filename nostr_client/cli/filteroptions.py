@@ -67,6 +67,12 @@ def chosen_filters(
     return chosen
 
 
+def refuse_limits(filters: Sequence[Filter]) -> None:
+    """Raise click.UsageError for a limit, in a filter or as an option, where all is written."""
+    if any(one.limit is not None for one in filters):
+        raise click.UsageError("export has no limit: `store query` prints the newest ones")
+
+
 def _pubkey(text: str) -> str:
     from nostr_client.nip19 import decode_pubkey
 

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.filteroptions import chosen_filters, filter_options
+from nostr_client.cli.filteroptions import chosen_filters, filter_options, refuse_limits
 from nostr_client.cli.output import console, json_option, moment, print_json, say
 from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.cli.reading import open_to_read
@@ -66,9 +66,9 @@ def export(path: Path | None, **conditions: Any) -> None:
 
     Without conditions: all of them. A limit says which are newest: `store query` has that.
     """
-    if conditions.get("limit") is not None:
-        raise click.UsageError("export has no limit: `store query` prints the newest ones")
-    run_async(_export(store_place(path), _optional_filters(conditions)))
+    filters = _optional_filters(conditions)
+    refuse_limits(filters)
+    run_async(_export(store_place(path), filters))
 
 
 @store.command()

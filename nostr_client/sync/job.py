@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -27,6 +27,10 @@ MAX_FILTERS = 50
 """Filters in one sync: relays refuse more, and each is a sync of its own."""
 
 
+NO_LIMIT: Final = "a sync has no limit: give since and until instead"
+"""Negentropy compares sets, and the newest few are another set on each relay."""
+
+
 class Job(msgspec.Struct, frozen=True):
     """`windows` are asked, oldest first; `fallback` where a relay takes no event as filter."""
 
@@ -39,8 +43,10 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def checked(filters: Sequence[Filter]) -> tuple[Filter, ...]:
-    """The filters without limits. Raises InvalidFilter for none, too many, or a search."""
-    asked = tuple(one.replace(limit=None) for one in filters if not one.matches_nothing)
+    """The filters that can match. Raises InvalidFilter for none, too many, a search or a limit."""
+    if any(one.limit is not None for one in filters):
+        raise InvalidFilter(NO_LIMIT)
+    asked = tuple(one for one in filters if not one.matches_nothing)
     if not asked or len(asked) > MAX_FILTERS:
         raise InvalidFilter(f"a sync takes 1 to {MAX_FILTERS} filters that can match")
     if any(one.search is not None for one in asked):

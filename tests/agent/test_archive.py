@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent import archive
-from agent.cli import cli
+from agent.cli import cli, run
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.reindex.nasty import NOW, fill, nasty, opened
@@ -126,3 +126,11 @@ def test_the_commands_take_filters_and_tell_what_was_no_event(tmp_path: Path) ->
     done = run(cli, ["archive", "export", out, "--store", store, "--kind", "7", "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["events"] == len(Path(out).read_bytes().splitlines())
+
+
+@pytest.mark.parametrize("given", [("--filter", '{"limit":3}'), ("--kind", "1", "--limit", "3")])
+def test_an_export_has_no_limit(
+    tmp_path: Path, given: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["archive", "export", str(tmp_path / "e.jsonl"), *given]) == 2
+    assert "no limit" in capsys.readouterr().err

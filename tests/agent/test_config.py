@@ -372,3 +372,9 @@ interval = "9.9s"
         "f.toml:15: watches[0].interval: is 10 seconds at least",
         "f.toml:20: syncs[0].interval: is 10 seconds at least",
     ]
+
+
+def test_a_sync_has_no_limit() -> None:
+    found = mistakes("[[syncs]]\nname = 's'\nfilters = [{ kinds = [1], limit = 3 }]\n")
+    assert len(found) == 1
+    assert "limit: a sync has no limit: give since and until" in found[0]

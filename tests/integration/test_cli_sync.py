@@ -94,7 +94,8 @@ async def test_a_table_by_default_and_the_exit_code_tells_what_is_left(path: Pat
 @pytest.mark.parametrize(
     "args",
     [[], ["--filter", "{}", "--filter-event", "0" * 64], ["--filter", '{"x":1}'],
-     ["--filter", '{"search":"x"}'], ["--filter-event", "nope"]],
+     ["--filter", '{"search":"x"}'], ["--filter", '{"kinds":[1],"limit":5}'],
+     ["--filter-event", "nope"]],
 )  # fmt: skip
 async def test_wrong_usage(path: Path, args: list[str]) -> None:
     run = await nostr_client("sync", "--store", str(path), "-r", "ws://127.0.0.1:9", *args)
