@@ -38,6 +38,7 @@ def row(
 ) -> Mapping[str, Cell]:
     """The cells of one claim."""
     trusted = spec is not None and one.relay in spec.trusted
+    by_you = spec is not None and one.relay in spec.excluded
     used = "+".join(SHORT.get(part, part) for part in one.used)
     said = "left out" if one.excluded else used or "not used"
     return {
@@ -53,7 +54,10 @@ def row(
             f"{glyphs.yes if one.used and not one.excluded else glyphs.no} {said}",
             "bad" if one.excluded else "good" if one.used else "dim",
         ),
-        "why": Cell(_why(one, trusted=trusted), "warn" if one.excluded or one.reasons else "dim"),
+        "why": Cell(
+            _why(one, trusted=trusted, by_you=by_you),
+            "warn" if one.excluded or one.reasons else "dim",
+        ),
     }
 
 
@@ -65,8 +69,10 @@ def _since(at: float | None, now: float) -> str:
     return "" if at is None else format.age(now - at)
 
 
-def _why(one: Claim, *, trusted: bool) -> str:
-    """What is left out by the watch is not counted, trusted or not: that alone is said then."""
+def _why(one: Claim, *, trusted: bool, by_you: bool) -> str:
+    """What you left out is not counted, trusted or not: that alone is said then."""
+    if one.excluded and by_you:
+        return "by you"
     believed = ["trusted by you"] if trusted and not one.excluded else []
     found = dict.fromkeys([*believed, *one.reasons, *one.warnings])
     if not found and one.used and one.method != "events":

@@ -232,7 +232,7 @@ async def test_what_is_left_out_is_not_called_trusted(
         def why() -> str:
             return grid._row(grid.key or "")["why"].text
 
-        await tui.until(lambda: why() == "left out by the watch")
+        await tui.until(lambda: why() == "by you")
         told = [one.message for one in tui.app._notifications]
         assert any("but left out until you take it back (e)" in one for one in told), told
 
@@ -241,7 +241,7 @@ async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) ->
     async with driving(api.api.url) as tui:
         await tui.press("r", "enter", "e")
         await tui.until(lambda: "counting without wss://nos.lol" in tui.text())
-        await tui.until(lambda: "left out by the watch" in tui.text())
+        await tui.until(lambda: " by you" in tui.text())
         assert agent.watch_map["fiatjaf-followers"].spec.excluded == ("wss://nos.lol",)
         tui.grid("#claims").point(world.DAMUS)
         await tui.press("t")

@@ -46,7 +46,7 @@ async def theme(app: TallyApp, words: list[str]) -> None:
 
         from tui.commands import Palette
 
-        await app.push_screen(Palette(providers=[ThemeProvider], placeholder="a theme"))
+        await app.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
     elif words[0] in app.available_themes:
         app.theme = words[0]
     else:
