@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nostr_client.cli.paths import UserPath
+from nostr_client.cli.seconds import Seconds
 from nostr_client.errors import InvalidInput
 from nostr_client.extras import optional
 
@@ -32,7 +33,7 @@ _OPTIONS = (
     ),
     click.option("--domain", metavar="NAME", help="A JetStream domain of --nats."),
     click.option(
-        "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True, max=86_400),
+        "--timeout", metavar="SECONDS", type=Seconds(most=86_400),
         default=5.0, show_default=True, help="How long --nats may take for one answer.",
     ),
 )  # fmt: skip

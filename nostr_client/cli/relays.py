@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from nostr_client.cli.exitcodes import NO_RELAY, OK, TIMEOUT
+from nostr_client.cli.seconds import Seconds
 from nostr_client.relayurl import normalize
 
 RELAYS_VARIABLE = "NOSTR_TALLY_RELAYS"
@@ -28,7 +29,7 @@ relay_option: Callable[[F], F] = click.option(
 timeout_option: Callable[[F], F] = click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True, max=86_400),
+    type=Seconds(most=86_400),
     default=15.0,
     show_default=True,
     help="Wait so long for all relays together.",

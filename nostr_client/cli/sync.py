@@ -10,6 +10,7 @@ from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
 from nostr_client.cli.output import console, json_option, print_json
 from nostr_client.cli.relays import chosen_relays, relay_option
 from nostr_client.cli.runner import run_async
+from nostr_client.cli.seconds import Seconds
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.store import store_option, store_place
 
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     help="Stop after so long. Else every step has its own deadline, and the whole has none.",
 )
 @click.option("--dry-run", is_flag=True, help="Compare only.")

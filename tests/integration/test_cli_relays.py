@@ -178,6 +178,14 @@ async def test_bad_input_never_reaches_a_relay() -> None:
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1", "0"])
+@pytest.mark.parametrize("command", [("count", "followers", NPUB), ("sync", "--filter", "{}")])
+async def test_a_timeout_that_is_no_number_of_seconds(command: tuple[str, ...], value: str) -> None:
+    done = await cli(*command, "--relay", "ws://127.0.0.1:9", "--timeout", value)
+    assert done.code == 2
+    assert "--timeout" in done.err
+
+
 async def test_req_prints_verified_events_once_as_lines() -> None:
     async with followers(8) as a, followers(12) as b:
         done = await cli("req", "--kind", "3", "--tag", f"p={TARGET}", "-r", a.url, "-r", b.url)
