@@ -47,7 +47,9 @@ class Moved(NamedTuple):
 def specs(conn: sqlite3.Connection) -> list[str]:
     """The JSON of the spec of every stored watch by name, but for those of the file."""
     found = []
-    for name, text in conn.execute("SELECT name, definition FROM watch ORDER BY name"):
+    for name, text in conn.execute(
+        f"SELECT name, definition FROM watch WHERE {rows.ASKED} ORDER BY name"
+    ):
         fields = msgspec.json.decode(text)
         extra = fields.get("extra", {})
         if not extra.get(_FILE):
@@ -58,7 +60,8 @@ def specs(conn: sqlite3.Connection) -> list[str]:
 
 def added(conn: sqlite3.Connection) -> frozenset[str]:
     """Names of the stored watches that are not the file's, those that cannot be read among them."""
-    sql = "SELECT name FROM watch WHERE json_extract(definition, '$.extra.file') IS NOT 1"
+    added = "json_extract(definition, '$.extra.file') IS NOT 1"
+    sql = f"SELECT name FROM watch WHERE {rows.ASKED} AND {added}"
     return frozenset(name for (name,) in conn.execute(sql))
 
 
@@ -73,7 +76,8 @@ def put(conn: sqlite3.Connection, spec: WatchSpec, at: float, *, file: bool = Fa
         created_at=int(at),
         extra=extra | {_FILE: True} if file else extra,
     )
-    rows.put(conn, made)
+    if rows.put(conn, made):  # lines that another question's number had crossed
+        conn.execute("DELETE FROM agent_alert WHERE watch = ?", (spec.name,))
 
 
 def take_file(conn: sqlite3.Connection, specs: Iterable[WatchSpec], at: float) -> None:
@@ -88,11 +92,13 @@ def remove(conn: sqlite3.Connection, name: str) -> bool:
     return rows.remove(conn, name)
 
 
-def add_point(conn: sqlite3.Connection, watch: str, point: Point, unit: str) -> None:
-    """Keep a number."""
+def add_point(
+    conn: sqlite3.Connection, watch: str, point: Point, unit: str, query: Query | None = None
+) -> None:
+    """Keep a number; not where the watch asks something else by now than `query`."""
     at = int(point.at)
     sample = Sample.sample(at, point.value, point.low, point.high, exact=point.exact, unit=unit)
-    rows.asked(conn, watch, at, sample, apart=APART_S, most=MOST_APART)
+    rows.asked(conn, watch, at, sample, apart=APART_S, most=MOST_APART, query=query)
 
 
 def history(conn: sqlite3.Connection, watch: str, since: float, limit: int) -> list[Point]:

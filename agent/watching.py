@@ -104,10 +104,11 @@ class Watching:
         specs: Mapping[str, tuple[WatchSpec, str]],
         relays: RelaysSection,
         found: Mapping[str, Chosen],
-    ) -> None:
+    ) -> list[str]:
         """Take these watches, by name with their origin, in the place of all.
 
-        `found`: relays of those that name none, where a relay list told them.
+        `found`: relays of those that name none, where a relay list told them. Gives the names of
+        those that ask another question than before.
         """
         self._strangers = frozenset(url for one in found.values() for url in one.strangers)
         before = self.watches
@@ -125,6 +126,7 @@ class Watching:
                 fresh.answered, fresh.took = old.answered, old.took
             self.watches[name] = fresh
         self._pace.keep({(name, url) for name, one in self.watches.items() for url in one.relays})
+        return [n for n, one in self.watches.items() if n in before and before[n].key != one.key]
 
     def tasks(self) -> list[scheduler.Task]:
         """One task for each relay of each watch, and one that merges."""
@@ -202,11 +204,15 @@ class Watching:
                 high=merged.high,
                 exact=merged.exact,
             )
-            unit = str(result.unit)
-            await self._database.write(lambda c: watchbook.add_point(c, name, point, unit))
+            unit, query = str(result.unit), watch.query
+            await self._database.write(lambda c: watchbook.add_point(c, name, point, unit, query))
             moved = await self._database.read(
                 lambda conn: watchbook.moved(conn, name, point.value, now)
             )
+        now_asked = self.watches.get(name)
+        if now_asked is None or now_asked.key != watch.key:  # another question since
+            return None
+        watch = now_asked
         watch.shown = msgspec.structs.replace(
             watch.shown,
             unit=str(result.unit),

@@ -135,13 +135,16 @@ class Agent:
         """Watches or syncs have changed: bring tasks and listeners in line."""
         self.finding.configure(self.config.relays)
         specs, relays = self.watch_specs.all(), self.config.relays
-        self.watching.configure(specs, relays, self.finding.found)
+        others = self.watching.configure(specs, relays, self.finding.found)
         self.syncing.configure(self.sync_specs.all(), self.config.relays)
         last = {**await self.watching.last(), **await self.syncing.last()}
         last |= await self.linking.last()
         tasks = [*self.watching.tasks(), *self.syncing.tasks(), *self.keeping.tasks()]
         tasks += [*self.finding.tasks(), *self.linking.tasks()]
         self.worker.set_tasks(tasks, last)
+        for name in others:  # their turns were those of the questions before
+            for url in self.watching.watches[name].relays:
+                self.worker.nudge(f"{watching.KIND} {name} {url}")
         self.live.refresh()
 
     async def _ask(self, rest: str) -> bool:

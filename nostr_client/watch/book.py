@@ -103,7 +103,7 @@ class WatchBook:
         def work(conn: sqlite3.Connection) -> None:
             if keep is not None:
                 keep(conn)
-            rows.asked(conn, name, int(at), point)
+            rows.asked(conn, name, int(at), point, query=result.query)
 
         return work
 

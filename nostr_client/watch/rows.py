@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.history import HOUR, LEVELS, Level, Point, fold, settled_before, together
@@ -16,7 +18,12 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
+    from nostr_client.count.queries import Query
+
 _FIELDS: Final = ("at", "value", "low", "high", "exact", "unit", "least", "most", "samples")
+ASKED: Final = "instr(name, '/') = 0"
+"""Rows of watches, not of questions that they asked before."""
+
 _POINTS: Final = f"SELECT {', '.join(_FIELDS)} FROM watch_point"
 
 
@@ -29,16 +36,45 @@ def add(conn: sqlite3.Connection, watch: Watch) -> None:
     conn.execute(sql, (watch.name, definition))
 
 
-def put(conn: sqlite3.Connection, watch: Watch) -> None:
-    """Keep a watch, in the place of one of the same name; what it gave so far stays."""
+def put(conn: sqlite3.Connection, watch: Watch) -> bool:
+    """Keep a watch, in the place of one of the same name.
+
+    Where its question is another one, its history begins anew. What the former one gave is set
+    aside, and is there again when that question is. Gives whether it is another one.
+    """
+    key = _key(watch)
+    before = _asked_now(conn, watch.name)
+    if before != key:
+        rename = "UPDATE watch SET name = ? WHERE name = ?"
+        conn.execute(rename, (_aside(watch.name, before), watch.name))
+        conn.execute(rename, (watch.name, _aside(watch.name, key)))
     definition = msgspec.json.encode(watch.to_dict()).decode()
     sql = "INSERT INTO watch (name, definition) VALUES (?, ?) ON CONFLICT DO UPDATE SET definition"
     conn.execute(f"{sql} = excluded.definition", (watch.name, definition))
+    return bool(before) and before != key
+
+
+def _asked_now(conn: sqlite3.Connection, name: str) -> str:
+    """The key of the question that a watch asks; "" where there is none, or it cannot be read."""
+    row = conn.execute("SELECT definition FROM watch WHERE name = ?", (name,)).fetchone()
+    try:
+        return "" if row is None else _key(_watch(row[0]))
+    except InvalidInput:
+        return ""
+
+
+def _key(watch: Watch) -> str:
+    return asked_of(watch.query).key
+
+
+def _aside(name: str, key: str) -> str:
+    """Where the history of a question is kept that a watch asks no more: no name has a slash."""
+    return f"{name}/{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 def watches(conn: sqlite3.Connection) -> list[tuple[Watch, int | None]]:
     """All watches by name, each with the time when it was last asked."""
-    rows = conn.execute("SELECT definition, asked_at FROM watch ORDER BY name")
+    rows = conn.execute(f"SELECT definition, asked_at FROM watch WHERE {ASKED} ORDER BY name")
     return [(_watch(text), asked) for text, asked in rows]
 
 
@@ -48,12 +84,13 @@ def _watch(definition: str) -> Watch:
 
 
 def remove(conn: sqlite3.Connection, name: str) -> bool:
-    """Remove a watch and its history; False if it is not there."""
-    w = _number(conn, name)
-    if w is None:
+    """Remove a watch and its history, that of former questions too; False if it is not there."""
+    if _number(conn, name) is None:
         return False
-    conn.execute("DELETE FROM watch_point WHERE w = ?", (w,))
-    conn.execute("DELETE FROM watch WHERE w = ?", (w,))
+    sql = "SELECT w FROM watch WHERE name = ?1 OR substr(name, 1, length(?1) + 1) = ?1 || '/'"
+    for w in conn.execute(sql, (name,)).fetchall():
+        conn.execute("DELETE FROM watch_point WHERE w = ?", w)
+        conn.execute("DELETE FROM watch WHERE w = ?", w)
     return True
 
 
@@ -65,12 +102,16 @@ def asked(
     *,
     apart: int = 1,
     most: int = 1,
+    query: Query | None = None,
 ) -> None:
     """Note that a watch was asked, and the number it gave, if it gave one; folds what got old.
 
     In the same `apart` seconds a number that did not change is one point, and `most` points are
-    kept; what comes after these is one with the last of them.
+    kept; what comes after these is one with the last of them. `query`: what was asked; nothing is
+    noted when the watch asks something else by now.
     """
+    if query is not None and _asked_now(conn, name) != asked_of(query).key:
+        return
     row = conn.execute("SELECT w, asked_at FROM watch WHERE name = ?", (name,)).fetchone()
     if row is None:
         return  # removed while it was asked

@@ -234,6 +234,35 @@ async def test_watches_of_an_older_version_are_carried_over(tmp_path: Path) -> N
             assert len(found) == pytest.approx(28 + 90 * 24 + 2 * 48, abs=30)
 
 
+async def test_another_question_begins_another_history(database: Database) -> None:
+    def work(conn: sqlite3.Connection) -> None:
+        asked, other = query_of(spec()), spec(query=None, target="", filters=[{"kinds": [7]}])
+        watchbook.add_point(conn, "w", point(T0, 521), UNIT, asked)
+        stored.set_crossed(conn, "w", "> 1", T0, on=True)
+        stored.put_spec(conn, "watch", spec(interval="1h"), T0)
+        assert values(conn) == [521]
+        assert stored.crossed(conn, "w") == {"> 1"}
+        stored.put_spec(conn, "watch", other, T0)
+        assert values(conn) == []
+        assert not stored.crossed(conn, "w")
+        watchbook.add_point(conn, "w", point(T0 + 60, 522), UNIT, asked)  # came too late
+        watchbook.add_point(conn, "w", point(T0 + 120, 3), UNIT, query_of(other))
+        assert values(conn) == [3]
+        assert [w.name for w, _ in rows.watches(conn)] == ["w"]
+        assert len(stored.specs(conn, "watch")) == 1
+        assert stored.added(conn, "watch") == {"w"}
+        assert watchbook.thin(conn, T0 + 400 * DAY, "", 100) is None
+        stored.put_spec(conn, "watch", spec(), T0)
+        assert values(conn) == [521]
+        assert stored.remove_spec(conn, "watch", "w")
+        assert conn.execute("SELECT count(*) FROM watch, watch_point").fetchone() == (0,)
+
+    def values(conn: sqlite3.Connection) -> list[int]:
+        return [one.value for one in watchbook.history(conn, "w", 0, 10)]
+
+    await database.write(work)
+
+
 async def test_lines_are_crossed_until_they_are_not(database: Database) -> None:
     await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=True))
     await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=True))

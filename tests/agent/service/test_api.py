@@ -116,6 +116,20 @@ async def test_watches_are_added_changed_and_removed(tmp_path: Path) -> None:
                 assert refused.value.status == 404
 
 
+async def test_a_changed_question_is_asked_at_once_in_a_history_of_its_own(tmp_path: Path) -> None:
+    spec = WatchSpec(name="mine", query="followers", target=TARGET, interval="1h")
+    other = WatchSpec(name="mine", query="reactions", target=NOTE, interval="1h")
+    events = [*(follow(i) for i in range(5)), *(reaction(i) for i in range(2))]
+    async with FaultyRelay(events=events) as relay, an_agent(tmp_path, [relay.url]) as agent:
+        await agent.client.add_watch(spec)
+        await agent.until(lambda w: w.figure is not None and w.figure.value == 5, "mine")
+        await agent.client.change_watch(other)
+        await agent.until(lambda w: w.figure is not None and w.figure.value == 2, "mine")
+        assert {one.value for one in (await agent.client.history("mine")).points} == {2}
+        await agent.client.change_watch(spec)
+        assert 5 in {one.value for one in (await agent.client.history("mine")).points}
+
+
 async def test_what_stands_in_the_file_is_read_only(tmp_path: Path) -> None:
     async with an_agent(tmp_path, [], FOLLOWERS) as agent:
         spec = (await agent.client.watch("followers")).spec
