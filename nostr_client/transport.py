@@ -54,7 +54,8 @@ def _wrapped(
 
 
 def _describe(error: BaseException) -> str:
-    text = clip(str(error)) or type(error).__name__
+    said = str(error).replace(" ssl:default", "")  # it is said of ws:// too
+    text = clip(said) or type(error).__name__
     if isinstance(error, aiohttp.WSServerHandshakeError | aiohttp.ClientResponseError):
         return f"HTTP {error.status} {clip(error.message, 100)}"
     return text

@@ -152,5 +152,7 @@ def dotted(path: Place) -> str:
 def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
         raise InvalidInput(f"cannot read {path}: {error}") from error

@@ -186,6 +186,13 @@ async def test_a_timeout_that_is_no_number_of_seconds(command: tuple[str, ...], 
     assert "--timeout" in done.err
 
 
+async def test_an_error_of_connecting_says_nothing_of_tls() -> None:
+    done = await cli("count", "followers", NPUB, "--relay", "ws://127.0.0.1:9")
+    assert done.code == 3
+    assert "127.0.0.1" in done.out + done.err
+    assert "ssl:" not in done.out + done.err
+
+
 async def test_req_prints_verified_events_once_as_lines() -> None:
     async with followers(8) as a, followers(12) as b:
         done = await cli("req", "--kind", "3", "--tag", f"p={TARGET}", "-r", a.url, "-r", b.url)
