@@ -90,7 +90,7 @@ def reindex(
     if as_json:
         print_json(result)
     else:
-        _tell(result)
+        _tell(result, given["out"])
     found = 0 if result.checked is None else result.checked.found
     click.get_current_context().exit(1 if found and not given["repair"] else 0)
 
@@ -153,7 +153,7 @@ async def _finish(job: Job, result: Result, given: dict[str, Any]) -> Result:
         run.discard(Path(result.built.path))
 
 
-def _tell(result: Result) -> None:
+def _tell(result: Result, out: str | None) -> None:
     from rich.table import Table
 
     from nostr_client.cli.output import console
@@ -167,6 +167,8 @@ def _tell(result: Result) -> None:
         say(f"{number:,} {status}")
     for reason, number in built.rejects.items():
         say(f"{number:,} rejected: {reason}")
+    if built.rejects and out is not None:
+        say(f"what was rejected is in {out.rstrip('/')}/rejects")
     _tell_check(result)
     if result.generation is not None:
         say(f"index generation {result.generation} is in its place")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import shutil
 from collections import Counter
 from contextlib import closing, contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -79,10 +80,14 @@ class Rejects:
             self._file.write(msgspec.json.encode({"reason": one.reason, "line": text}) + b"\n")
 
     @contextmanager
-    def kept_in(self, work: Path) -> Iterator[None]:
-        """Write what is rejected meanwhile into `rejects/` of a folder, one JSON a line."""
-        folder = work / "rejects"
-        folder.mkdir(parents=True, exist_ok=True)
+    def kept_in(self, out: Path) -> Iterator[None]:
+        """Write what is rejected meanwhile into `rejects/` of a folder, one JSON a line.
+
+        What an earlier run left there, of either engine, is removed.
+        """
+        folder = out / "rejects"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         with (folder / "rejects.jsonl").open("wb") as self._file:
             yield
         self._file = None

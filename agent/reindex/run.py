@@ -90,6 +90,7 @@ async def build(job: Job, why: str, tell: Tell) -> Result:
 
     Cancelled, it ends the child and leaves no half index; finished stages stay for another run.
     """
+    start = time.monotonic()
     built: Built | None = None
     checked: Checked | None = None
     tell(Talk(f"engine: {job.engine} ({why})"))
@@ -105,6 +106,8 @@ async def build(job: Job, why: str, tell: Tell) -> Result:
             tell(message)
     if built is None:
         raise ReindexFailed("the rebuild's process ended without a result")
+    took = round(time.monotonic() - start, 3)  # the process's own beginning and end too
+    built = msgspec.structs.replace(built, seconds=took)
     return Result(engine=job.engine, why=why, built=built, checked=checked)
 
 

@@ -118,7 +118,7 @@ def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
 def _from_archive(job: Job, reporter: Reporter, rejects: rows.Rejects) -> Accumulator:
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
-    with reporter.stage("events") as count, rejects.kept_in(work):
+    with reporter.stage("events") as count, rejects.kept_in(Path(job.out)):
         with tempfile.TemporaryDirectory(dir=work) as folder:
             spool = rows.Spool(Path(folder) / "rows")
             read = rows.events_of(job.source, job.settings.verify, rejects)

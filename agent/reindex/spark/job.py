@@ -57,15 +57,17 @@ def _in_session(job: Job, reporter: Reporter, folder: Path | None) -> None:
         submitted=job.submitted,
         aot=job.aot,
     )
+    start = time.monotonic()
     with reporter.stage("start"):
         spark = open_session(options, reporter.talk)
     with closed(spark):
-        rebuild(spark, job, reporter)
+        rebuild(spark, job, reporter, start)
 
 
-def rebuild(spark: SparkSession, job: Job, reporter: Reporter) -> None:
-    """All stages on an open session, and the result of them."""
-    start = time.monotonic()
+def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | None = None) -> None:
+    """All stages on an open session, and the result of them; its seconds are those since `start`,
+    of the monotonic clock."""
+    start = time.monotonic() if start is None else start
     before = inputs.mark_of(job.source.store) if job.source.kind == "store" else None
     try:
         name = inputs.fingerprint(job.source, job.settings, before, listed(spark, job.source))

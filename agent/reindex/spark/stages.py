@@ -112,6 +112,7 @@ class Stages:
                 "rejects": lambda: readers.rejects(self._staging.read("events", "read")),
                 "events": lambda: readers.events(self._staging.read("events", "read")),
             },
+            told=lambda rows: rows["read"] - rows["rejects"],
         )
 
     def _dead(self) -> None:

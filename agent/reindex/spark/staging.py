@@ -89,11 +89,12 @@ class Staging:
         notes: Callable[[], dict[str, int]] | None = None,
         packed: Mapping[str, str] | None = None,
         untold: Collection[str] = (),
+        told: Callable[[dict[str, int]], int] = lambda rows: sum(rows.values()),
     ) -> Mark:
         """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last.
 
         `packed` names the column that says how many rows one row of a table stands for; `untold`
-        are tables whose rows are not counted.
+        are tables whose rows are not counted; `told` gives the rows that people hear of.
         """
 
         def make() -> Mark:
@@ -101,10 +102,10 @@ class Staging:
                 table: self._table(stage, table, make, (packed or {}).get(table))
                 for table, make in tables.items()
             }
-            told = {table: n for table, n in rows.items() if table not in untold}
-            return self._mark(stage, told, {} if notes is None else notes())
+            kept = {table: n for table, n in rows.items() if table not in untold}
+            return self._mark(stage, kept, {} if notes is None else notes())
 
-        return self._once(stage, make)
+        return self._once(stage, make, told)
 
     def written(
         self,
@@ -119,25 +120,29 @@ class Staging:
                 self._schemas[stage, table] = cast("StructType", StructType.fromDDL(schema))
             return self._mark(stage, *write())
 
-        return self._once(stage, make)
+        return self._once(stage, make, lambda rows: sum(rows.values()))
 
-    def _once(self, stage: str, make: Callable[[], Mark]) -> Mark:
+    def _once(
+        self, stage: str, make: Callable[[], Mark], told: Callable[[dict[str, int]], int]
+    ) -> Mark:
         found = self._found(stage)
         if found is not None:
             for table, schema in found.schemas.items():
                 self._schemas[stage, table] = StructType.fromJson(msgspec.json.decode(schema))
-            self._reporter.skipped(stage, sum(found.rows.values()))
+            self._reporter.skipped(stage, told(found.rows))
         else:
-            found = self._write(stage, make)
+            found = self._write(stage, make, told)
         self.marks[stage] = found
         self.on_done(stage)
         return found
 
-    def _write(self, stage: str, make: Callable[[], Mark]) -> Mark:
+    def _write(
+        self, stage: str, make: Callable[[], Mark], told: Callable[[dict[str, int]], int]
+    ) -> Mark:
         with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
             mark = make()
             self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
-            count(sum(mark.rows.values()))
+            count(told(mark.rows))
         return mark
 
     def _mark(self, stage: str, rows: dict[str, int], notes: dict[str, int]) -> Mark:

@@ -325,6 +325,30 @@ async def test_the_command_rebuilds_and_checks(tmp_path: Path) -> None:
     assert left(tmp_path) == {"store.index-2.db"}
 
 
+async def test_the_command_says_where_rejects_are(tmp_path: Path) -> None:
+    archive = write_archive(tmp_path / "a.jsonl", nasty()[:3])
+    archive.write_text(archive.read_text("utf-8") + "no event\n", "utf-8")
+    stale = tmp_path / "out" / "rejects" / "part-0.parquet"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    arguments = ("--jsonl", str(archive), "--out", str(tmp_path / "out"), "--engine", "reference")
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert f"what was rejected is in {tmp_path / 'out' / 'rejects'}\n" in done.stderr
+    (kept,) = stale.parent.iterdir()
+    assert json.loads(kept.read_text("utf-8"))["line"] == "no event"
+
+
+async def test_the_seconds_are_those_of_the_whole_process(tmp_path: Path) -> None:
+    """Its start and end too: what the child says of itself is less."""
+    archive = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", nasty()[:3]))])
+    job, _ = run.make_job(archive, engine="reference", out=tmp_path / "out", now=NOW)
+    heard: list[object] = []
+    result = await run.build(job, "a test", heard.append)
+    (told,) = [one for one in heard if isinstance(one, Built)]
+    assert result.built.seconds > told.seconds
+
+
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "agent", "reindex", *arguments],
