@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 
 import pytest
+
+from agent.commands.demo_counters import Fleet
+from agent.commands.demo_parts import nats_server
+from nostr_client.extras import EXTRAS
 
 HEAVY = ("asyncio", "aiohttp", "sqlite3", "coincurve")
 
@@ -51,3 +56,40 @@ def test_keys_alone_of_the_core_loads_libsecp256k1() -> None:
 def test_the_agent_loads_no_pyspark_and_no_pandas(module: str) -> None:
     """Either is a second of CPU."""
     assert not loaded_by(module) & {"pyspark", "py4j", "pandas", "pyarrow"}
+
+
+WITHOUT_EXTRAS = """
+import importlib, json, pkgutil, sys
+
+for name in json.loads(sys.argv[1]):
+    sys.modules[name] = None
+for package in map(importlib.import_module, ("nostr_client", "agent", "tui")):
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.", lambda name: None):
+        try:
+            if not found.name.endswith("__main__"):
+                importlib.import_module(found.name)
+        except ModuleNotFoundError:
+            print(found.name)
+"""
+
+
+def test_modules_load_with_the_extras_of_the_readme_alone() -> None:
+    """`[agent,tui]` is what its install brings: only what is made for another extra may lack it."""
+    lacking = [name for name, extra in EXTRAS.items() if extra not in ("agent", "tui")]
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, json.dumps(lacking)],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    homes = ("nostr_client.counters.jetstream", "agent.reindex.spark.")
+    assert [name for name in run.stdout.splitlines() if not name.startswith(homes)] == []
+    assert "nostr_client.counters.jetstream" in run.stdout
+
+
+async def test_a_demonstration_without_the_extra_nats_has_no_hub(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("nats", "nostr_client.counters.jetstream"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert nats_server() is None
+    async with AsyncExitStack() as stack:
+        assert await Fleet(stack, quiet=True)._hub() is None

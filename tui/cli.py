@@ -69,7 +69,10 @@ def cli(**given: Any) -> None:
     if given["demo"] and (given["api"] or given["token_file"]):
         raise click.UsageError("--demo brings an agent: leave --api and --token-file out")
     if not given["serve"] and not _is_seen():
-        raise click.UsageError("this needs a terminal, or --serve and a browser")
+        raise click.UsageError(
+            "this needs a terminal: it reads stdin and draws on stderr (leave 2> out); or --serve "
+            "and a browser"
+        )
     if not given["serve"] and not _is_tab() and os.environ.get("TERM") == "dumb":
         raise click.UsageError("TERM=dumb: a terminal that can only add lines; try --serve")
     click.get_current_context().exit(asyncio.run(_run(given)))

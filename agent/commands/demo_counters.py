@@ -126,7 +126,11 @@ class Fleet:
             await asyncio.to_thread(self._prepare, name)
             await self._agents[name].start()
             self._stack.push_async_callback(self._agents[name].stop)
-        where = f"nats-server at {self._nats.url}" if self._nats else "no nats-server here: no hub"
+        where = (
+            f"nats-server at {self._nats.url}"
+            if self._nats
+            else "no nats-server here, or no extra nats: no hub"
+        )
         self._say(f"agents {', '.join(LEAVES)} count; agent world has the total; {where}\n")
 
     async def _start_relay(self) -> None:

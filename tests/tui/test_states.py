@@ -228,7 +228,7 @@ async def test_what_keeps_it_from_the_agent_is_told(api: Served) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "needs a terminal"),
+        ([], "it reads stdin and draws on stderr"),
         (["--theme", "nope"], "tally-dark"),
         (["--demo", "--api", "http://127.0.0.1:1"], "leave --api and --token-file out"),
         (["--demo", "--embedded"], "leave --embedded out"),
