@@ -13,18 +13,20 @@ from msgspec import Meta
 from nostr_client.errors import InvalidInput
 from nostr_client.options import SHORTEST_INTERVAL
 
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?!\n)$"
+_DURATION: Final = r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)(?!\n)$"
 # A pattern's `$` also matches before a last newline: the lookahead forbids that.
 Name = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?!\n)$",
+        pattern=_NAME,
         description="letters, digits, dot, dash, underscore",
     ),
 ]
 Duration = Annotated[
     str,
     Meta(
-        pattern=r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)(?!\n)$",
+        pattern=_DURATION,
         description='a number and a unit, as in "90s", "10m", "1.5h", "7d"',
     ),
 ]
@@ -46,6 +48,19 @@ LEAST: Final = f"{SHORTEST_INTERVAL:g}s"
 """The shortest interval of watches and syncs, as a `Duration`."""
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+_IN_WORDS: Final = {
+    _NAME: "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first",
+    _DURATION: 'a number and a unit, as in "90s", "10m", "1.5h", "7d"',
+}
+
+
+def in_words(error: str) -> str:
+    """What msgspec says, with words in the place of a pattern that a name or duration misses."""
+    for pattern, words in _IN_WORDS.items():
+        error = error.replace(f"`str` matching regex {pattern!r}", words)
+    return error
 
 
 def seconds(duration: str) -> float:

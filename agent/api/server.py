@@ -22,6 +22,7 @@ from agent.api.params import EventsQuery
 from agent.api.routes import Route, find, validated
 from agent.api.schema import Health, Problem, Ready
 from agent.relay.listen import BACKLOG
+from agent.specs import in_words
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class ApiServer:
         try:
             call = validated(route, params, _query(request), body)
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-            raise Refusal(400, "invalid", clip(str(error))) from error
+            raise Refusal(400, "invalid", clip(in_words(str(error)))) from error
         backend = self._ready_backend()
         try:
             async with asyncio.timeout(REQUEST_S):

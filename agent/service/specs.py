@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from agent import stored
 from agent.api.backend import Refusal, not_found, read_only
 from agent.config.added import taken
-from agent.specs import LEAST, SyncSpec, WatchSpec, seconds
+from agent.specs import LEAST, SyncSpec, WatchSpec, in_words, seconds
+from nostr_client.errors import clip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -61,7 +62,8 @@ class Specs(Generic[S]):
             try:
                 one = msgspec.json.decode(text, type=self._type)
             except msgspec.MsgspecError as error:
-                journal.error("stored_spec", kind=self._kind, why=str(error))
+                name, why = _unreadable(text, error)
+                journal.error("stored_spec", kind=self._kind, name=name, why=why)
                 continue
             if seconds(one.interval) < seconds(LEAST):  # a version that took any added it
                 journal.warning("interval", kind=self._kind, name=one.name, least=LEAST)
@@ -117,3 +119,11 @@ class Specs(Generic[S]):
         at = self._clock.wall()
         await self._database.write(lambda c: stored.put_spec(c, self._kind, spec, at))
         self._stored[spec.name] = spec
+
+
+def _unreadable(text: str, error: msgspec.MsgspecError) -> tuple[str, str]:
+    """The name of a stored spec that is left out, and why in words."""
+    fields = msgspec.json.decode(text, type=dict[str, Any])
+    name, why = clip(str(fields.get("name", ""))), fields.get("unreadable") or in_words(str(error))
+    remedy = "another name will do: nostr-client watch rm, then add, while no agent runs"
+    return name, f"{why}; {remedy}" if "$.name" in str(error) else str(why)

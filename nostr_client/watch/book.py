@@ -60,7 +60,7 @@ class WatchBook:
         await self.close()
 
     async def add(self, watch: Watch) -> None:
-        """Keep a new watch. Raises InvalidInput where its name is taken."""
+        """Keep a new watch. Raises InvalidInput where its name is taken, or none for an agent."""
         await self.database.write(lambda conn: rows.add(conn, watch))
 
     async def remove(self, name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from nostr_client.count.queries import Query
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, clip
 from nostr_client.options import SHORTEST_INTERVAL
 from nostr_client.relayurl import normalize
 from nostr_client.trust import TrustPolicy
@@ -19,7 +19,18 @@ SHORTEST: Final = SHORTEST_INTERVAL
 INTERVAL: Final = 900.0
 """Seconds between two rounds by default; live events show what is new in between."""
 
+# Of watches that are there: earlier versions took more than `check_name` does.
 _NAME: Final = re.compile(r"[^\s/\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,63}")
+
+
+_NEW_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidInput unless a new watch may be called so: as in an agent, which asks it too."""
+    if not _NEW_NAME.fullmatch(name):
+        form = "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+        raise InvalidInput(f"a watch's name is {form}, not {clip(repr(name), 80)}")
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):

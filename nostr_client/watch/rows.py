@@ -11,7 +11,7 @@ import msgspec
 
 from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
-from nostr_client.watch.definition import Watch
+from nostr_client.watch.definition import Watch, check_name
 from nostr_client.watch.history import HOUR, LEVELS, Level, Point, fold, settled_before, together
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ _POINTS: Final = f"SELECT {', '.join(_FIELDS)} FROM watch_point"
 
 
 def add(conn: sqlite3.Connection, watch: Watch) -> None:
-    """Keep a new watch. Raises InvalidInput where its name is taken."""
+    """Keep a new watch. Raises InvalidInput where its name is taken, or none for an agent."""
+    check_name(watch.name)
     if _number(conn, watch.name) is not None:
         raise InvalidInput(f"there is a watch named {watch.name!r} already")
     definition = msgspec.json.encode(watch.to_dict()).decode()

@@ -15,10 +15,11 @@ from agent.api.schema import Point
 from agent.clock import SystemClock
 from agent.journal import Journal
 from agent.service.specs import Specs
-from agent.specs import SyncSpec, WatchSpec
+from agent.specs import Name, SyncSpec, WatchSpec, in_words
 from agent.stored import AGENT
 from agent.watches import query_of
 from nostr_client import count, nip19
+from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
 from nostr_client.store.database import Database
 from nostr_client.store.migrations import Migrations
@@ -168,9 +169,27 @@ async def test_watches_that_the_sdk_added_are_the_agents_too(
     assert (found.name, found.relays, found.interval) == ("z", made.relays, "1000000.5s")
 
 
+@pytest.mark.parametrize("name", ["a", "A.b-c_1", "9", "x" * 64])
+async def test_a_name_for_the_agent_is_one_for_the_sdk(database: Database, name: str) -> None:
+    assert msgspec.convert(name, Name) == name
+    made = Watch(name=name, query=count.followers(TARGET))
+    await database.write(lambda c: rows.add(c, made))
+
+
+@pytest.mark.parametrize("name", ["x y", "-a", "a.é", "a+b", "_"])
+async def test_no_name_for_the_agent_is_none_for_the_sdk(database: Database, name: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.convert(name, Name)
+    assert "1 to 64 letters" in in_words(str(refused.value))
+    assert "regex" not in in_words(str(refused.value))
+    made = Watch(name=name, query=count.followers(TARGET))
+    with pytest.raises(InvalidInput, match="1 to 64 letters"):
+        await database.write(lambda c: rows.add(c, made))
+
+
 async def test_what_the_agent_cannot_read_is_told_and_stops_nothing(database: Database) -> None:
     made = Watch(name="two words", query=count.followers(TARGET))
-    await database.write(lambda c: rows.add(c, made))
+    await database.write(lambda c: rows.put(c, made))  # which an earlier version's `add` took
     await database.write(
         lambda c: c.execute("INSERT INTO watch (name, definition) VALUES ('x', '{}')")
     )

@@ -6,17 +6,21 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
+from agent.api.client import ApiError
 from agent.cli import run
 from agent.config import parse
 from agent.specs import SyncSpec, WatchSpec
+from nostr_client.count import followers
+from nostr_client.errors import InvalidInput
+from nostr_client.watch import Watch, WatchBook, rows
 from tests.agent.service.kit import an_agent, config_text
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 WATCH = WatchSpec(name="dup", query="followers", target=TARGET, interval="1h")
 SYNC = SyncSpec(name="same", filters=({"kinds": [3]},))
@@ -31,6 +35,21 @@ filters = [{ kinds = [7] }]
 name = "fine"
 filters = [{ kinds = [7] }]
 """
+
+
+async def test_names_of_earlier_versions_are_told_in_words(tmp_path: Path) -> None:
+    odd = Watch(name="x y", query=followers(TARGET))
+    async with await WatchBook.open(tmp_path / "store.db") as book:
+        with pytest.raises(InvalidInput, match="'x y'"):
+            await book.add(odd)
+        await book.database.write(lambda c: rows.put(c, odd))
+    async with an_agent(tmp_path) as agent:
+        said = agent.log.getvalue()
+        assert "1 to 64 letters" in said
+        assert "x y" in said
+        assert "regex" not in said
+        with pytest.raises(ApiError, match="1 to 64 letters"):
+            await agent.client.watch("x y")
 
 
 async def test_the_file_takes_no_name_of_what_was_added(
