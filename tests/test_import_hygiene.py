@@ -73,8 +73,8 @@ for package in map(importlib.import_module, ("nostr_client", "agent", "tui")):
 """
 
 
-def test_modules_load_with_the_extras_of_the_readme_alone() -> None:
-    """`[agent,tui]` is what its install brings: only what is made for another extra may lack it."""
+def test_modules_load_with_the_extras_agent_and_tui_alone() -> None:
+    """They are the usual install: only what is made for another extra may lack it."""
     lacking = [name for name, extra in EXTRAS.items() if extra not in ("agent", "tui")]
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRAS, json.dumps(lacking)],
