@@ -12,6 +12,7 @@ from agent.api.rebuilds import Rebuild, RebuildBody
 from agent.reindex.protocol import LOCAL, Stage, Talk
 from nostr_client.cli.output import print_json, say
 from nostr_client.errors import InvalidInput, NetworkError, StoreLocked
+from nostr_client.store.connect import check_file
 from nostr_client.store.lock import WriterLock
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ ASK_S: Final = 0.5
 def agent_writes(store: Path) -> bool:
     """Whether a running agent holds this store.
 
-    Raises StoreLocked where another process does, InvalidInput where there is none.
+    Raises StoreLocked where another process does, InvalidInput where there is none, StoreError
+    for what can be none.
     """
     if not store.exists():
         raise InvalidInput(f"there is no store at {store}")
+    check_file(store)
     try:
         WriterLock(store).release()
     except StoreLocked as error:

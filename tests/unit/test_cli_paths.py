@@ -11,6 +11,7 @@ import pytest
 
 from agent.backup import back_up
 from agent.cli import cli as agent
+from agent.commands.rebuilding import agent_writes
 from agent.reindex.inputs import open_store
 from nostr_client.cli.app import cli as client
 from nostr_client.cli.paths import UserFile, UserPath
@@ -87,6 +88,8 @@ def test_what_is_no_file_is_no_store(what: str, tmp_path: Path) -> None:
             asyncio.run(opening)
     with pytest.raises(StoreError, match="it is no file"):
         open_store(path)
+    with pytest.raises(StoreError, match="it is no file"):
+        agent_writes(path)
     with pytest.raises(StoreError, match="it is no file"):
         back_up(path, tmp_path / "copy", lambda done, of: None)
     assert list(tmp_path.iterdir()) == []
