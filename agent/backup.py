@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
-from nostr_client.store.connect import check_file
+from nostr_client.store.connect import check_file, make_private
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.migrate import APPLICATION_ID
 
@@ -111,6 +111,7 @@ def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> N
     if not source.exists():
         raise StoreError(f"no store at {source}")
     check_file(source)
+    make_private(target)
     try:
         with closing(_open(source, "ro")) as old, closing(_open(target, "rwc")) as new:
             old.execute("BEGIN")

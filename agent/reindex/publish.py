@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from agent.reindex.inputs import open_store
 from nostr_client.errors import StoreCorrupt, StoreError
 from nostr_client.store import index_schema as schema
-from nostr_client.store.connect import file_uri
+from nostr_client.store.connect import file_uri, make_private
 from nostr_client.store.faults import store_error
 from nostr_client.store.migrate import APPLICATION_ID
 
@@ -113,6 +113,7 @@ def _write(
 ) -> dict[str, int]:
     part.unlink(missing_ok=True)
     done: dict[str, int] = {}
+    make_private(part)
     with closing(sqlite3.connect(file_uri(part, "rwc"), uri=True, isolation_level=None)) as conn:
         conn.execute("PRAGMA synchronous = OFF")  # it is synced as a whole before its name is
         conn.execute("PRAGMA journal_mode = OFF")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,7 @@ def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOption
         _make_folder(path)
         lock = WriterLock(path)
         undo.callback(lock.release)
+        make_private(path)
         writer = _connect(file_uri(path, "rwc"), options, undo)
         _set_up_writer(writer, options)
         _migrate(writer, migrations)
@@ -80,6 +82,8 @@ def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreO
 
 def attach_writer(conn: sqlite3.Connection, alias: str, has: dict[str, str], target: str) -> None:
     """Attach a database for writing, in WAL like the first; or leave what is there and raise."""
+    if target.startswith("file:"):
+        make_private(_file(target))
     try:
         reattach(conn, has, {alias: target})
         conn.execute(f"PRAGMA {alias}.journal_mode = WAL").fetchall()
@@ -101,6 +105,17 @@ def check_file(path: Path) -> None:
     so, and the writer's lock would be a file beside it."""
     if path.exists() and not path.is_file():
         raise StoreError(f"cannot open {path}: it is no file")
+
+
+def make_private(path: Path) -> None:
+    """Make a file that is not there, for its owner alone: SQLite's could be read by others.
+
+    One that is there keeps its mode and is not opened, which would end this process's locks on it.
+    SQLite gives the files beside a database the mode of that.
+    """
+    if not path.exists():
+        with suppress(OSError):  # SQLite says what is in the way
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def file_uri(path: Path, mode: str) -> str:

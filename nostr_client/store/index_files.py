@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import StoreError
+from nostr_client.store.connect import make_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,7 @@ def put(built: Path, place: Path) -> None:
     """Copy a file that was built elsewhere to a generation's place. Raises StoreError."""
     delete(place)  # a log that an interrupted exchange left would be read into the new file
     try:
+        make_private(place)
         shutil.copyfile(built, place)
     except OSError as error:
         delete(place)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from typing import TYPE_CHECKING
 
-from agent.backup import back_up
+from agent.backup import back_up, restore
 from agent.cli import run
 from nostr_client.keys import verify
 from nostr_client.store.sqlite import SqliteStore
+from tests.agent.service.kit import an_agent
 from tests.worlds import follow
 
 if TYPE_CHECKING:
@@ -25,6 +28,26 @@ async def _store(path: Path, people: int) -> None:
 async def _events(path: Path) -> int:
     async with await SqliteStore.open(path, read_only=True) as store:
         return (await store.stats()).events
+
+
+async def test_new_files_are_their_owners_and_others_keep_their_mode(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        async with an_agent(tmp_path):
+            names = ("store.db", "store.db-wal", "store.index-0.db")
+            assert {modes(tmp_path)[name] for name in names} == {0o600}
+        back_up(tmp_path / "store.db", tmp_path / "copy.db", lambda *_: None)
+        (tmp_path / "store.db").chmod(0o640)
+        await _store(tmp_path / "store.db", 1)
+        assert modes(tmp_path)["store.db"] == 0o640
+        restore(tmp_path / "copy.db", tmp_path / "store.db", force=True)
+        assert {modes(tmp_path)[name] for name in ("store.db", "copy.db")} == {0o600}
+    finally:
+        os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()}
 
 
 async def test_what_one_restore_kept_no_other_replaces(
