@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import platformdirs
 
 from nostr_client.errors import NostrTallyError
-from nostr_client.places import NAME
+from nostr_client.places import NAME, user_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ def home_for_spark(jvm: Jvm, folder: Path) -> Path:
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """Where look-alikes and AOT caches are kept: NOSTR_TALLY_JVM_CACHE, else the user's cache."""
     given = environ.get("NOSTR_TALLY_JVM_CACHE")
-    return Path(given) if given else platformdirs.user_cache_path(NAME, False) / "jvm"
+    return user_path(given) if given else platformdirs.user_cache_path(NAME, False) / "jvm"
 
 
 def aot_file(jvm: Jvm, folder: Path) -> Path | None:

@@ -13,9 +13,11 @@ from agent.backup import back_up
 from agent.cli import cli as agent
 from agent.commands.rebuilding import agent_writes
 from agent.reindex.inputs import open_store
+from agent.reindex.jvm import cache_folder
 from nostr_client.cli.app import cli as client
 from nostr_client.cli.paths import UserFile, UserPath
-from nostr_client.errors import StoreError
+from nostr_client.counters.jetstream.credentials import read_credentials
+from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.places import STORE_VARIABLE, store_path
 from nostr_client.store.sqlite import SqliteStore
 from tui.cli import cli as tui
@@ -65,6 +67,16 @@ def test_a_home_folder_is_meant_at_the_beginning_alone(
     assert found == (str(tmp_path / "x.db") if path == "~/x.db" else path)
     monkeypatch.setenv(STORE_VARIABLE, path)
     assert store_path() == type(tmp_path)(found)
+
+
+def test_settings_and_variables_follow_the_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder({"NOSTR_TALLY_JVM_CACHE": "~/jvm"}) == tmp_path / "jvm"
+    (tmp_path / "x.creds").write_text("nothing")
+    with pytest.raises(InvalidInput, match="holds no credentials"):
+        read_credentials("~/x.creds")
 
 
 @pytest.mark.parametrize("kind", [UserPath(), UserFile("rb")])

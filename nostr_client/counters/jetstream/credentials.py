@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Final
 
 import nkeys
 
 from nostr_client.errors import InvalidInput
+from nostr_client.places import user_path
 
 MAX_BYTES: Final = 64 * 1024
 """A file has about 1,000 bytes; what is larger is something else."""
@@ -24,7 +24,7 @@ def read_credentials(path: str) -> str:
     Raises InvalidInput where it cannot be read, or holds no token and seed of a user.
     """
     try:
-        with Path(path).open("rb") as file:
+        with user_path(path).open("rb") as file:
             text = file.read(MAX_BYTES).decode("ascii", "replace")
     except (OSError, ValueError) as error:
         raise InvalidInput(f"the credentials {path!r} cannot be read: {error}") from error
