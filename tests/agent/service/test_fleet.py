@@ -287,7 +287,7 @@ async def test_a_sync_brings_what_is_sourced(tmp_path: Path) -> None:
 name = "counters"
 filters = [{{ kinds = [30078], authors = ["{signer(91).pubkey}"] }}]
 relays = ["RELAY"]
-interval = "300ms"
+interval = "10s"
 """
     publishing = stream("app", "x.>") + PUBLISH.format(readers="")
     async with a_relay() as url, a_relay() as elsewhere:
