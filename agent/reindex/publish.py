@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 CHUNK: Final = 50_000
 
 _INSERTS: Final = {
-    "hot": "INSERT INTO hot VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
     "hot_author": "INSERT INTO hot_author VALUES (?, ?, ?)",
+    "hot": "INSERT INTO hot VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
     "daily": "INSERT INTO daily VALUES (?, ?, ?, ?)",
     "daily_author": "INSERT INTO daily_author VALUES (?, ?, ?, ?)",
     "zap": "INSERT INTO zap VALUES (?, ?, ?, ?)",

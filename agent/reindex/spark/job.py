@@ -110,7 +110,7 @@ def _run(
             _copy_tables(spark, staging, job)
         return None
     with Publishing(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
-        staging.on_done = index.staged
+        staging.on_table = index.staged
         stages.run()
         with reporter.stage("publish", with_aside=True) as count:
             if job.source.kind != "store":

@@ -1,8 +1,8 @@
 """An index that is written while later stages still run.
 
 Spark has nothing to do with it: one thread of the driver reads what is staged and writes SQLite, on
-the core that stages of small tables leave idle. It waits for the stage of each table that it comes
-to, and does not give its file the name before it is told to.
+the core that small tables leave idle. It waits for each table that it comes to, and does not give
+its file the name before it is told to.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from agent.reindex.reporter import Reporter
     from nostr_client.store.index_schema import Mark
 
-FIRST: Final = "registers"
-"""The stage after which writing begins: the largest tables are there."""
+FIRST: Final = PLACES["hot_author"]
+"""The stage and table after which writing begins: the largest is there."""
 
 AGAIN_S: Final = 1.0
 """Seconds after which a waiting thread looks again whether it is still wanted."""
@@ -50,7 +50,7 @@ class Publishing:
         self._mark = mark
         self._reporter = reporter
         self._changed = threading.Condition()
-        self._done: set[str] = set()
+        self._done: set[tuple[str, str]] = set()
         self._wanted = True
         self._last = False
         self._pool = ThreadPoolExecutor(1, "publishing", initializer=self._begin)
@@ -73,12 +73,12 @@ class Publishing:
         self._reporter.aside = None
         self._pool.shutdown()
 
-    def staged(self, stage: str) -> None:
-        """A stage is done. Raises what writing raised, if it did."""
+    def staged(self, stage: str, table: str) -> None:
+        """A table is there. Raises what writing raised, if it did."""
         with self._changed:
-            self._done.add(stage)
+            self._done.add((stage, table))
             self._changed.notify_all()
-        if stage == FIRST:
+        if self._written is None and (stage, table) == FIRST:
             self._written = self._pool.submit(self._write)
         if self._written is not None and self._written.done():
             self._written.result()
@@ -97,7 +97,7 @@ class Publishing:
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         """As `agent.reindex.tables.Tables`, once the table is staged."""
-        self._wait(lambda: PLACES[table][0] in self._done)
+        self._wait(lambda: PLACES[table] in self._done)
         yield from self._tables.rows(table)
 
     def _begin(self) -> None:

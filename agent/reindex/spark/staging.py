@@ -51,8 +51,8 @@ class Staging:
         self._reporter = reporter
         self._schemas: dict[tuple[str, str], StructType] = {}
         self.marks: dict[str, Mark] = {}
-        self.on_done: Callable[[str], None] = lambda stage: None
-        """Hears of each stage that is done, or was."""
+        self.on_table: Callable[[str, str], None] = lambda stage, table: None
+        """Hears of each table of a stage that is there, once or twice."""
 
     def path(self, stage: str, table: str) -> str:
         """Where a table of a stage is."""
@@ -133,7 +133,8 @@ class Staging:
         else:
             found = self._write(stage, make, told)
         self.marks[stage] = found
-        self.on_done(stage)
+        for table in found.schemas:
+            self.on_table(stage, table)
         return found
 
     def _write(
@@ -158,6 +159,7 @@ class Staging:
         observed = made.observe(counted, number.alias("rows"))
         observed.write.mode("overwrite").parquet(self.path(stage, table))
         self._schemas[stage, table] = made.schema
+        self.on_table(stage, table)
         return int(counted.get["rows"])
 
     def _found(self, stage: str) -> Mark | None:

@@ -20,7 +20,7 @@ from agent.reindex.spark.publishing import Publishing
 from nostr_client.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 DAILY = pa.schema([(name, pa.int64()) for name in ("day", "kind", "events", "authors")])
@@ -28,7 +28,6 @@ ZAP = pa.schema(
     [("name", pa.string()), ("value", pa.string()), ("receipts", pa.int64()), ("msats", pa.int64())]
 )
 KEY = b"k" * 32
-STAGES = ("registers", "daily", "counters")
 TWICE = (0, 1, KEY, (2).to_bytes(4, "little"), bytes(256))
 TABLES = {
     ("registers", "hot"): (groups.HOT_ARROW, (1, "p", "ab", 3, 2, 1, bytes(256))),
@@ -62,10 +61,10 @@ def stopped() -> None:
     raise KeyboardInterrupt
 
 
-def ended(index: Publishing, stages: tuple[str, ...], how: Callable[[], object] = stopped) -> None:
+def ended(index: Publishing, tables: Iterable[tuple[str, str]], how: Callable[[], object]) -> None:
     with index:
-        for stage in stages:
-            index.staged(stage)
+        for stage, table in tables:
+            index.staged(stage, table)
         how()
 
 
@@ -81,8 +80,8 @@ def files(folder: Path) -> list[str]:
 
 def test_it_has_its_name_when_it_is_told_to(index: Publishing, tmp_path: Path) -> None:
     with index:
-        for stage in STAGES:
-            index.staged(stage)
+        for stage, table in [*TABLES, *TABLES]:
+            index.staged(stage, table)
             assert "index.db" not in files(tmp_path)
         done = index.finish()
     assert files(tmp_path) == ["index.db"]
@@ -96,12 +95,12 @@ def test_it_has_its_name_when_it_is_told_to(index: Publishing, tmp_path: Path) -
         ).fetchall() == [(0, 3, 2, KEY)]
 
 
-@pytest.mark.parametrize("stages", [STAGES[:1], STAGES])
+@pytest.mark.parametrize("tables", [1, 2, len(TABLES)])
 def test_a_run_that_ends_before_leaves_nothing(
-    index: Publishing, tmp_path: Path, stages: tuple[str, ...]
+    index: Publishing, tmp_path: Path, tables: int
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        ended(index, stages)
+        ended(index, list(TABLES)[:tables], stopped)
     assert files(tmp_path) == []
 
 
@@ -110,7 +109,7 @@ def test_what_fails_in_it_fails_the_run(index: Publishing, tmp_path: Path) -> No
     one = groups.rows(groups.HOT_ARROW, [(2, "p", "ab", 3, 2, 1, bytes(256))])
     pq.write_table(pa.Table.from_batches([one]), tmp_path / "staged/registers/hot/other.parquet")
     with pytest.raises(StoreError):
-        ended(index, STAGES, index.finish)
+        ended(index, TABLES, index.finish)
     assert files(tmp_path) == []
 
 
