@@ -67,13 +67,16 @@ class Terminal:
     async def screen(self, *more: str) -> str:
         return await self.run("capture-pane", "-p", "-t", "t", *more)
 
-    async def until(self, text: str, *, there: bool = True) -> str:
-        """The screen once a text is there (or is not any more); fails after a while."""
+    async def until(self, *texts: str, there: bool = True) -> str:
+        """The screen once all texts are there (or none any more); fails after a while.
+
+        What is drawn in one turn may come to the terminal in several.
+        """
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while True:
                     shown = await self.screen()
-                    if (text in shown) is there:
+                    if all((text in shown) is there for text in texts):
                         return shown
                     await asyncio.sleep(0.05)
         except TimeoutError:
@@ -119,9 +122,8 @@ async def test_it_is_used_and_left_and_the_terminal_is_as_before(
 ) -> None:
     async with terminal(tmp_path) as shell:
         await begin(shell, api, tmp_path)
-        shown = await shell.until("launch-reactions")
+        shown = await shell.until("launch-reactions", "● live")
         assert "before-it-began" not in shown
-        assert "● live" in shown
         await shell.press("/")
         await shell.type("zaps")
         await shell.until("launch-reactions", there=False)
@@ -160,8 +162,7 @@ async def test_no_colour_and_ascii_where_the_terminal_asks_for_it(
 ) -> None:
     async with terminal(tmp_path, NO_COLOR="1", LC_ALL="C") as shell:
         await begin(shell, api, tmp_path)
-        shown = await shell.until("~ 184,312")
-        assert ">= 58" in shown
+        await shell.until("~ 184,312", ">= 58")
         coloured = await shell.screen("-e")
         assert "[38;" not in coloured
         assert "[48;" not in coloured
