@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from agent.reindex.spark.numeric import number_of
 from agent.reindex.tables import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PLACES: Final = {
     "hot": ("registers", "hot"),
@@ -49,22 +50,27 @@ class StagedTables:
             yield from self._sums(found)
             return
         if table == "hot_author":
-            yield from self._pairs(found)
+            yield from self._pairs(found, lambda t: (t,))
             return
         if table == "daily_author":
-            yield from ((*day_and_kind(t), key, n) for t, key, n in self._pairs(found))
+            yield from self._pairs(found, day_and_kind)
             return
         columns = list(COLUMNS[table])
         for batch in found.to_batches(columns=columns, batch_size=CHUNK):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def _pairs(self, found: Any) -> Iterator[tuple[Any, ...]]:
-        """Each file has its targets in order; they are merged, as SQLite likes its rows so."""
+    def _pairs(
+        self, found: Any, named: Callable[[int], tuple[int, ...]]
+    ) -> Iterator[tuple[Any, ...]]:
+        """An author a row, behind what names the group.
+
+        Each file has its groups in order; they are merged, as SQLite likes its rows so.
+        """
         files = [self._groups(one) for one in found.get_fragments()]
         for t, keys, counts in heapq.merge(*files):
             n = np.frombuffer(counts, "<i4").tolist()
-            people = [keys[at : at + KEY] for at in range(0, len(keys), KEY)]
-            yield from zip(itertools.repeat(t), people, n, strict=False)
+            people = [key for (key,) in struct.iter_unpack(f"{KEY}s", keys)]
+            yield from zip(*map(itertools.repeat, named(t)), people, n, strict=False)
 
     def _groups(self, file: Any) -> Iterator[tuple[Any, ...]]:
         for batch in file.to_batches(columns=["t", "keys", "counts"], batch_size=GROUPS):
