@@ -6,34 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import pytest
 
-from agent.cli import cli as agent_cli
-from nostr_client.cli.app import cli as client_cli
-from tui.cli import cli as tui_cli
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-PROGRAMS = {"nostr-client": client_cli, "nostr-agent": agent_cli, "nostr-tui": tui_cli}
-
-
-def walked(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    yield name, command
-    if isinstance(command, click.Group):
-        ctx = click.Context(command)
-        for one in command.list_commands(ctx):
-            found = command.get_command(ctx, one)
-            assert found is not None
-            yield from walked(f"{name} {one}", found)
-
-
-COMMANDS = {
-    name: command for program, cli in PROGRAMS.items() for name, command in walked(program, cli)
-}
+from tests.commands import COMMANDS, PROGRAMS
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

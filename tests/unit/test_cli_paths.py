@@ -10,20 +10,17 @@ import click
 import pytest
 
 from agent.backup import back_up
-from agent.cli import cli as agent
 from agent.commands.rebuilding import agent_writes
 from agent.reindex.inputs import open_store
 from agent.reindex.jvm import cache_folder
-from nostr_client.cli.app import cli as client
 from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.counters.jetstream.credentials import read_credentials
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.places import STORE_VARIABLE, store_path
 from nostr_client.store.sqlite import SqliteStore
-from tui.cli import cli as tui
+from tests.commands import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 PATHS = {
@@ -32,25 +29,12 @@ PATHS = {
 }  # fmt: skip
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    yield name, command
-    if isinstance(command, click.Group):
-        ctx = click.Context(command)
-        for one in command.list_commands(ctx):
-            found = command.get_command(ctx, one)
-            assert found is not None
-            yield from commands(found, f"{name} {one}")
-
-
-def parameters() -> Iterator[tuple[str, click.Parameter]]:
-    for program, name in ((client, "nostr-client"), (agent, "nostr-agent"), (tui, "nostr-tui")):
-        for words, command in commands(program, name):
-            for one in command.params:
-                yield f"{words} {one.opts[0]}", one
-
-
 def test_every_path_follows_the_rule() -> None:
-    found = dict(parameters())
+    found = {
+        f"{words} {one.opts[0]}": one
+        for words, command in COMMANDS.items()
+        for one in command.params
+    }
     named = {where for where, one in found.items() if PATHS & {*one.opts, one.name or ""}}
     assert len(named) > 30
     astray = [where for where in named if not isinstance(found[where].type, UserPath | UserFile)]
