@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+_MIXED_UP: Final = (AttributeError, LookupError, TypeError, ValueError)
+"""What py4j raises after an interrupted call: it has left its answer, which the next one takes."""
+
 GRACE_S: Final = 20.0
 """Seconds that Java has to end by itself, before it is killed."""
 
@@ -30,7 +33,7 @@ def closed(spark: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(PySparkException, Py4JError, OSError, AttributeError):
+        with suppress(*_MIXED_UP, PySparkException, Py4JError, OSError):
             spark.stop()
         if java is not None:
             with suppress(OSError):
