@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from textual.color import Color
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
@@ -68,6 +69,7 @@ async def test_a_form_stays_with_what_was_typed_and_says_what_is_wrong(
         assert typed(tui) == held
         what = tui.app.screen.query_one("#what", Static)
         assert what.has_class("-bad")
+        assert what.styles.color == Color.parse(tui.app.theme_variables["text-error"])
         assert told in str(what.content)
         assert told.split(" ", maxsplit=1)[0] in tui.text()
         if method:
