@@ -11,10 +11,11 @@ import msgspec
 from msgspec import Meta
 
 from nostr_client.errors import InvalidInput
-from nostr_client.options import SHORTEST_INTERVAL
+from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?!\n)$"
+_NAME: Final = rf"^{WATCH_NAME}(?!\n)$"
 _DURATION: Final = r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)(?!\n)$"
+_DURATION_IN_WORDS: Final = 'a number and a unit, as in "90s", "10m", "1.5h", "7d"'
 # A pattern's `$` also matches before a last newline: the lookahead forbids that.
 Name = Annotated[
     str,
@@ -27,7 +28,7 @@ Duration = Annotated[
     str,
     Meta(
         pattern=_DURATION,
-        description='a number and a unit, as in "90s", "10m", "1.5h", "7d"',
+        description=_DURATION_IN_WORDS,
     ),
 ]
 Url = Annotated[str, Meta(min_length=1, max_length=2048)]
@@ -51,8 +52,8 @@ _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "
 
 
 _IN_WORDS: Final = {
-    _NAME: "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first",
-    _DURATION: 'a number and a unit, as in "90s", "10m", "1.5h", "7d"',
+    _NAME: WATCH_NAME_IN_WORDS,
+    _DURATION: _DURATION_IN_WORDS,
 }
 
 

@@ -21,6 +21,13 @@ SHORTEST_INTERVAL: Final = 10.0
 """Seconds between two rounds of asking a relay at least: relays work for others too."""
 
 
+WATCH_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+WATCH_NAME_IN_WORDS: Final = (
+    "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+)
+"""What a new watch may be called, in an agent or without one."""
+
+
 def _require_positive(values: DataclassInstance) -> None:
     for one in fields(values):
         value = getattr(values, one.name)

@@ -28,7 +28,7 @@ def addresses() -> Addresses:
     """Where the running agent is. Raises NetworkError when none has said so, InvalidInput."""
     for path in _places():
         try:
-            return msgspec.json.decode(user_path(path).read_bytes(), type=Addresses)
+            return _said(path)
         except OSError:
             continue
         except msgspec.MsgspecError as error:
@@ -56,11 +56,10 @@ def reach(api: str | None, token_file: Path | None) -> tuple[str, str]:
 def on_port(port: int | None) -> tuple[Path, Addresses] | None:
     """The agent that says that its API or relay listens on a port, and the file that says so."""
     for path in _places():
-        file = user_path(path)
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            found = msgspec.json.decode(file.read_bytes(), type=Addresses)
+            found = _said(path)
             if port is not None and port in (_port(found.api), _port(found.relay)):
-                return file, found
+                return path, found
     return None
 
 
@@ -76,8 +75,12 @@ def _port(url: str) -> int | None:
     return None
 
 
+def _said(path: Path) -> Addresses:
+    return msgspec.json.decode(path.read_bytes(), type=Addresses)
+
+
 def _places() -> tuple[Path, ...]:
-    return (addresses_path(), *_SERVICE_PLACES)
+    return tuple(map(user_path, (addresses_path(), *_SERVICE_PLACES)))
 
 
 _SERVICE_PLACES: Final = tuple(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import config_options, load_config
+from agent.commands.options import chosen_store, config_options, store_option
 from nostr_client.cli.filteroptions import chosen_filters, filter_options, refuse_limits
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
     from nostr_client.filters import Filter
     from nostr_client.store.transfer import ImportReport
-
-store_option = click.option(
-    "--store",
-    type=UserPath(path_type=Path, dir_okay=False),
-    help="The store's file. Else that of the configuration.",
-)
 
 
 @click.group()
@@ -60,7 +54,7 @@ def export_(
     given = any(value not in (None, ()) for value in conditions.values())
     filters = chosen_filters(**conditions) if given else []
     refuse_limits(filters)
-    path, form = _store(store, config, settings), form_of(target, form)
+    path, form = chosen_store(store, config, settings), form_of(target, form)
     number = run_async_until_sigterm(_export(path, filters, target, form))
     if as_json:
         print_json({"events": number, "target": str(target), "form": form})
@@ -81,7 +75,7 @@ def import_(
     as_json: bool,
 ) -> None:
     """Verify and save what PATHS hold, files or folders; the agent must not run."""
-    reports = run_async_until_sigterm(_import(_store(store, config, settings), paths))
+    reports = run_async_until_sigterm(_import(chosen_store(store, config, settings), paths))
     stored = sum(report.stored for report, _ in reports)
     events = sum(report.lines for report, _ in reports)
     rejected: dict[str, int] = {}
@@ -94,12 +88,6 @@ def import_(
     click.echo(f"{stored} of {events} stored")
     for reason, number in rejected.items():
         say(f"{number:,} rejected: {reason}")
-
-
-def _store(given: Path | None, config: Path | None, settings: tuple[str, ...]) -> Path:
-    from agent.service.parts import store_file
-
-    return given or store_file(load_config(config, settings))
 
 
 async def _export(path: Path, filters: Sequence[Filter], target: Path, form: Any) -> int:

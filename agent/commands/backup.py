@@ -7,24 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent.commands.options import config_options, load_config
+from agent.commands.options import chosen_store, config_options, store_option
 from nostr_client.cli.output import console, json_option, print_json
 from nostr_client.cli.paths import UserPath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-store_option = click.option(
-    "--store",
-    type=UserPath(path_type=Path, dir_okay=False),
-    help="The store's file. Else that of the configuration.",
-)
-
-
-def _store(given: Path | None, config: Path | None, settings: tuple[str, ...]) -> Path:
-    from agent.service.parts import store_file
-
-    return given or store_file(load_config(config, settings))
 
 
 @click.command()
@@ -40,7 +28,7 @@ def backup(
 
     from agent.backup import back_up
 
-    source = _store(store, config, settings)
+    source = chosen_store(store, config, settings)
     err = console(stderr=True)
     with Progress(console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("copying", total=None)
@@ -65,7 +53,7 @@ def restore(
     """Put the backup FILE in the place of the store; the agent must not run."""
     from agent.backup import restore as put_back
 
-    target = _store(store, config, settings)
+    target = chosen_store(store, config, settings)
     size, kept = put_back(file, target, force=force)
     what = f"restored; what was there is {kept}" if kept else "restored"
     more = {"kept": str(kept) if kept else None}

@@ -16,7 +16,6 @@ from agent.scratch import temporary
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.runner import run_async_until_sigterm
 from nostr_client.errors import NostrTallyError
-from nostr_client.extras import optional
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -260,8 +259,8 @@ class Fleet:
         """The total on the nats-server; None where it has none, or there is no server."""
         if self._nats is None:
             return None
-        with optional("the total on a nats-server"):
-            from nostr_client.counters.jetstream import JetStreamCounterStore
+        from nostr_client.counters.jetstream import JetStreamCounterStore
+
         try:
             async with await JetStreamCounterStore.connect(self._nats.url) as server:
                 return await (await server.counters("WORLD")).load("total.app.hits")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from agent.commands.options import config_options, load_config
+from agent.commands.options import chosen_store, config_options
 from agent.commands.tables import print_table
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
@@ -63,9 +63,7 @@ def load(
 
     values = [value_of(one) for one in targets]
     if follows_of is not None:
-        from agent.service.parts import store_file
-
-        path = store or store_file(load_config(config, settings))
+        path = chosen_store(store, config, settings)
         values += run_async_until_sigterm(_follows(path, follows_of))
     if not values:
         raise click.UsageError("say which targets: --target, --follows-of")

@@ -36,6 +36,20 @@ def config_options(command: F) -> F:
     )(command)
 
 
+store_option: Callable[[F], F] = click.option(
+    "--store",
+    type=UserPath(path_type=Path, dir_okay=False),
+    help="The store's file. Else that of the configuration.",
+)
+
+
+def chosen_store(given: Path | None, config: Path | None, settings: tuple[str, ...]) -> Path:
+    """The store of a command: as given, else the configuration's. Raises as `load_config`."""
+    from agent.service.parts import store_file
+
+    return given or store_file(load_config(config, settings))
+
+
 def chosen_file(given: Path | None) -> Path | None:
     """The file to read: as given, else by the environment, else the user's one if there is one."""
     if given is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import config_options, load_config
+from agent.commands.options import chosen_store, config_options, store_option
 from agent.reindex.protocol import LOCAL
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
@@ -23,11 +23,7 @@ _PLACE = UserPath(path_type=str)
 
 
 @click.command()
-@click.option(
-    "--store",
-    type=UserPath(path_type=Path, dir_okay=False),
-    help="The store's file. Else that of the configuration.",
-)
+@store_option
 @click.option(
     "--jsonl",
     type=_PLACE,
@@ -99,7 +95,6 @@ def _source(
     store: Path | None, given: dict[str, Any], config: Path | None, settings: tuple[str, ...]
 ) -> Input:
     from agent.reindex.inputs import Input, archive
-    from agent.service.parts import store_file
     from nostr_client.errors import InvalidInput
 
     named = [kind for kind in ("jsonl", "parquet") if given[kind]]
@@ -114,7 +109,7 @@ def _source(
         raise InvalidInput("--verify is for archives; nostr-client store verify checks a store")
     if named:
         return archive("jsonl" if named == ["jsonl"] else "parquet", given[named[0]])
-    path = store or store_file(load_config(config, settings))
+    path = chosen_store(store, config, settings)
     return Input(kind="store", paths=(str(path),))
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -63,28 +62,25 @@ def run(
     try:
         ctx.exit(_run(config, tuple(given), once=once))
     except NetworkError as error:  # an address in use: 3 says that no agent is running
-        raise click.ClickException(f"{error}; {_instead(str(error))}") from error
+        raise click.ClickException(f"{error}; {_instead(error)}") from error
     except InvalidConfig as error:
         for mistake in error.mistakes:
             say(str(mistake))
         ctx.exit(USAGE)
 
 
-def _instead(error: str) -> str:
+def _instead(error: NetworkError) -> str:
     """What to do about an address in use: an agent that runs there is the likeliest reason."""
     from agent.api.address import on_port
+    from agent.relay.listen import CannotListen
     from agent.service.published import holds
 
     elsewhere = "other addresses: --set relay.listen=HOST:PORT, --set api.listen=HOST:PORT"
-    port = _IN_USE.search(error)
-    found = on_port(int(port[1])) if port else None
+    found = on_port(error.port) if isinstance(error, CannotListen) else None
     if found is None or not holds(found[0], found[1].pid):
         return elsewhere
     there = f"an agent runs there already, process {found[1].pid}: nostr-agent status"
     return f"{there}; for a second one, with another store, {elsewhere}"
-
-
-_IN_USE: Final = re.compile(r"cannot listen on .*:(\d+): ")
 
 
 def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:

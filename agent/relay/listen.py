@@ -54,14 +54,22 @@ def normal_urls(urls: Iterable[str]) -> list[str]:
     return found
 
 
+class CannotListen(NetworkError):
+    """An address cannot be listened on; mostly another program does."""
+
+    def __init__(self, host: str, port: int, reason: object) -> None:
+        super().__init__(f"cannot listen on {host}:{port}: {reason}")
+        self.port = port
+
+
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises NetworkError."""
+    """A listening socket; port 0 takes a free one. Raises CannotListen."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise NetworkError(f"cannot listen on {host}:{port}: {reason}") from error
+        raise CannotListen(host, port, reason) from error
 
 
 def tls_context(access: Access) -> ssl.SSLContext | None:

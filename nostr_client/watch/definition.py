@@ -9,7 +9,7 @@ import msgspec
 
 from nostr_client.count.queries import Query
 from nostr_client.errors import InvalidInput, clip
-from nostr_client.options import SHORTEST_INTERVAL
+from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 from nostr_client.relayurl import normalize
 from nostr_client.trust import TrustPolicy
 
@@ -23,14 +23,13 @@ INTERVAL: Final = 900.0
 _NAME: Final = re.compile(r"[^\s/\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,63}")
 
 
-_NEW_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NEW_NAME: Final = re.compile(WATCH_NAME)
 
 
 def check_name(name: str) -> None:
     """Raise InvalidInput unless a new watch may be called so: as in an agent, which asks it too."""
     if not _NEW_NAME.fullmatch(name):
-        form = "1 to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
-        raise InvalidInput(f"a watch's name is {form}, not {clip(repr(name), 80)}")
+        raise InvalidInput(f"a watch's name is {WATCH_NAME_IN_WORDS}, not {clip(repr(name), 80)}")
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ TAKEN: Final = ["created_at", "kind", "pubkey"]
 """The columns of events that are grouped."""
 
 DAYS: Final = "t long, events int, authors binary"
+DAYS_ARROW: Final = arrow(DAYS)
 
 _KIND_BITS: Final = 16
 
@@ -47,7 +48,7 @@ def kind_column() -> Column:
 
 
 def grouped(batches: Batches) -> Batches:
-    """Columns TAKEN of events, and `targets`, to DAYS, a row for each day and kind in a chunk."""
+    """Columns TAKEN of events to DAYS, a row for each day and kind in a chunk."""
     for held in chunks(batches):
         yield of_days(held)
 
@@ -65,6 +66,3 @@ def of_days(held: Held) -> pa.RecordBatch:
         binary_array(authors[np.argsort(which, kind="stable")], sizes),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DAYS_ARROW)
-
-
-DAYS_ARROW: Final = arrow(DAYS)

@@ -62,17 +62,23 @@ def grouped(batches: Batches) -> Batches:
 
 
 def chunks(batches: Batches) -> Iterator[Held]:
-    """Batches with a column `targets`, as many at once as are grouped at once."""
+    """Batches of events, as many at once as are grouped at once."""
     held: Held = []
     size = 0
     for batch in batches:
         held.append(batch)
-        size += len(batch) + len(data_of(batch.column("targets"))) // _RECORD
+        size += len(batch) + _pairs_of(batch)
         if size >= CHUNK:
             yield held
             held, size = [], 0
     if held:
         yield held
+
+
+def _pairs_of(batch: pa.RecordBatch) -> int:
+    """Pairs of a target and an author, where the batch has the targets."""
+    at = batch.schema.get_field_index("targets")
+    return 0 if at < 0 else len(data_of(batch.column(at))) // _RECORD
 
 
 def of_targets(held: Held) -> Batches:

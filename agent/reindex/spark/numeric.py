@@ -27,6 +27,7 @@ TAKEN: Final = ["created_at", "id"]
 """The columns of events that are summed."""
 
 SUMS: Final = ", ".join(f"{name} long" for name in ("day", "events", *LIMBS))
+SUMS_ARROW: Final = arrow(SUMS)
 
 
 def fingerprints(sums: DataFrame) -> DataFrame:
@@ -57,6 +58,3 @@ def summed(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays(
             [pa.array(column, pa.int64()) for column in columns], schema=SUMS_ARROW
         )
-
-
-SUMS_ARROW: Final = arrow(SUMS)

@@ -27,8 +27,7 @@ def tags(events: DataFrame) -> DataFrame:
 
 def authors_of_days(events: DataFrame) -> DataFrame:
     """Who wrote on each day, by kind, in each chunk: `t` (a day and kind), `events`, `authors`."""
-    rows = events.select(*days.TAKEN, f.lit(b"").alias("targets"))
-    return rows.mapInArrow(days.grouped, days.DAYS)
+    return events.select(*days.TAKEN).mapInArrow(days.grouped, days.DAYS)
 
 
 def sums(events: DataFrame) -> DataFrame:
@@ -78,15 +77,18 @@ def hot_authors(found: DataFrame) -> DataFrame:
 def daily_groups(found: DataFrame, split: int = groups.SPLIT) -> DataFrame:
     """Authors of each day and kind, or of each part of one, and how often each; `found` are
     `authors_of_days`."""
-    place = found.groupBy("t").agg(f.sum("events").alias("all"))
-    return _merged(found.join(place, "t").withColumn("target", f.lit(b"")), split)
+    rows = found.join(_events_of_days(found), "t").withColumn("target", f.lit(b""))
+    return _merged(rows, split)
+
+
+def _events_of_days(found: DataFrame) -> DataFrame:
+    return found.groupBy("t").agg(f.sum("events").alias("all"))
 
 
 def daily(found: DataFrame, merged: DataFrame) -> DataFrame:
     """`tables.COLUMNS["daily"]`, of `authors_of_days` and `daily_groups`."""
-    events = found.groupBy("t").agg(f.sum("events").alias("events"))
     authors = merged.groupBy("t").agg(f.sum("n").alias("authors"))
-    rows = events.join(authors, "t")
+    rows = _events_of_days(found).withColumnRenamed("all", "events").join(authors, "t")
     return rows.select(days.day_column(), days.kind_column(), "events", "authors")
 
 

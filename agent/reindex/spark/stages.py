@@ -173,7 +173,7 @@ class Stages:
                 "sums": lambda: plan.sums(self._living()),
             },
             packed={"tags": "events"},
-            untold={"days", "sums"},
+            told=lambda rows: rows["tags"],
         )
 
     def _registers(self) -> None:

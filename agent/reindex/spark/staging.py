@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from agent.reindex.spark.progress import polled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent.reindex.reporter import Reporter
 
     Makers = Mapping[str, Callable[[], DataFrame]]
+    Told = Callable[[dict[str, int]], int]
 
 DONE: Final = "_DONE"
 
@@ -40,6 +41,10 @@ class Mark(msgspec.Struct, frozen=True):
     rows: dict[str, int]
     schemas: dict[str, str]
     notes: dict[str, int] = {}
+
+
+def _all(rows: dict[str, int]) -> int:
+    return sum(rows.values())
 
 
 class Staging:
@@ -88,22 +93,20 @@ class Staging:
         tables: Makers,
         notes: Callable[[], dict[str, int]] | None = None,
         packed: Mapping[str, str] | None = None,
-        untold: Collection[str] = (),
-        told: Callable[[dict[str, int]], int] = lambda rows: sum(rows.values()),
+        told: Told = _all,
     ) -> Mark:
         """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last.
 
-        `packed` names the column that says how many rows one row of a table stands for; `untold`
-        are tables whose rows are not counted; `told` gives the rows that people hear of.
+        `packed` names the column that says how many rows one row of a table stands for; `told`
+        gives the rows that people hear of.
         """
 
         def make() -> Mark:
             rows = {
-                table: self._table(stage, table, make, (packed or {}).get(table))
-                for table, make in tables.items()
+                table: self._table(stage, table, maker, (packed or {}).get(table))
+                for table, maker in tables.items()
             }
-            kept = {table: n for table, n in rows.items() if table not in untold}
-            return self._mark(stage, kept, {} if notes is None else notes())
+            return self._mark(stage, rows, {} if notes is None else notes())
 
         return self._once(stage, make, told)
 
@@ -120,11 +123,9 @@ class Staging:
                 self._schemas[stage, table] = cast("StructType", StructType.fromDDL(schema))
             return self._mark(stage, *write())
 
-        return self._once(stage, make, lambda rows: sum(rows.values()))
+        return self._once(stage, make, _all)
 
-    def _once(
-        self, stage: str, make: Callable[[], Mark], told: Callable[[dict[str, int]], int]
-    ) -> Mark:
+    def _once(self, stage: str, make: Callable[[], Mark], told: Told) -> Mark:
         found = self._found(stage)
         if found is not None:
             for table, schema in found.schemas.items():
@@ -137,9 +138,7 @@ class Staging:
             self.on_table(stage, table)
         return found
 
-    def _write(
-        self, stage: str, make: Callable[[], Mark], told: Callable[[dict[str, int]], int]
-    ) -> Mark:
+    def _write(self, stage: str, make: Callable[[], Mark], told: Told) -> Mark:
         with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
             mark = make()
             self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
