@@ -29,3 +29,10 @@ def _walked(name: str, command: click.Command) -> Iterator[tuple[str, click.Comm
 COMMANDS: Final = {
     name: command for program, cli in PROGRAMS.items() for name, command in _walked(program, cli)
 }
+
+
+def context(name: str) -> click.Context:
+    """The context of a command as its program makes it: click keeps of each command the first help
+    option that it makes, for whoever looks at the command next."""
+    settings = PROGRAMS[name.partition(" ")[0]].context_settings
+    return click.Context(COMMANDS[name], info_name=name, **settings)

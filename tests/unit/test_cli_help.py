@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.commands import COMMANDS, PROGRAMS
+from tests.commands import COMMANDS, PROGRAMS, context
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -26,10 +26,10 @@ def test_every_command_and_option_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_argument_is_in_the_usage(name: str) -> None:
     command = COMMANDS[name]
-    usage = command.get_usage(click.Context(command, info_name=name))
+    usage = command.get_usage(context(name))
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
-            assert parameter.make_metavar(click.Context(command)) in usage
+            assert parameter.make_metavar(context(name)) in usage
 
 
 @pytest.mark.parametrize("program", list(PROGRAMS))
