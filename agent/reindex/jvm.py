@@ -106,14 +106,23 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 def aot_file(jvm: Jvm, folder: Path) -> Path | None:
     """Where the AOT cache of this Java and pyspark is, whether or not it is trained yet.
 
-    None where this Java has no such cache. The name changes with either version and place.
+    None where this Java has no such cache. The name changes with either's version and place, and
+    where they were installed anew: Java passes over a cache whose files have another time.
     """
     if jvm.major < CACHING:
         return None
     spark = find_spec("pyspark")
-    place = "" if spark is None else str(spark.origin)
-    key = "\n".join((_version("pyspark"), place, str(jvm.home), _full_version(jvm)))
-    return folder / f"spark-{hashlib.sha256(key.encode()).hexdigest()[:16]}.aot"
+    jars = Path() if spark is None or spark.origin is None else Path(spark.origin).parent / "jars"
+    places = "\n".join((str(jars), str(jvm.home)))
+    installed = max(map(_changed, (*jars.glob("*.jar"), jvm.home / "lib" / "modules")), default=0)
+    state = "\n".join((_version("pyspark"), _full_version(jvm), str(installed)))
+    return folder / f"spark-{_hashed(places)}-{_hashed(state)}.aot"
+
+
+def outdated(file: Path) -> list[Path]:
+    """The caches beside `file` of what was installed in its places before; each is 200 MB."""
+    places = file.name.rpartition("-")[0]
+    return [one for one in file.parent.glob(f"{places}-*.aot") if one != file]
 
 
 def training_flags(file: Path) -> str:
@@ -194,6 +203,18 @@ def _release(home: Path) -> dict[str, str]:
 def _full_version(jvm: Jvm) -> str:
     about = _release(jvm.home)
     return about.get("JAVA_RUNTIME_VERSION") or about.get("JAVA_VERSION") or str(jvm.major)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _changed(file: Path) -> int:
+    """When a file was written, in nanoseconds; 0 for one that is not there."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _version(distribution: str) -> str:

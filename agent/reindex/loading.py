@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent.reindex import inputs
-from agent.reindex.publish import NewNumbers, publish
+from agent.reindex.publish import NewNumbers, of_keys, publish
 from agent.reindex.single import ARCHIVED
 from agent.reindex.tables import COLUMNS
 from nostr_client import hll
@@ -66,7 +66,7 @@ def load(tables: str, values: Sequence[str], out: Path) -> dict[str, int]:
         raise InvalidInput(f"{out.parent} is no folder")
     found = Subset(tables, values)
     about = found.about._asdict()
-    done = publish(found, out, ARCHIVED, NewNumbers(), lambda rows: None, about)
+    done = publish(of_keys(found), out, ARCHIVED, NewNumbers(), lambda rows: None, about)
     return {table: done.rows[table] for table in LOADED}
 
 

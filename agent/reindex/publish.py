@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Numbers = Mapping[bytes, int]
     Rows = Iterator[tuple[Any, ...]]
     Numbered = Callable[[Rows, Numbers], Rows]
+    RowsOf = Callable[[str, Numbers], Rows]
+    """The rows of a table of an index: what `tables.COLUMNS` says, with people by number."""
 
 CHUNK: Final = 50_000
 
@@ -53,8 +55,18 @@ class Published(NamedTuple):
     rows: dict[str, int]
 
 
+def of_keys(tables: Tables) -> RowsOf:
+    """The rows of tables whose people are keys."""
+
+    def rows(table: str, numbers: Numbers) -> Rows:
+        numbered = _NUMBERED.get(table)
+        return tables.rows(table) if numbered is None else numbered(tables.rows(table), numbers)
+
+    return rows
+
+
 def publish(
-    tables: Tables,
+    rows_of: RowsOf,
     target: Path,
     mark: Mark,
     numbers: Numbers,
@@ -72,7 +84,7 @@ def publish(
     """
     part = target.with_name(f"{target.name}.tmp")
     try:
-        rows = _write(tables, part, mark, numbers, progress, about)
+        rows = _write(rows_of, part, mark, numbers, progress, about)
         _check(part)
         _sync(part)
         ready()
@@ -104,7 +116,7 @@ class NewNumbers(dict[bytes, int]):
 
 
 def _write(
-    tables: Tables,
+    rows_of: RowsOf,
     part: Path,
     mark: Mark,
     numbers: Numbers,
@@ -123,7 +135,7 @@ def _write(
         schema.create(conn, 0)
         for table, sql in _INSERTS.items():
             done[table] = 0
-            for rows in _chunks(_numbered(table, tables.rows(table), numbers)):
+            for rows in _chunks(_known(rows_of(table, numbers))):
                 conn.executemany(sql, rows)
                 done[table] += len(rows)
                 progress(done[table])
@@ -139,10 +151,9 @@ def _write(
     return done
 
 
-def _numbered(table: str, rows: Rows, numbers: Numbers) -> Rows:
-    numbered = _NUMBERED.get(table)
+def _known(rows: Rows) -> Rows:
     try:
-        yield from rows if numbered is None else numbered(rows, numbers)
+        yield from rows
     except KeyError as error:
         raise StoreCorrupt("an author of the rebuilt tables is not in the store") from error
 

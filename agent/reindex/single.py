@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent.reindex import inputs, rows
 from agent.reindex.check import check
 from agent.reindex.protocol import Built
-from agent.reindex.publish import NewNumbers, publish, store_numbers
+from agent.reindex.publish import NewNumbers, of_keys, publish, store_numbers
 from agent.reindex.reference import from_archive, from_store_rows
 from nostr_client.store.faults import store_error
 from nostr_client.store.index_schema import Mark
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from agent.reindex.protocol import Job
-    from agent.reindex.publish import Published
+    from agent.reindex.publish import Published, RowsOf
     from agent.reindex.reference import Accumulator
     from agent.reindex.reporter import Reporter
     from agent.reindex.rows import Row
-    from agent.reindex.tables import Tables
 
 ARCHIVED = Mark(1, 0)
 """The mark of tables whose events are in no store."""
@@ -43,7 +42,7 @@ def run_job(job: Job, reporter: Reporter) -> None:
     name = inputs.fingerprint(job.source, job.settings, mark if mark != ARCHIVED else None)
     with reporter.stage("publish") as count:
         told = partial(reporter.running, "publish")
-        made = publish_index(job, name, mark, tables, told)
+        made = publish_index(job, name, mark, of_keys(tables), told)
         count(sum(made.rows.values()))
     if job.check:
         check_built(job, made.path, reporter)
@@ -73,7 +72,7 @@ def publish_index(
     job: Job,
     name: str,
     mark: Mark,
-    tables: Tables,
+    rows_of: RowsOf,
     progress: Callable[[int], None],
     ready: Callable[[], None] = lambda: None,
 ) -> Published:
@@ -82,7 +81,7 @@ def publish_index(
     store = job.source.kind == "store"
     numbers = store_numbers(job.source.store) if store else NewNumbers()
     target = _index_target(job, name)
-    return publish(tables, target, mark, numbers, progress, about(job), ready)
+    return publish(rows_of, target, mark, numbers, progress, about(job), ready)
 
 
 def _index_target(job: Job, name: str) -> Path:

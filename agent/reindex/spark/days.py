@@ -18,6 +18,7 @@ from nostr_client.store.index_schema import DAY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
     from pyspark.sql import Column
 
     Batches = Iterator[pa.RecordBatch]
@@ -32,8 +33,8 @@ DAYS_ARROW: Final = arrow(DAYS)
 _KIND_BITS: Final = 16
 
 
-def day_and_kind(t: int) -> tuple[int, int]:
-    """What a staged `t` names."""
+def day_and_kind(t: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What staged `t` name."""
     return t >> _KIND_BITS, t & ((1 << _KIND_BITS) - 1)
 
 

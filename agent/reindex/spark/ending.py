@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager, suppress
-from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError
@@ -21,13 +20,14 @@ if TYPE_CHECKING:
 _MIXED_UP: Final = (AttributeError, LookupError, TypeError, ValueError)
 """What py4j raises after an interrupted call: it has left its answer, which the next one takes."""
 
-GRACE_S: Final = 20.0
-"""Seconds that Java has to end by itself, before it is killed."""
-
 
 @contextmanager
 def closed(spark: SparkSession) -> Iterator[None]:
-    """Ends the session and its Java with the block, whatever ends the block."""
+    """Ends the session and its Java with the block, whatever ends the block.
+
+    Once the session has ended, all that Java would still do is to remove files of its own, which
+    takes it a second: they are in a scratch folder, and go with that.
+    """
     context: Any = spark.sparkContext
     java = getattr(context._gateway, "proc", None)
     try:
@@ -36,10 +36,8 @@ def closed(spark: SparkSession) -> Iterator[None]:
         with suppress(*_MIXED_UP, PySparkException, Py4JError, OSError):
             spark.stop()
         if java is not None:
-            with suppress(OSError):
-                java.stdin.close()
-            with suppress(TimeoutExpired):
-                java.wait(GRACE_S)
+            java.kill()
+            java.wait()
 
 
 @contextmanager

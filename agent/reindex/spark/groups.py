@@ -91,14 +91,14 @@ def of_targets(held: Held) -> Batches:
 
 def _of_keys(held: Held) -> pa.RecordBatch:
     """The groups of targets that are keys."""
-    counts = np.concatenate([_lengths(batch.column(2)) for batch in held]) // _RECORD
+    counts = np.concatenate([lengths(batch.column(2)) for batch in held]) // _RECORD
     authors = np.concatenate([matrix_of(data_of(batch.column(1)), KEY) for batch in held])
     kinds = np.concatenate([batch.column(0).to_numpy() for batch in held]).astype("<i4")
     event = np.repeat(np.arange(len(counts)), counts)
     whole = np.empty((len(event), 4 + _RECORD), np.uint8)
     whole[:, :4] = kinds[event].view(np.uint8).reshape(-1, 4)
     whole[:, 4:] = np.concatenate([matrix_of(data_of(b.column(2)), _RECORD) for b in held])
-    codes, values = _coded(whole)
+    codes, values = coded(whole)
     order = np.sort(codes << 32 | np.arange(len(codes)))
     sizes = np.bincount(codes, minlength=len(values))
     columns = [
@@ -150,6 +150,13 @@ def spread(split: int) -> Callable[[Batches], Batches]:
 
 def merged(batches: Batches) -> Batches:
     """Rows of SPREAD, sorted by t and part, to GROUPS: each author once, and how often."""
+    for whole in whole_groups(batches):
+        yield _merged(whole)
+
+
+def whole_groups(batches: Batches) -> Batches:
+    """Rows that are sorted by their first two columns, cut anywhere, cut between groups alone: of
+    rows that are equal in the two."""
     rest: pa.RecordBatch | None = None
     for batch in batches:
         table = pa.Table.from_batches([batch] if rest is None else [rest, batch])
@@ -157,29 +164,31 @@ def merged(batches: Batches) -> Batches:
         last = _last_group(whole)
         rest = whole.slice(last)
         if last:
-            yield _merged(whole.slice(0, last))
+            yield whole.slice(0, last)
     if rest is not None and len(rest):
-        yield _merged(rest)
+        yield rest
 
 
 def _last_group(batch: pa.RecordBatch) -> int:
     """Where the last group begins: the next batch may go on with it."""
-    starts = _starts(batch)
+    starts = starts_of(batch)
     return int(starts[-1]) if len(starts) else 0
 
 
-def _starts(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    t, part = (batch.column(at).to_numpy() for at in (0, 1))
-    if not len(t):
+def starts_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """Where each group begins."""
+    first, second = (batch.column(at).to_numpy() for at in (0, 1))
+    if not len(first):
         return np.empty(0, np.int64)
-    return np.flatnonzero(np.r_[True, (t[1:] != t[:-1]) | (part[1:] != part[:-1])])
+    changes = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    return np.flatnonzero(np.r_[True, changes])
 
 
 def _merged(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Whole groups to GROUPS."""
-    starts = _starts(batch)
-    counts = np.add.reduceat(_lengths(batch.column(3)) // KEY, starts)
-    codes, values = _coded(matrix_of(data_of(batch.column(3)), KEY))
+    starts = starts_of(batch)
+    counts = np.add.reduceat(lengths(batch.column(3)) // KEY, starts)
+    codes, values = coded(matrix_of(data_of(batch.column(3)), KEY))
     pairs = np.repeat(np.arange(len(starts)), counts) << 32 | codes
     pairs, n = np.unique(pairs, return_counts=True)
     group, keys = pairs >> 32, values[pairs & 0xFFFFFFFF]
@@ -227,7 +236,7 @@ def hot_rows(batches: Batches) -> Batches:
 def pairs(batches: Batches) -> Batches:
     """Rows (t, keys, counts) of GROUPS to PAIRS: an author a row, for those who read the table."""
     for batch in batches:
-        sizes = _lengths(batch.column(1)) // KEY
+        sizes = lengths(batch.column(1)) // KEY
         keys = matrix_of(data_of(batch.column(1)), KEY)
         n = np.frombuffer(data_of(batch.column(2)), "<i4").astype(np.int64)
         t = np.repeat(batch.column(0).to_numpy(), sizes)
@@ -243,7 +252,7 @@ def _offset(target: bytes) -> int | None:
     return hll.offset({f"#{name}": [value]})
 
 
-def _coded(matrix: Bytes) -> tuple[NDArray[np.int64], Bytes]:
+def coded(matrix: Bytes) -> tuple[NDArray[np.int64], Bytes]:
     """A number for each row, equal ones for equal rows, and the rows that they stand for."""
     width = matrix.shape[1]
     flat = pa.py_buffer(np.ascontiguousarray(matrix))
@@ -255,7 +264,8 @@ def _coded(matrix: Bytes) -> tuple[NDArray[np.int64], Bytes]:
     ]
 
 
-def _lengths(column: pa.Array) -> NDArray[np.int64]:
+def lengths(column: pa.Array) -> NDArray[np.int64]:
+    """How many bytes each value of a binary column has."""
     return np.diff(_ends(column)).astype(np.int64)
 
 

@@ -75,8 +75,7 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
         try:
             job = _judged(job, staging, reporter)
             stages = Stages(spark, staging, job, before)
-            path = _run(spark, staging, stages, job, name, reporter)
-            built = _built(staging, job, name, stages.mark(), path)
+            told, path = _run(spark, staging, stages, job, name, reporter)
         finally:
             if name.startswith(inputs.ONCE):
                 staging.discard()
@@ -85,7 +84,7 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
     if job.check and path is not None:
         check_built(job, path, reporter)
     seconds = round(time.monotonic() - start, 3)
-    reporter.send(Built(**built, seconds=seconds))
+    reporter.send(Built(**told, path="" if path is None else str(path), seconds=seconds))
 
 
 def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
@@ -102,22 +101,24 @@ def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
 
 def _run(
     spark: SparkSession, staging: Staging, stages: Stages, job: Job, name: str, reporter: Reporter
-) -> Path | None:
-    """All stages; the index file, and for archives the Parquet beside it, or that alone (None)."""
+) -> tuple[dict[str, Any], Path | None]:
+    """All stages; what is told of them, and the index file: for archives with the Parquet beside
+    it, or that alone (None)."""
     if inputs.is_url(job.work):
         stages.run()
         with reporter.stage("publish"):
             _copy_tables(spark, staging, job)
-        return None
+            return _told(staging, job, name, stages.mark()), None
     with Publishing(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
         staging.on_table = index.staged
         stages.run()
         with reporter.stage("publish", with_aside=True) as count:
             if job.source.kind != "store":
                 _copy_tables(spark, staging, job)
+            told = _told(staging, job, name, stages.mark())
             done = index.finish()
             count(sum(done.rows.values()))
-    return done.path
+    return told, done.path
 
 
 def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
@@ -138,7 +139,8 @@ def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
     told.write.mode("overwrite").parquet(f"{out}/tables/about")
 
 
-def _built(staging: Staging, job: Job, name: str, mark: Mark, path: Path | None) -> dict[str, Any]:
+def _told(staging: Staging, job: Job, name: str, mark: Mark) -> dict[str, Any]:
+    """What is said of a rebuild but for where its index is and how long it took."""
     rows = {
         table: staging.marks[stage].rows[staged]
         for table, (stage, staged) in PLACES.items()
@@ -146,7 +148,6 @@ def _built(staging: Staging, job: Job, name: str, mark: Mark, path: Path | None)
     }
     statuses = {row[0]: row[1] for row in staging.read("dead", "status").collect()}
     return {
-        "path": "" if path is None else str(path),
         "fingerprint": name,
         "next_seq": mark.next_seq,
         "removals": mark.removals,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from agent.reindex.spark import days, groups, numeric
+from agent.reindex.spark import counts, days, groups, numeric
 from agent.reindex.spark.dead import TAGS
 from agent.reindex.tables import MOST_MSATS
 from nostr_client import kinds
@@ -35,11 +35,16 @@ def sums(events: DataFrame) -> DataFrame:
     return events.select(*numeric.TAKEN).mapInArrow(numeric.summed, numeric.SUMS)
 
 
-def hot_targets(tags: DataFrame, hot: int) -> DataFrame:
-    """Targets with `hot` events or more: `t`, `target`, `kind`, `events`. Stage it: `t` is given
-    anew each time that this is computed."""
-    counted = tags.groupBy("target", "kind").agg(f.sum("events").alias("events"))
-    kept = counted.where(f.col("events") >= hot)
+def counts_of(tags: DataFrame) -> DataFrame:
+    """How many events each target has in each chunk, packed as `counts.COUNTS`."""
+    return tags.select(*counts.TAKEN).mapInArrow(counts.counts, counts.COUNTS)
+
+
+def hot_targets(packed: DataFrame, hot: int) -> DataFrame:
+    """Targets with `hot` events or more, of `counts_of`: `t`, `target`, `kind`, `events`. Stage
+    it: `t` is given anew each time that this is computed."""
+    one_place = packed.repartition("bucket").sortWithinPartitions("bucket", "width")
+    kept = one_place.mapInArrow(counts.hot_targets(hot), counts.TARGETS)
     return kept.select(f.monotonically_increasing_id().alias("t"), "target", "kind", "events")
 
 

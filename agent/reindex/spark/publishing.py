@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from agent.reindex.protocol import Job
-    from agent.reindex.publish import Published
+    from agent.reindex.publish import Numbers, Published
     from agent.reindex.reporter import Reporter
     from nostr_client.store.index_schema import Mark
 
@@ -95,19 +95,19 @@ class Publishing:
         """CPU seconds that writing took so far; 0 where the system does not tell."""
         return 0.0 if self._clock is None else time.clock_gettime(self._clock)
 
-    def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
-        """As `agent.reindex.tables.Tables`, once the table is staged."""
-        self._wait(lambda: PLACES[table] in self._done)
-        yield from self._tables.rows(table)
-
     def _begin(self) -> None:
         if hasattr(time, "pthread_getcpuclockid"):
             self._clock = time.pthread_getcpuclockid(threading.get_ident())
 
     def _write(self) -> Published:
         return publish_index(
-            self._job, self._name, self._mark(), self, self._progress, self._may_be_named
+            self._job, self._name, self._mark(), self._rows, self._progress, self._may_be_named
         )
+
+    def _rows(self, table: str, numbers: Numbers) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table, once it is staged."""
+        self._wait(lambda: PLACES[table] in self._done)
+        yield from self._tables.rows(table, numbers)
 
     def _progress(self, rows: int) -> None:
         if not self._wanted:

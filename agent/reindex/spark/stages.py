@@ -12,6 +12,7 @@ from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
 from agent.reindex.spark import dead, plan, readers
 from agent.reindex.spark.columns import SCHEMA
+from agent.reindex.spark.counts import COUNTS
 from agent.reindex.spark.days import DAYS
 from agent.reindex.spark.files import write
 from agent.reindex.spark.groups import TAGS, arrow, rows
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 STATUS: Final = "status string, events long"
 
-CHUNKED: Final = {"tags": TAGS, "days": DAYS, "sums": SUMS}
+CHUNKED: Final = {"tags": TAGS, "counts": COUNTS, "days": DAYS, "sums": SUMS}
 """The tables of the stage `tags`: what is grouped chunk by chunk of the living events."""
 
 
@@ -169,6 +170,7 @@ class Stages:
             "tags",
             {
                 "tags": lambda: plan.tags(self._living()),
+                "counts": lambda: plan.counts_of(self._staging.read("tags", "tags")),
                 "days": lambda: plan.authors_of_days(self._living()),
                 "sums": lambda: plan.sums(self._living()),
             },
@@ -181,7 +183,7 @@ class Stages:
         self._staging.run(
             "registers",
             {
-                "target": lambda: plan.hot_targets(read("tags", "tags"), hot),
+                "target": lambda: plan.hot_targets(read("tags", "counts"), hot),
                 "groups": lambda: plan.hot_groups(
                     read("tags", "tags"), read("registers", "target")
                 ),

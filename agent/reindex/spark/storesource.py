@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from agent.reindex.inputs import open_store
 from agent.reindex.rows import stored_tags
-from agent.reindex.spark import days, groups, numeric
+from agent.reindex.spark import counts, days, groups, numeric
 from agent.reindex.spark.columns import ARROW, from_columns
 from agent.reindex.spark.files import whole
 from nostr_client.errors import StoreCorrupt
@@ -42,6 +42,7 @@ STAGED_ARROW: Final = groups.arrow(STAGED)
 SCHEMAS: Final = {
     "events": ARROW,
     "tags": groups.TAGS_ARROW,
+    "counts": counts.COUNTS_ARROW,
     "days": days.DAYS_ARROW,
     "sums": numeric.SUMS_ARROW,
 }
@@ -104,6 +105,8 @@ def _staged(batches: Batches, out: Mapping[str, pq.ParquetWriter]) -> tuple[int,
     for held in groups.chunks(_kept(batches, out["events"])):
         for made in groups.of_targets([batch.select(groups.TAKEN) for batch in held]):
             out["tags"].write_batch(made)
+            for packed in counts.of_batch(made.select(counts.TAKEN)):
+                out["counts"].write_batch(packed)
             named += int(made.column("events").to_numpy().sum())
         out["days"].write_batch(days.of_days(held))
         sums = numeric.summed(batch.select(numeric.TAKEN) for batch in held)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import itertools
-import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,11 +10,19 @@ import pyarrow.dataset as ds
 
 from agent.reindex.spark.columns import KEY
 from agent.reindex.spark.days import day_and_kind
+from agent.reindex.spark.groups import coded, matrix_of
 from agent.reindex.spark.numeric import number_of
 from agent.reindex.tables import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from agent.reindex.publish import Numbers
+
+    Group = tuple[int, bytes, bytes]
+    """What a group is of, its keys one behind the other, and how often each, in four bytes."""
 
 PLACES: Final = {
     "hot": ("registers", "hot"),
@@ -35,44 +41,45 @@ CHUNK: Final = 50_000
 GROUPS: Final = 500
 """Rows of many authors each that are read at once."""
 
+PAIRS: Final = 100_000
+"""Authors whose numbers are looked up at once, each person's once: some 20 MB."""
+
 
 class StagedTables:
-    """`agent.reindex.tables.Tables` over a work folder."""
+    """The tables of a work folder, as an index has them."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table of COLUMNS."""
+    def rows(self, table: str, numbers: Numbers) -> Iterator[tuple[Any, ...]]:
+        """As `agent.reindex.publish.RowsOf`. Raises KeyError for who has no number."""
         stage, name = PLACES[table]
         found = ds.dataset(f"{self._root}/{stage}/{name}", format="parquet")
         if table == "fingerprint":
-            yield from self._sums(found)
-            return
+            return self._sums(found)
         if table == "hot_author":
-            yield from self._pairs(found, lambda t: (t,))
-            return
+            return self._pairs(found, lambda t: (t,), numbers)
         if table == "daily_author":
-            yield from self._pairs(found, day_and_kind)
-            return
-        columns = list(COLUMNS[table])
-        for batch in found.to_batches(columns=columns, batch_size=CHUNK):
+            return self._pairs(found, day_and_kind, numbers)
+        return self._plain(found, COLUMNS[table])
+
+    def _plain(self, found: Any, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+        for batch in found.to_batches(columns=list(columns), batch_size=CHUNK):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def _pairs(
-        self, found: Any, named: Callable[[int], tuple[int, ...]]
+        self, found: Any, named: Callable[[Any], tuple[Any, ...]], numbers: Numbers
     ) -> Iterator[tuple[Any, ...]]:
         """An author a row, behind what names the group.
 
         Each file has its groups in order; they are merged, as SQLite likes its rows so.
         """
         files = [self._groups(one) for one in found.get_fragments()]
-        for t, keys, counts in heapq.merge(*files):
-            n = np.frombuffer(counts, "<i4").tolist()
-            people = [key for (key,) in struct.iter_unpack(f"{KEY}s", keys)]
-            yield from zip(*map(itertools.repeat, named(t)), people, n, strict=False)
+        for held in _held(heapq.merge(*files)):
+            t, a, n = _numbered(held, numbers)
+            yield from zip(*(column.tolist() for column in (*named(t), a, n)), strict=True)
 
-    def _groups(self, file: Any) -> Iterator[tuple[Any, ...]]:
+    def _groups(self, file: Any) -> Iterator[Group]:
         for batch in file.to_batches(columns=["t", "keys", "counts"], batch_size=GROUPS):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
@@ -80,3 +87,31 @@ class StagedTables:
         for batch in found.to_batches():
             for day, events, *limbs in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 yield day, events, number_of(tuple(limbs))
+
+
+def _held(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """Groups, as many at once as have some PAIRS authors."""
+    held: list[Group] = []
+    size = 0
+    for group in groups:
+        held.append(group)
+        size += len(group[1]) // KEY
+        if size >= PAIRS:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _numbered(
+    held: list[Group], numbers: Numbers
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """What each author's group is of, their number, and how often; sorted within a group."""
+    t, keys, counts = zip(*held, strict=True)
+    codes, people = coded(matrix_of(np.frombuffer(b"".join(keys), np.uint8), KEY))
+    known = people.view(f"V{KEY}").ravel().tolist()
+    a = np.array([numbers[one] for one in known], np.int64)[codes]
+    group = np.repeat(np.arange(len(held)), [len(one) // KEY for one in keys])
+    order = np.argsort(group << 32 | a)
+    n = np.frombuffer(b"".join(counts), "<i4").astype(np.int64)
+    return np.array(t, np.int64)[group], a[order], n[order]

@@ -50,6 +50,8 @@ def train(cache: Path, tell: Callable[[str], None]) -> bool:
             tell("the training failed: going on without it")
             return False
         part.replace(cache)
+        for old in jvm.outdated(cache):
+            old.unlink(missing_ok=True)
     return True
 
 

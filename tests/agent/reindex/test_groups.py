@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.reindex.rows import Row
-from agent.reindex.spark import groups
+from agent.reindex.spark import counts, groups
 from agent.reindex.spark.columns import KEY, batch
 from nostr_client import hll
 
@@ -66,6 +66,27 @@ def test_groups_of_chunks_are_those_of_a_plain_count(
             for key in (row["authors"][at : at + KEY] for at in range(0, len(row["authors"]), KEY)):
                 found[name, value, row["kind"], key] += 1
     assert found == counted(rows)
+
+
+@pytest.mark.parametrize("hot", [1, 3, 30])
+@pytest.mark.parametrize("cut", [1, 13, 10**6])
+def test_hot_targets_are_those_of_a_plain_count(
+    cut: int, hot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "CHUNK", 700)
+    tags = (made.select(counts.TAKEN) for made in groups.grouped(iter(chunks(rows_of_all, 70))))
+    packed = [tuple(row.values()) for b in counts.counts(tags) for row in b.to_pylist()]
+    assert len(packed) > len(VALUES), "a target is in more than one row"
+    packed.sort(key=lambda row: row[:2])
+    cuts = [packed[at : at + cut] for at in range(0, len(packed), cut)]
+    batches = (groups.rows(counts.COUNTS_ARROW, one) for one in cuts)
+    found = [tuple(r.values()) for b in counts.hot_targets(hot)(batches) for r in b.to_pylist()]
+    sums: Counter[tuple[str, str, int]] = Counter()
+    for (name, value, kind, _), n in counted(rows_of_all).items():
+        sums[name, value, kind] += n
+    assert sorted((*groups.name_and_value(t), kind, n) for t, kind, n in found) == sorted(
+        (*target, n) for target, n in sums.items() if n >= hot
+    )
 
 
 def spread_rows(split: int | None) -> list[dict[str, Any]]:

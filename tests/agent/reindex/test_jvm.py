@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -92,6 +93,24 @@ def test_the_class_cache_is_of_one_java_and_one_pyspark(tmp_path: Path) -> None:
     old, new = jvm.Jvm(tmp_path / "a", 17, "PATH"), jvm.Jvm(tmp_path / "b", 25, "PATH")
     assert jvm.aot_file(old, tmp_path) is None, "Java 17 would not start with the option"
     assert jvm.aot_file(new, tmp_path) != jvm.aot_file(new._replace(home=tmp_path / "c"), tmp_path)
+
+
+def test_a_class_cache_of_what_was_installed_anew_is_made_again(tmp_path: Path) -> None:
+    """Java passes over a cache whose files have another time, in silence."""
+    modules = tmp_path / "b" / "lib" / "modules"
+    modules.parent.mkdir(parents=True)
+    modules.touch()
+    one, other = (jvm.Jvm(tmp_path / name, 25, "PATH") for name in ("b", "c"))
+    before, apart = jvm.aot_file(one, tmp_path), jvm.aot_file(other, tmp_path)
+    assert before is not None
+    assert apart is not None
+    os.utime(modules, (2**32, 2**32))
+    after = jvm.aot_file(one, tmp_path)
+    assert after is not None
+    assert after != before
+    for file in (before, apart, after):
+        file.touch()
+    assert jvm.outdated(after) == [before], "and no other Java's"
 
 
 @pytest.mark.timeout(180)

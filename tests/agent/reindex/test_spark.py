@@ -20,6 +20,7 @@ from agent.reindex.reporter import Reporter
 from agent.reindex.spark import readers
 from agent.reindex.spark.job import rebuild
 from agent.reindex.spark.staging import KEPT_S, Staging
+from agent.reindex.spark.tables import StagedTables
 from nostr_client.event import parse_event
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
@@ -117,6 +118,22 @@ def has_people(path: Path) -> bool:
         return conn.execute(sql).fetchone() is not None
 
 
+def sums_of(job: Job, heard: Heard) -> list[tuple[Any, ...]]:
+    """What a run staged of each day: how many events, and the sum of their ids."""
+    return sorted(StagedTables(f"{job.work}/{heard.built.fingerprint}").rows("fingerprint", {}))
+
+
+def sums_in(store: Path) -> list[tuple[Any, ...]]:
+    """The same, by adding up what a store has."""
+    ids: dict[int, list[int]] = {}
+    with closing(sqlite3.connect(store)) as conn:
+        for created_at, one in conn.execute("SELECT created_at, id FROM event"):
+            ids.setdefault(created_at // DAY, []).append(int.from_bytes(one, "little"))
+    return sorted(
+        (day, len(of), (sum(of) % 2**256).to_bytes(32, "little")) for day, of in ids.items()
+    )
+
+
 def everything() -> list[Event]:
     """The shared events and the nasty ones."""
     lines = shared_path("data/events.jsonl").read_bytes().splitlines()
@@ -138,6 +155,7 @@ async def test_a_store_an_archive_and_the_live_index_are_equal(
     (checked,) = [one for one in heard.messages if isinstance(one, Checked)]
     assert checked.found == 0, checked.differences
     assert list(heard.states()) == [*STAGES, "publish", "check"]
+    assert sums_of(job, heard) == sums_in(path)
 
     archive = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", events))])
     job = job_of(archive, tmp_path)
@@ -148,6 +166,7 @@ async def test_a_store_an_archive_and_the_live_index_are_equal(
     equal(ours, Path(told.path))
     assert heard.built.statuses == told.statuses
     assert heard.built.rows | {"fingerprint": 0} == told.rows | {"fingerprint": 0}
+    assert sums_of(job, heard) == sums_in(path)
     people = looking.people_of(path)
     assert looking.of_file(ours) == looking.of_file(tmp_path / "store.index-0.db", people)
 
