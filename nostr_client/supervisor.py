@@ -113,6 +113,8 @@ class Supervisor:
         try:
             while True:
                 lived = await self._attempt()
+                if self._stopped:  # an end of the connection in that moment hides the cancellation
+                    return
                 self._in_a_row += 1
                 if lived >= self._policy.stable_after:
                     pauses, self._in_a_row = delays(self._policy, self._rand), 0

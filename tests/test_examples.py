@@ -51,12 +51,15 @@ async def running(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PATH": path},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PATH": path, "PYTHONFAULTHANDLER": "1"},
     )
     assert process.stdout is not None
     try:
         async with asyncio.timeout(DEADLINE_S):
             yield process, process.stdout
+    except TimeoutError:
+        process.send_signal(signal.SIGABRT)
+        pytest.fail(f"{name} hangs: {(await process.stdout.read()).decode()}")
     finally:
         if process.returncode is None:
             process.kill()
