@@ -47,6 +47,8 @@ class Alerting:
 
     def __init__(self, clock: Clock, journal: Journal, database: Database) -> None:
         self.told = 0
+        self.failed = 0
+        """Tries that failed."""
         self.given_up = 0
         self._clock = clock
         self._journal = journal
@@ -142,7 +144,7 @@ class Alerting:
                     await _deliver(telling.alert, telling.body)
             except NostrTallyError as error:
                 why = str(error)
-                self._tried(telling)
+                self._note_failure(telling, n, why)
                 await self._database.write(partial(tellings.failed, id_=telling.id, attempts=n + 1))
                 continue
             self.told += 1
@@ -150,6 +152,19 @@ class Alerting:
             await self._done(telling)
             return
         await self._give_up(telling, why)
+
+    def _note_failure(self, telling: Telling, n: int, why: str) -> None:
+        """The first failure of a run is told at once: the last one is half an hour away."""
+        self.failed += 1
+        tell = self._journal.warning if n == telling.attempts else self._journal.debug
+        tell(
+            "alert_failed",
+            watch=telling.watch,
+            when=telling.alert.when,
+            why=why,
+            again_in_s=DELAYS_S[n + 1] if n + 1 < len(DELAYS_S) else None,
+        )
+        self._tried(telling)
 
     async def _done(self, telling: Telling) -> None:
         self._waiting.pop(telling.id, None)

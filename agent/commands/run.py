@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent.commands.options import chosen_file, config_options, load_config
+from agent.commands.options import chosen_file, config_options
 from agent.parent import end_with_stdin
 from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, say
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from agent.config import Config, Draft
+    from agent.config import Draft
 
 SWITCH_S = 0.0005
 """How long a thread may keep the GIL while another wants it: the loop shares it with the store."""
@@ -84,20 +84,41 @@ def _instead(error: NetworkError) -> str:
 
 
 def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:
-    from agent.config import read
-
-    path = chosen_file(config)
-    draft = read(path, settings=settings)
+    source = Source(config, settings)
+    draft = source.read()
+    path = str(source.path or "")
     if once:
         from agent.service import run as service
         from nostr_client.cli.runner import run_async
 
-        return FAILURE if run_async(service.once(draft.checked(), str(path or ""))) else OK
-    _serve(draft, lambda: load_config(config, settings), str(path or ""))
+        return FAILURE if run_async(service.once(draft.checked(), path)) else OK
+    _serve(draft, source.read, path)
     return OK
 
 
-def _serve(draft: Draft, load: Callable[[], Config], path: str) -> None:
+class Source:
+    """Where the configuration of a run comes from: the file that it was read of, then and later.
+
+    Without one there may be one later; a file that was there and is gone is never "no file": the
+    defaults would take the place of everything in it.
+    """
+
+    def __init__(self, given: Path | None, settings: tuple[str, ...]) -> None:
+        self.path: Path | None = None
+        self._given = given
+        self._settings = settings
+
+    def read(self) -> Draft:
+        """Read it, again. Raises InvalidConfig, InvalidInput for a file that is not there."""
+        from agent.config import read
+
+        path = self.path or chosen_file(self._given)
+        found = read(path, settings=self._settings)
+        self.path = path
+        return found
+
+
+def _serve(draft: Draft, load: Callable[[], Draft], path: str) -> None:
     """A supervisor hears from `/healthz` before a second of imports, and while they go on."""
     from agent.service.doorstep import answering
 

@@ -266,6 +266,7 @@ class Agent:
                 sum(one.faults for one in stats) + self.leaving.gone.faults,
             ),
             "alerts_told_total": ("Alerts that were told.", self.alerting.told),
+            "alerts_failed_total": ("Tries to tell an alert that failed.", self.alerting.failed),
             "alerts_given_up_total": ("Alerts that could not be told.", self.alerting.given_up),
             "streams": ("Clients of the event stream.", self.feed.streams),
             "streams_cut_total": ("Stream clients that were too slow.", self.feed.cut),

@@ -16,9 +16,6 @@ from agent import stored
 from agent.api import schema
 from agent.clock import SystemClock
 from agent.config import InvalidConfig
-from agent.config.added import check_added
-from agent.config.load import dotted
-from agent.config.sound import whole
 from agent.journal import Journal, JournalHandler
 from agent.notify import Notifier, taking_long
 from agent.service.agent import Agent
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from agent.clock import Clock
-    from agent.config import Config
+    from agent.config import Added, Config, Draft
     from agent.service.doorstep import Doorstep
 
 ALERTS_S: Final = 5.0
@@ -67,10 +64,11 @@ class Service:
         """End in order: finish or park what runs, then close."""
         self.stopping.set()
 
-    async def reload(self, load: Callable[[], Config]) -> schema.Reloaded:
+    async def reload(self, load: Callable[[], Draft]) -> schema.Reloaded:
         """Read the configuration again; a wrong one is told, and the old one stays."""
         try:
-            config = await asyncio.to_thread(load)
+            draft = await asyncio.to_thread(load)
+            config = await asyncio.to_thread(draft.checked, await self._added())
             token = await asyncio.to_thread(read_token, token_file(self._started.api))
             access = await asyncio.to_thread(make_access, config.api, token)
         except InvalidConfig as error:
@@ -78,9 +76,6 @@ class Service:
         except (NostrTallyError, OSError) as error:
             return self._refused(str(error))
         async with self._reloading:
-            clashes = await self._clashes(config)
-            if clashes:
-                return self._refused(*clashes)
             found = changes(self._started, self.agent.config, config)
             self.token, self.api.access = token, access
             self.agent.journal.configure(config.service.log, config.service.log_format)
@@ -94,12 +89,9 @@ class Service:
             self.agent.journal.warning("restart_needed", keys=", ".join(found.restart))
         return schema.Reloaded(ok=True, applied=found.applied, restart=found.restart)
 
-    async def _clashes(self, config: Config) -> list[str]:
-        """What of a configuration has the name of something that was added."""
-        found: list[str] = []
-        added = await self.agent.parts.store.database.read(stored.all_added)
-        check_added(whole(config), added, lambda path, why: found.append(f"{dotted(path)}: {why}"))
-        return found
+    async def _added(self) -> Added:
+        """The names that nothing of a configuration may have."""
+        return await self.agent.parts.store.database.read(stored.all_added)
 
     def _refused(self, *mistakes: str) -> schema.Reloaded:
         for mistake in mistakes:
@@ -211,7 +203,7 @@ def _library_logs(journal: Journal) -> Iterator[None]:
 
 
 async def serve(
-    config: Config, load: Callable[[], Config], config_path: str, step: Doorstep
+    config: Config, load: Callable[[], Draft], config_path: str, step: Doorstep
 ) -> None:
     """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again. Takes over the socket."""
     notifier = Notifier()
@@ -233,7 +225,7 @@ async def serve(
 
 
 async def _reload_on(
-    hangup: asyncio.Event, service: Service, load: Callable[[], Config], notifier: Notifier
+    hangup: asyncio.Event, service: Service, load: Callable[[], Draft], notifier: Notifier
 ) -> None:
     while True:
         await hangup.wait()

@@ -12,6 +12,7 @@ import pytest
 from agent.api.client import AgentClient, ApiError
 from agent.backup import back_up, restore
 from agent.cli import run
+from agent.config.load import draft
 from agent.relay.server import serve
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore
@@ -138,10 +139,8 @@ async def test_a_cycle_of_agents_is_refused_with_its_path(tmp_path: Path) -> Non
         await one.client.add("app", "a.hits", 1)
         await until_value(two.client, "app", "a.hits", "1")
         more = stream("app", "a.>") + of_agent("b", "app", two, tmp_path / "b", ">", ">")
-        from agent.config import parse
-
-        config = parse(config_text(tmp_path / "a", (), more))
-        await one.service.reload(lambda: config)
+        text = config_text(tmp_path / "a", (), more)
+        await one.service.reload(lambda: draft(text, "config"))
         found = await until_state(one.client, "b", "stopped")
         assert "cycle" in found.why
         assert len(found.path) == 3

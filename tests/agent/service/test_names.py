@@ -10,7 +10,7 @@ import pytest
 
 from agent.api.client import ApiError
 from agent.cli import run
-from agent.config import parse
+from agent.config.load import draft
 from agent.specs import SyncSpec, WatchSpec
 from nostr_client.count import followers
 from nostr_client.errors import InvalidInput
@@ -63,8 +63,8 @@ async def test_the_file_takes_no_name_of_what_was_added(
             await agent.client.add_watch(WATCH)
             await agent.client.add_sync(SYNC)
             await agent.until(lambda w: w.figure is not None, "dup")
-            refused = await agent.service.reload(lambda: parse(text))
-            assert [one.split(":")[0] for one in refused.mistakes] == [
+            refused = await agent.service.reload(lambda: draft(text, str(file)))
+            assert [one.split(": ")[1] for one in refused.mistakes] == [
                 "watches[0].name",
                 "syncs[0].name",
             ]
@@ -72,6 +72,8 @@ async def test_the_file_takes_no_name_of_what_was_added(
             assert [w.spec for w in (await agent.client.watches()).watches] == [WATCH]
             assert await asyncio.to_thread(run, ["check", "-c", str(file), "--json"]) == 2
             mistakes = json.loads(capsys.readouterr().out)["mistakes"]
+            told = [f"{one['where']}: {one['key']}: {one['why']}" for one in mistakes]
+            assert told == [*refused.mistakes]
             assert [one["key"] for one in mistakes] == ["watches[0].name", "syncs[0].name"]
             assert mistakes[0]["where"].startswith(f"{file}:")
         async with an_agent(tmp_path, text=text) as agent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -18,12 +19,16 @@ from agent import watchbook
 from agent.api.client import AgentClient, ApiError
 from agent.backup import back_up, restore
 from agent.cli import run
-from agent.config import parse
+from agent.commands.run import Source
+from agent.config import InvalidConfig, parse
+from agent.config.load import draft
+from agent.config.model import RelaysSection
 from agent.relaybook import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
 from agent.service.run import once
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.event import EventTemplate
 from nostr_client.keys import verify
+from nostr_client.places import config_path
 from nostr_client.pool import RelayPool
 from nostr_client.relay_stats import Capabilities
 from nostr_client.store.database import Database
@@ -133,7 +138,39 @@ async def test_what_fails_is_tried_again_and_then_given_up(
 
             await eventually(settled)
         assert "alert_given_up" in agent.log.getvalue()
+        assert alerting.failed == 5
+        said = agent.log.getvalue()
+        assert said.count('"alert_failed"') == 2  # one for each alert, the later ones are debug
+        assert "alerts_failed_total 5.0" in agent.service.agent.metrics.text().decode()
     assert len(hook.got) == 1
+
+
+async def test_the_first_failure_is_told_with_what_and_when_and_no_secret(tmp_path: Path) -> None:
+    async with Hook(refuse=9) as hook, FaultyRelay(events=[follow(1)]) as relay:
+        more = watch_text(
+            f'alerts = [{{ when = ">= 1", webhook = "{hook.url}T0ken?key=s3cret" }},'
+            ' { when = "< 5", webhook = "http://user:s3cret@[T0ken]/T0ken" }]'
+        )
+        async with an_agent(tmp_path, [relay.url], more) as agent:
+
+            async def both() -> bool:
+                return agent.service.agent.alerting.failed >= 2
+
+            await eventually(both)
+            lines = [
+                one for one in agent.service.agent.journal.lines if one.event == "alert_failed"
+            ]
+        found = {one.fields["when"]: one for one in lines if one.level == "warning"}
+        host = hook.url.removeprefix("http://").strip("/")
+        assert found[">= 1"].fields == {
+            "watch": "followers",
+            "when": ">= 1",
+            "why": f"webhook at {host}: HTTP 500",
+            "again_in_s": 5.0,
+        }
+        assert set(found) == {">= 1", "< 5"}
+        for secret in ("T0ken", "s3cret"):
+            assert secret not in agent.log.getvalue()
 
 
 async def test_an_alert_that_waits_outlives_the_agent(
@@ -233,11 +270,11 @@ async def test_a_reload_takes_new_watches_and_refuses_mistakes(tmp_path: Path) -
     ):
         await agent.until(lambda w: w.answered == 1, "followers")
         changed = config_text(tmp_path, [relay.url], watch_text().replace("followers", "f", 1))
-        await agent.service.reload(lambda: parse(changed))
+        await agent.service.reload(lambda: draft(changed, "config"))
         watch = await agent.until(lambda w: w.answered == 1, "f")
         assert watch.origin == "file"
         assert [w.spec.name for w in (await agent.client.watches()).watches] == ["f"]
-        refused = await agent.service.reload(lambda: parse("[stor]"))
+        refused = await agent.service.reload(lambda: draft("[stor]", "config"))
         assert refused.mistakes == ("config:1: stor: unknown key; did you mean store?",)
         assert not refused.ok
         assert [w.spec.name for w in (await agent.client.watches()).watches] == ["f"]
@@ -257,7 +294,7 @@ async def test_a_reload_says_what_it_changed_and_what_waits_for_a_restart(tmp_pa
                 "api": 'cors_origins = ["https://app.example"]\nconnections = 99',
             },
         ).replace("store.db", "other.db")
-        agent.service.backend.reloader = lambda: agent.service.reload(lambda: parse(text))
+        agent.service.backend.reloader = lambda: agent.service.reload(lambda: draft(text, "config"))
         (tmp_path / "token").write_text("another")
         found = await agent.client.reload()
         waits = ("store.path", "relays.proxy", "api.connections")
@@ -458,6 +495,43 @@ async def test_run_stops_in_order_on_sigterm_and_reads_again_on_sighup(tmp_path:
         process.terminate()
         assert await said(process.stderr, "stopped")
         assert await process.wait() == 0
+
+
+def a_source(settings: tuple[str, ...] = ()) -> tuple[Source, Path]:
+    """What a run without --config reads, and where the user's file is."""
+    file = config_path()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return Source(None, settings), file
+
+
+async def test_a_file_that_is_gone_is_not_taken_as_no_file(tmp_path: Path) -> None:
+    source, file = a_source()
+    text = config_text(tmp_path, (), '[[watches]]\nname = "mine"\nfilters = [{}]\n')
+    file.write_text(text)
+    async with an_agent(tmp_path, text=source.read() and text) as agent:
+        file.rename(tmp_path / "elsewhere")
+        refused = await agent.service.reload(source.read)
+        assert not refused.ok
+        assert f"cannot read {file}" in refused.mistakes[0]
+        assert "reload_refused" in agent.log.getvalue()
+        assert [w.spec.name for w in (await agent.client.watches()).watches] == ["mine"]
+        (tmp_path / "elsewhere").rename(file)
+        assert (await agent.service.reload(source.read)).ok
+
+
+def test_a_run_without_a_file_takes_one_that_comes_and_then_misses_it() -> None:
+    source, file = a_source(("service.drain=5s",))
+    assert source.read().config.relays == RelaysSection()
+    file.write_text("[relay")
+    with pytest.raises(InvalidConfig):
+        source.read()
+    file.unlink()
+    assert source.read().config.service.drain == "5s"  # what was never read is not missed
+    file.write_text('[relays]\ndefault = ["ws://relay.example"]\n')
+    assert source.read().config.relays.default == ("ws://relay.example",)
+    file.unlink()
+    with pytest.raises(InvalidInput, match=f"cannot read {re.escape(str(file))}"):
+        source.read()
 
 
 async def test_run_says_what_is_wrong_with_its_configuration(tmp_path: Path) -> None:
