@@ -7,7 +7,7 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from agent.reindex.inputs import files, open_store
+from agent.reindex.inputs import files, is_url, open_store
 from nostr_client.errors import InvalidInput
 from nostr_client.extras import missing
 from nostr_client.store.faults import store_error
@@ -36,18 +36,19 @@ class Choice(NamedTuple):
     why: str
 
 
-def choose(wanted: Wanted, source: Input) -> Choice:
-    """The engine for an input. Raises InvalidInput where it cannot do it, MissingExtra."""
+def choose(wanted: Wanted, source: Input, out: str = "") -> Choice:
+    """The engine for an input, and where its tables go. Raises InvalidInput where it cannot do
+    it, MissingExtra."""
     if wanted == "spark":
         if not has_spark():
             lacking = [name for name in SPARK if not find_spec(name)]
             raise missing("Spark", " and ".join(lacking), "spark")
         return Choice("spark", "as asked")
     if wanted == "reference":
-        if source.remote:
-            raise InvalidInput("only Spark reads URLs")
+        if source.remote or is_url(out):
+            raise InvalidInput("only Spark reads and writes URLs")
         return Choice("reference", "as asked")
-    return _chosen(source)
+    return _chosen(source, out)
 
 
 def has_spark() -> bool:
@@ -55,8 +56,8 @@ def has_spark() -> bool:
     return all(find_spec(name) for name in SPARK)
 
 
-def _chosen(source: Input) -> Choice:
-    if source.remote:
+def _chosen(source: Input, out: str) -> Choice:
+    if source.remote or is_url(out):
         return choose("spark", source)
     events = about_events(source)
     if events < SMALL:

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent.reindex import inputs
+from agent.reindex.parquet import DONE
 from agent.reindex.publish import NewNumbers, of_keys, publish
 from agent.reindex.single import ARCHIVED
 from agent.reindex.tables import COLUMNS
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 LOADED: Final = ("hot", "hot_author", "zap")
 """Tables that say something of a target; the days are of all events, and no subset of them is."""
-
-DONE: Final = "_SUCCESS"
-"""What Spark writes last into a table's folder."""
 
 
 class Asked(NamedTuple):
@@ -121,7 +119,7 @@ def _dataset(tables: str, name: str) -> Any:
             files, base = fs.LocalFileSystem(), str(here.absolute())
         folder = f"{base}/tables/{name}"
         if files.get_file_info(f"{folder}/{DONE}").type != fs.FileType.File:
-            raise InvalidInput(f"{where} has no finished table {name}: is it what --out named?")
+            raise InvalidInput(f"{where} has no finished table {name}: {_why(here)}")
         found = ds.dataset(folder, filesystem=files, format="parquet")
     except (pa.ArrowException, OSError) as error:
         raise InvalidInput(f"{where}: {error}") from error
@@ -129,6 +127,12 @@ def _dataset(tables: str, name: str) -> Any:
     if missing:
         raise InvalidInput(f"{where}: the table {name} has no {', '.join(sorted(missing))}")
     return found
+
+
+def _why(here: Path | None) -> str:
+    if here is not None and (here / "index.db").is_file() and not (here / "tables").exists():
+        return "where it was rebuilt was no pyarrow; pip install 'nostr-tally[parquet]' and rebuild"
+    return "is it what --out named?"
 
 
 def _scheme(url: str) -> str:

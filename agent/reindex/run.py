@@ -61,7 +61,7 @@ def make_job(
         raise InvalidInput("--out is for archives: the index of a store goes beside it")
     if source.kind == "store" and hot not in (None, least()):
         raise InvalidInput(f"--hot is for archives: a store keeps targets from {least()}")
-    chosen = choose(engine, source)
+    chosen = choose(engine, source, str(out))
     at = int(time.time() if now is None else now)
     settings = inputs.Settings(now=at, fixed=now is not None, urls=urls, verify=verify)
     if hot is not None or source.kind == "store":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent.reindex import inputs, rows
 from agent.reindex.check import check
+from agent.reindex.parquet import write_tables
 from agent.reindex.protocol import Built
 from agent.reindex.publish import NewNumbers, of_keys, publish, store_numbers
 from agent.reindex.reference import from_archive, from_store_rows
@@ -43,6 +44,8 @@ def run_job(job: Job, reporter: Reporter) -> None:
     with reporter.stage("publish") as count:
         told = partial(reporter.running, "publish")
         made = publish_index(job, name, mark, of_keys(tables), told)
+        if job.source.kind != "store":
+            _as_parquet(job, tables, reporter)
         count(sum(made.rows.values()))
     if job.check:
         check_built(job, made.path, reporter)
@@ -59,6 +62,12 @@ def run_job(job: Job, reporter: Reporter) -> None:
             seconds=round(time.monotonic() - start, 3),
         )
     )
+
+
+def _as_parquet(job: Job, tables: Accumulator, reporter: Reporter) -> None:
+    why_not = write_tables(tables, Path(job.out), about(job))
+    if why_not is not None:
+        reporter.talk(f"{why_not}; without it {job.out} has index.db, and no tables to load")
 
 
 def about(job: Job) -> dict[str, int]:

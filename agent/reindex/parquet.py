@@ -1,0 +1,95 @@
+"""The tables of the plain engine as Parquet, in the form in which Spark leaves its own.
+
+`about` is written last, and all of it beside the tables of before: what is half written has another
+name, or lacks what says when it is of.
+"""
+
+from __future__ import annotations
+
+import shutil
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from agent.reindex.tables import COLUMNS
+from nostr_client.extras import MissingExtra, optional
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from agent.reindex.tables import Tables
+
+    Row = tuple[Any, ...]
+
+CHUNK: Final = 50_000
+
+DONE: Final = "_SUCCESS"
+"""What is written last into a table's folder, as by Spark."""
+
+LIMBS: Final = tuple(f"limb{n}" for n in range(8))
+"""A sum of ids in eight numbers of 32 bits, the lowest first."""
+
+_WIDE: Final = frozenset({"pubkey", "registers"})
+_TEXT: Final = frozenset({"name", "value", "status"})
+
+
+def write_tables(tables: Tables, out: Path, about: Mapping[str, int]) -> str | None:
+    """Put `<out>/tables/<table>` in the place of what is there; why not, where it cannot be.
+
+    Without pyarrow the tables of before go all the same: they are of another rebuild.
+    """
+    place, part = out / "tables", out / "tables.tmp"
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        _write(tables, part, about)
+        shutil.rmtree(place, ignore_errors=True)
+        part.rename(place)
+    except MissingExtra as error:
+        shutil.rmtree(place, ignore_errors=True)
+        return str(error)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return None
+
+
+def _write(tables: Tables, folder: Path, about: Mapping[str, int]) -> None:
+    for table, columns in COLUMNS.items():
+        rows = tables.rows(table)
+        if table == "fingerprint":
+            columns, rows = (*columns[:-1], *LIMBS), map(_limbs, rows)
+        _write_table(folder / table, columns, rows)
+    _write_table(folder / "about", tuple(about), iter([tuple(about.values())]))
+
+
+def _limbs(row: Row) -> Row:
+    day, events, total = row
+    limbs = (total[at : at + 4] for at in range(0, len(total), 4))
+    return (day, events, *(int.from_bytes(limb, "little") for limb in limbs))
+
+
+def _write_table(folder: Path, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
+    with optional("writing tables as Parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    schema = pa.schema([(name, _type(pa, name)) for name in columns])
+    folder.mkdir(parents=True)
+    file = folder / "part-00000.zstd.parquet"
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for chunk in _chunks(iter(rows)):
+            values = zip(*chunk, strict=True)
+            arrays = [pa.array(v, one.type) for v, one in zip(values, schema, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    (folder / DONE).touch()
+
+
+def _type(arrow: Any, column: str) -> Any:
+    if column in _WIDE:
+        return arrow.binary()
+    if column in _TEXT:
+        return arrow.string()
+    return arrow.int32() if column == "kind" else arrow.int64()
+
+
+def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk

@@ -1,0 +1,124 @@
+"""What the plain engine leaves of archives is what Spark leaves: tables that can be loaded."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from agent.cli import cli
+from agent.reindex import inputs, loading, parquet, reference, run
+from agent.reindex.protocol import Talk, from_line
+from agent.reindex.reporter import Reporter
+from agent.reindex.single import run_job
+from agent.reindex.spark import groups, numeric
+from agent.reindex.tables import COLUMNS
+from nostr_client.errors import InvalidInput
+from nostr_client.nip19 import Note
+from tests.agent.reindex.nasty import HOT, NOTE, NOW, URLS, nasty, write_archive
+from tests.agent.reindex.test_loading import SETTINGS, Rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+EVENTS = nasty()
+"""Once: a signature within an event is another one each time."""
+
+
+def rebuilt(folder: Path) -> list[Any]:
+    """What a rebuild of an archive into `out` said."""
+    source = inputs.archive("jsonl", [str(write_archive(folder / "a.jsonl", EVENTS))])
+    job, _ = run.make_job(source, out=folder / "out", urls=URLS, hot=HOT, now=NOW)
+    assert job.engine == "reference"
+    said: list[Any] = []
+    run_job(job, Reporter(lambda line: said.append(from_line(line))))
+    return said
+
+
+def table(folder: Path, name: str) -> pa.Table:
+    assert (folder / "out/tables" / name / "_SUCCESS").is_file()
+    (file,) = (folder / "out/tables" / name).glob("*.parquet")
+    return pq.read_table(file)
+
+
+def test_a_small_archive_can_be_loaded_from_and_asked(tmp_path: Path) -> None:
+    rebuilt(tmp_path)
+    file = tmp_path / "some.db"
+    arguments = ["tables", "load", str(tmp_path / "out"), str(file), "--target"]
+    done = CliRunner().invoke(cli, [*arguments, Note(NOTE).encode()])
+    assert done.exit_code == 0, done.output
+    about, found = loading.ask(file)
+    assert about == (NOW, HOT)
+    counted = reference.from_archive(Rows(EVENTS), SETTINGS)
+    whole = {row[1:4]: row[4:] for row in counted.rows("hot") if row[2] == NOTE}
+    assert {tuple(o.target): (o.events, o.authors, o.registers) for o in found} == whole
+
+
+def test_every_table_is_there_row_for_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "CHUNK", 7)
+    rebuilt(tmp_path)
+    counted = reference.from_archive(Rows(EVENTS), SETTINGS)
+    for name, columns in COLUMNS.items():
+        found = table(tmp_path, name)
+        rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        if name == "fingerprint":
+            rows = [(day, events, numeric.number_of(tuple(limbs))) for day, events, *limbs in rows]
+        else:
+            assert tuple(found.schema.names) == columns
+        if name != "status":  # the archive has each event twice, some lines of it
+            assert sorted(rows) == sorted(counted.rows(name)), name
+    assert table(tmp_path, "about").to_pylist() == [{"as_of": NOW, "hot": HOT}]
+
+
+def test_the_columns_are_those_of_spark(tmp_path: Path) -> None:
+    rebuilt(tmp_path)
+    for name, schema in (
+        ("hot", groups.HOT_ARROW),
+        ("hot_author", groups.PAIRS_ARROW),
+        ("fingerprint", numeric.SUMS_ARROW),
+    ):
+        assert table(tmp_path, name).schema.equals(schema), name
+
+
+def test_tables_of_before_go_where_none_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rebuilt(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pyarrow", None)
+        said = rebuilt(tmp_path)
+    (told,) = [one.text for one in said if isinstance(one, Talk)]
+    assert "nostr-tally[parquet]" in told
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"index.db"}
+    assert not list((tmp_path / "out").glob("tables*"))
+    with pytest.raises(InvalidInput, match=r"nostr-tally\[parquet\]"):
+        loading.load(str(tmp_path / "out"), [NOTE], tmp_path / "some.db")
+
+
+def test_an_end_in_the_middle_leaves_the_tables_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rebuilt(tmp_path)
+    before = table(tmp_path, "hot")
+
+    def ended(row: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parquet, "_limbs", ended)
+    with pytest.raises(KeyboardInterrupt):
+        rebuilt(tmp_path)
+    assert table(tmp_path, "hot").equals(before)
+    assert not (tmp_path / "out/tables.tmp").exists()
+
+
+def test_where_the_tables_go_to_a_url_spark_takes_them(tmp_path: Path) -> None:
+    source = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", EVENTS[:3]))])
+    job, _ = run.make_job(source, out="s3a://bucket/tables")
+    assert job.engine == "spark"
+    with pytest.raises(InvalidInput, match="only Spark"):
+        run.make_job(source, engine="reference", out="s3a://bucket/tables")
