@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
-    from agent.reindex.inputs import Input
+    from agent.reindex.inputs import Input, Kind
     from nostr_client.event import Event
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.store.transfer import ImportReport
@@ -256,11 +256,34 @@ def archive_schema() -> Any:
 
 
 def sources(paths: Sequence[Path]) -> list[Input]:
-    """What to read of each path: Parquet for folders that hold some, else lines."""
+    """What to read of each path: of a folder what is named as an archive, Parquet or lines.
+
+    Raises InvalidInput for a folder without any, and for what no reader can read.
+    """
     from agent.reindex import inputs
 
     found = []
     for path in paths:
-        has_parquet = path.suffix == ".parquet" or any(path.rglob("*.parquet"))
-        found.append(inputs.archive("parquet" if has_parquet else "jsonl", [str(path)]))
+        if not path.is_dir():
+            kind: Kind = "parquet" if path.suffix == ".parquet" else "jsonl"
+            found.append(inputs.archive(kind, [str(path)]))
+            continue
+        within = _archives_in(path)
+        found += [inputs.archive(kind, files) for kind, files in within.items() if files]
+        if not any(within.values()):
+            names = ", ".join(NAMED)
+            raise InvalidInput(f"{path} has no archive in it: none of its files ends in {names}")
+    return found
+
+
+def _archives_in(folder: Path) -> dict[Kind, list[str]]:
+    """The files of a folder that are named as archives, by what reads them."""
+    from agent.reindex import inputs
+
+    found: dict[Kind, list[str]] = {"parquet": [], "jsonl": []}
+    for file in inputs.files(inputs.Input(kind="jsonl", paths=(str(folder),))):
+        inputs.refuse_packed(str(file))
+        form = NAMED.get(file.suffix)
+        if form is not None:
+            found["parquet" if form == "parquet" else "jsonl"].append(str(file))
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.commands.options import chosen_store, config_options, store_option
+from nostr_client.cli.exitcodes import FAILURE
 from nostr_client.cli.filteroptions import chosen_filters, filter_options, refuse_limits
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
@@ -74,7 +75,11 @@ def import_(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Verify and save what PATHS hold, files or folders; the agent must not run."""
+    """Verify and save what PATHS hold, files or folders; the agent must not run.
+
+    Of a folder those files are read whose names are an archive's. Ends with 1 where not one line
+    is an event.
+    """
     reports = run_async_until_sigterm(_import(chosen_store(store, config, settings), paths))
     stored = sum(report.stored for report, _ in reports)
     events = sum(report.lines for report, _ in reports)
@@ -82,12 +87,20 @@ def import_(
     for report, rejects in reports:
         for reason, number in (*rejects.items(), *report.reasons.items()):
             rejected[reason] = rejected.get(reason, 0) + number
+    lines = events + sum(sum(rejects.values()) for _, rejects in reports)
     if as_json:
-        print_json({"events": events, "stored": stored, "rejected": rejected})
-        return
-    click.echo(f"{stored} of {events} stored")
-    for reason, number in rejected.items():
-        say(f"{number:,} rejected: {reason}")
+        print_json({"lines": lines, "events": events, "stored": stored, "rejected": rejected})
+    else:
+        click.echo(f"{stored} of {lines} stored")
+        for reason, number in rejected.items():
+            say(f"{number:,} rejected: {reason}")
+    if lines and not any(map(_valid, reports)):
+        click.get_current_context().exit(FAILURE)
+
+
+def _valid(read: tuple[ImportReport, dict[str, int]]) -> int:
+    """How many lines are events, those that the store had or does not keep too."""
+    return sum(n for status, n in read[0].statuses.items() if status != "invalid")
 
 
 async def _export(path: Path, filters: Sequence[Filter], target: Path, form: Any) -> int:
@@ -103,5 +116,6 @@ async def _import(path: Path, paths: Sequence[Path]) -> list[tuple[ImportReport,
     from agent.archive import sources
     from nostr_client.store.sqlite import SqliteStore
 
+    found = sources(paths)
     async with await SqliteStore.open(path) as opened:
-        return [await read_in(opened, source) for source in sources(paths)]
+        return [await read_in(opened, source) for source in found]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from click.testing import CliRunner
 from agent import archive
 from agent.cli import cli, run
 from nostr_client.errors import InvalidInput
+from nostr_client.keys import verify
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.reindex.nasty import NOW, fill, nasty, opened
 
@@ -126,6 +129,54 @@ def test_the_commands_take_filters_and_tell_what_was_no_event(tmp_path: Path) ->
     done = run(cli, ["archive", "export", out, "--store", store, "--kind", "7", "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["events"] == len(Path(out).read_bytes().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("garbage\n{}\n", 1, "0 of 2 stored"),
+        (f"{nasty()[0].to_json()[:-10]}\n", 1, "0 of 1 stored"),
+        (nasty()[0].to_json().replace('"sig":"', '"sig":"00')[:-5] + '"}', 1, "0 of 1 stored"),
+        ("", 0, "0 of 0 stored"),
+        ("\n\n", 0, "0 of 0 stored"),
+        (f"x\n{nasty()[0].to_json()}\n", 0, "1 of 2 stored"),
+    ],
+)
+def test_an_import_without_one_event_fails(tmp_path: Path, text: str, code: int, said: str) -> None:
+    (tmp_path / "in.jsonl").write_text(text, "utf-8")
+    given = ["archive", "import", str(tmp_path / "in.jsonl"), "--store", str(tmp_path / "s.db")]
+    done = CliRunner().invoke(cli, given)
+    assert (done.exit_code, done.stdout.strip()) == (code, said)
+    if code == 0 and "1 of" in said:  # what the store has already is an event too
+        assert CliRunner().invoke(cli, given).exit_code == 0
+
+
+async def one_store(path: Path, event: Event, target: Path | None = None) -> None:
+    """A store of one event, and an archive of it by kind."""
+    async with await opened(path) as store:
+        await store.save([verify(event)])
+        if target is not None:
+            await archive.export(store.export(), target, "parquet")
+
+
+def test_of_a_folder_what_is_named_as_an_archive_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mixed"
+    (folder / "deep").mkdir(parents=True)
+    events = nasty()[:3]
+    asyncio.run(one_store(folder / "store.db", events[0]))
+    (folder / "notes.txt").write_text("no event\n")
+    command = ["archive", "import", str(folder), "--store", str(tmp_path / "s.db")]
+    assert run(command) == 2
+    assert "has no archive in it" in capsys.readouterr().err
+    assert not (tmp_path / "s.db").exists()
+    (folder / "deep" / "a.jsonl").write_text(events[0].to_json(), "utf-8")
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(events[1].to_json().encode()))
+    asyncio.run(one_store(tmp_path / "more.db", events[2], folder / "by-kind"))
+    assert run([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["lines"], told["rejected"]) == (3, {})
 
 
 @pytest.mark.parametrize("given", [("--filter", '{"limit":3}'), ("--kind", "1", "--limit", "3")])
