@@ -22,7 +22,7 @@ from nostr_client.watch.history import Point as Sample
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.count.queries import Query
 
@@ -72,6 +72,8 @@ def put(conn: sqlite3.Connection, spec: WatchSpec, at: float, *, file: bool = Fa
         name=spec.name,
         query=query_of(spec),
         relays=spec.relays,
+        trusted=spec.trusted,
+        excluded=spec.excluded,
         interval=max(seconds(spec.interval), SHORTEST),
         created_at=int(at),
         extra=extra | {_FILE: True} if file else extra,
@@ -93,12 +95,17 @@ def remove(conn: sqlite3.Connection, name: str) -> bool:
 
 
 def add_point(
-    conn: sqlite3.Connection, watch: str, point: Point, unit: str, query: Query | None = None
+    conn: sqlite3.Connection,
+    watch: str,
+    point: Point,
+    unit: str,
+    query: Query | None = None,
+    relays: Sequence[str] | None = None,
 ) -> None:
     """Keep a number; not where the watch asks something else by now than `query`."""
     at = int(point.at)
     sample = Sample.sample(at, point.value, point.low, point.high, exact=point.exact, unit=unit)
-    rows.asked(conn, watch, at, sample, apart=APART_S, most=MOST_APART, query=query)
+    rows.asked(conn, watch, at, sample, apart=APART_S, most=MOST_APART, query=query, relays=relays)
 
 
 def history(conn: sqlite3.Connection, watch: str, since: float, limit: int) -> list[Point]:
@@ -196,6 +203,7 @@ def _spec_of(name: str, fields: dict[str, Any]) -> dict[str, Any]:
         return {"name": name, "unreadable": str(error)}  # refused, and told, by whoever decodes it
     length = f"{made.interval:.3f}".rstrip("0").rstrip(".")
     spec: dict[str, Any] = {"name": name, "relays": made.relays, "interval": f"{length}s"}
+    spec |= {"trusted": made.trusted, "excluded": made.excluded}
     if target is None:
         return spec | {"filters": [one.to_dict() for one in made.query.filters]}
     return spec | {"query": made.query.name, "target": target}

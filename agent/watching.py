@@ -204,8 +204,10 @@ class Watching:
                 high=merged.high,
                 exact=merged.exact,
             )
-            unit, query = str(result.unit), watch.query
-            await self._database.write(lambda c: watchbook.add_point(c, name, point, unit, query))
+            unit, query, whom = str(result.unit), watch.query, watch.relays
+            await self._database.write(
+                lambda c: watchbook.add_point(c, name, point, unit, query, whom)
+            )
             moved = await self._database.read(
                 lambda conn: watchbook.moved(conn, name, point.value, now)
             )

@@ -30,7 +30,7 @@ def as_csv(points: Sequence[Point]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(as_dicts(points))
+    writer.writerows(one | {"exact": str(one["exact"]).lower()} for one in as_dicts(points))
     return out.getvalue()
 
 

@@ -15,6 +15,7 @@ from nostr_client.cli.output import console, json_option, moment, print_json, sa
 from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.runner import run_async
+from nostr_client.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,6 +124,14 @@ def store_place(path: Path | None) -> Path:
     from nostr_client.places import store_path
 
     return store_path() if path is None else path
+
+
+def stored_at(path: Path | None) -> Path:
+    """The store's file, for what needs one that is there. Raises StoreError: none is made."""
+    file = store_place(path)
+    if not file.exists():
+        raise StoreError(f"no store at {file}")
+    return file
 
 
 def _optional_filters(conditions: dict[str, Any]) -> list[Filter]:

@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nostr_client.cli import series
-from nostr_client.cli.exitcodes import NO_RELAY
 from nostr_client.cli.output import console, json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.questions import (
     NAMES,
     Duration,
     asked_query,
-    deny_option,
     filter_option,
-    indexer_option,
-    keep_option,
-    most_option,
-    relay_choice,
     trust_option,
     trusted_option,
 )
-from nostr_client.cli.relays import outcome_code, relay_option, timeout_option, worst_code
+from nostr_client.cli.relays import relay_option
 from nostr_client.cli.runner import run_async
-from nostr_client.cli.secretkey import key_file_option, optional_signer
-from nostr_client.cli.store import store_option, store_place
+from nostr_client.cli.store import store_option, store_place, stored_at
+from nostr_client.cli.watchrun import NO_WATCHES, run, unknown
 from nostr_client.errors import InvalidInput, SchemaTooOld
+from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from nostr_client.client import NostrClient
     from nostr_client.count.result import CountResult
-    from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.watch import Point, Runner, Watch, WatchBook
+    from nostr_client.watch import Point, Watch, WatchBook
 
 FORMATS = ("csv", "json", "parquet")
 
@@ -49,6 +41,9 @@ def watch() -> None:
 
     Watches live in the store. `watch run` asks those that are due; the agent does so by itself.
     """
+
+
+watch.add_command(run)
 
 
 @watch.command()
@@ -86,7 +81,9 @@ def add(
     """
     from nostr_client.trust import TrustPolicy
     from nostr_client.watch import Watch
+    from nostr_client.watch.definition import check_name
 
+    check_name(name)  # before a store is made for it
     made = Watch(
         name=name,
         query=asked_query(what, target, filters),
@@ -124,7 +121,7 @@ def list_(path: Path | None, as_json: bool) -> None:
         newest = series.number(points[-1]) if points else "not known yet"
         click.echo(f"{made.name}  {made.query.name}  {newest}  {line}  {series.moment(asked)}")
     if not found:
-        say("no watches yet: nostr-client watch add NAME WHAT TARGET")
+        say(NO_WATCHES)
 
 
 async def _opened(path: Path) -> WatchBook:
@@ -161,7 +158,7 @@ def show(name: str, path: Path | None, as_json: bool) -> None:
     from nostr_client.cli.count_table import show as show_result
 
     show_result(result)
-    _tell_parts(result)
+    _tell_parts(result, made.excluded)
     if points:
         click.echo(f"{series.sparkline_of(points)}  since {series.moment(points[0].at)}")
 
@@ -172,19 +169,35 @@ async def _show(path: Path, name: str) -> tuple[Watch, int | None, list[Point], 
     async with await _opened(path) as book:
         found = await book.get(name)
         if found is None:
-            raise _unknown(name)
+            raise unknown(name)
         made, asked = found
         counter = Counter(book=book.claims, policy=made.policy, trusted=made.trusted)
-        result = await counter.explain(made.query)
+        whom = await _asked_of(book, made, asked)
+        result = await counter.explain(made.query, whom, left_out=made.left_out)
         return made, asked, await book.history(name), result
 
 
-def _tell_parts(result: CountResult) -> None:
+async def _asked_of(book: WatchBook, made: Watch, asked: int | None) -> dict[str, str] | None:
+    """The relays of a watch by normalised URL: its own, else those that it was asked on last.
+
+    The store holds what others said about the same question too, as to `count --store`. None (all
+    of them) for a watch that an older version asked, which did not note whom.
+    """
+    found = made.relays or await book.relays(made.name)
+    if found is None and asked is not None:
+        say(f"{made.name}: all relays that were ever asked about it, until it is asked again")
+        return None
+    return {normalize(url): url for url in found or ()}
+
+
+def _tell_parts(result: CountResult, left_out: Sequence[str]) -> None:
     out = console()
     for part in result.merged.parts:
         used = " and ".join(part.used) if part.used else "nothing"
         share = "" if part.share is None else f", {part.share:.0%} of all"
         out.print(f"{part.relay}: {used} used{share}", soft_wrap=True, markup=False)
+    for url in left_out:
+        out.print(f"{url}: left out by you", soft_wrap=True, markup=False)
 
 
 @watch.command()
@@ -192,8 +205,8 @@ def _tell_parts(result: CountResult) -> None:
 @store_option
 def rm(name: str, path: Path | None) -> None:
     """Remove a watch and its history."""
-    if not run_async(_remove(store_place(path), name)):
-        raise _unknown(name)
+    if not run_async(_remove(stored_at(path), name)):
+        raise unknown(name)
     say(f"removed {name}")
 
 
@@ -230,6 +243,9 @@ def history(
     as_json: bool,
 ) -> None:
     """The numbers of a watch: all of two days, then one an hour, after a quarter one a day."""
+    for target in (output, plot):
+        if target is not None and target.exists():
+            raise InvalidInput(f"{target} is there; choose another name or remove it")
     since = 0 if last is None else int(time.time() - last)
     points = run_async(_history(store_place(path), name, since))
     if plot is not None:
@@ -238,6 +254,9 @@ def history(
     if as_json or form is not None or output is not None:
         _write(name, points, "json" if as_json else form or "csv", output)
     elif plot is None:
+        if not points:
+            say(f"no numbers of {name} yet")
+            return
         click.echo(series.sparkline_of(points))
         series.say_points(points)
 
@@ -245,7 +264,7 @@ def history(
 async def _history(path: Path, name: str, since: int) -> list[Point]:
     async with await _opened(path) as book:
         if await book.get(name) is None:
-            raise _unknown(name)
+            raise unknown(name)
         return await book.history(name, since=since)
 
 
@@ -269,118 +288,3 @@ def _text(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         output.write_text(text, "utf-8")
-
-
-@watch.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--once", is_flag=True, help="Ask every one of them now, once, and end.")
-@relay_option
-@indexer_option
-@deny_option
-@most_option
-@timeout_option
-@keep_option
-@key_file_option
-@store_option
-@json_option
-@click.pass_context
-def run(
-    ctx: click.Context,
-    /,
-    names: tuple[str, ...],
-    once: bool,
-    relays: tuple[str, ...],
-    path: Path | None,
-    as_json: bool,
-    keep_events: bool,
-    **how: Any,
-) -> None:
-    """Ask watches when they are due, until interrupted; all of them, or those named.
-
-    --relay and --indexer are for watches that name no relays themselves. Exit codes of --once: 0
-    when some relay answered for each watch, 124 when those of all others timed out, else 3; 2 when
-    not one of the watches has a relay to ask.
-    """
-    from nostr_client.heap import prepare_for_long_runs
-
-    prepare_for_long_runs()
-    running = _run(store_place(path), names, once, as_json, _Asked(relays, keep_events, how))
-    ctx.exit(worst_code(run_async(running)))
-
-
-class _Asked(NamedTuple):
-    """Who is asked, and how."""
-
-    relays: tuple[str, ...]
-    keep_events: bool
-    how: Mapping[str, Any]
-
-    def client(self, store: SqliteStore | None) -> NostrClient:
-        from nostr_client.client import NostrClient
-
-        how = self.how
-        return NostrClient(
-            self.relays,
-            timeout=how["timeout"],
-            store=store,
-            keep_events=self.keep_events,
-            choice=relay_choice(how["indexers"], how["denied"], how["most"]),
-            signer=optional_signer(how["key_file"]),
-        )
-
-
-@asynccontextmanager
-async def _asking(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchBook, Runner]]:
-    """The watches of a store and what asks them, over one file."""
-    from nostr_client.claims import CLAIMS
-    from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.watch import WATCHES, WatchBook
-
-    async with AsyncExitStack() as stack:
-        store = None
-        if asked.keep_events:
-            opening = SqliteStore.open(path, migrations=[CLAIMS, WATCHES])
-            store = await stack.enter_async_context(await opening)
-            book = WatchBook(store.database)
-        else:
-            book = await stack.enter_async_context(await WatchBook.open(path))
-        client = await stack.enter_async_context(asked.client(store))
-        yield book, client.runner(book)
-
-
-async def _run(
-    path: Path, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
-) -> list[int]:
-    """Until interrupted, or once: then the exit code of each watch."""
-    async with _asking(path, asked) as (book, runner):
-        known = {made.name for made, _ in await book.all()}
-        for name in names:
-            if name not in known:
-                raise _unknown(name)
-        wanted = set(names) or None
-        if not once:
-            async for name, result in runner.run(wanted):
-                _tell(name, result, as_json)
-        results = await runner.round(wanted, all_of_them=True)
-        lost = sorted((wanted or known) - set(results))
-        for name in lost:
-            say(f"{name}: no relay to ask: give --relay or --indexer")
-        for name, result in results.items():
-            _tell(name, result, as_json)
-        if known and not results:
-            raise InvalidInput("no relay to ask")
-        codes = [outcome_code([one.status for one in given.relays]) for given in results.values()]
-        return [*codes, *(NO_RELAY for _ in lost)]
-
-
-def _tell(name: str, result: CountResult, as_json: bool) -> None:
-    if as_json:
-        print_json({"watch": name} | result.to_dict())
-        return
-    from nostr_client.cli.count_table import merged_line
-
-    click.echo(f"{series.moment(time.time())}  {name}  {merged_line(result)}")
-
-
-def _unknown(name: str) -> InvalidInput:
-    return InvalidInput(f"there is no watch named {name!r}")

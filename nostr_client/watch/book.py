@@ -76,6 +76,10 @@ class WatchBook:
         found = await self.all()
         return next((pair for pair in found if pair[0].name == name), None)
 
+    async def relays(self, name: str) -> tuple[str, ...] | None:
+        """The relays that a watch was asked on last, as spelled; None where that is not known."""
+        return await self.database.read(lambda conn: rows.relays(conn, name))
+
     async def record(
         self,
         name: str,
@@ -99,11 +103,12 @@ class WatchBook:
         """`record` as a function for a write of the caller's."""
         point = point_of(int(at), result)
         keep = self.claims.keeping(asked_of(result.query), claims) if claims else None
+        asked = [claim.relay for claim in result.relays]
 
         def work(conn: sqlite3.Connection) -> None:
             if keep is not None:
                 keep(conn)
-            rows.asked(conn, name, int(at), point, query=result.query)
+            rows.asked(conn, name, int(at), point, query=result.query, relays=asked)
 
         return work
 

@@ -36,9 +36,9 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """A named query with its interval, its relays and what is done about relays that lie.
 
     `relays` are spelled as the user wrote them; none means the read relays of the target's author
-    (NIP-65). `trusted` relays are believed in any case. `interval` in seconds. `extra` is what
-    another program keeps beside it, JSON values that are carried along. Raises InvalidInput and
-    InvalidRelayURL.
+    (NIP-65). `trusted` relays are believed in any case; `excluded` ones are asked, and left out of
+    the number. `interval` in seconds. `extra` is what another program keeps beside it, JSON values
+    that are carried along. Raises InvalidInput and InvalidRelayURL.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     interval: float = INTERVAL
     policy: TrustPolicy = TrustPolicy.EXCLUDE
     trusted: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     created_at: int = 0
     extra: dict[str, Any] = {}
 
@@ -55,8 +56,13 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("a watch's name is 1 to 64 characters without / and line breaks")
         if not self.interval >= SHORTEST:
             raise InvalidInput(f"a watch's interval is {SHORTEST:g} seconds at least")
-        for url in (*self.relays, *self.trusted):
+        for url in (*self.relays, *self.trusted, *self.excluded):
             normalize(url)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The normalised URLs of `excluded`."""
+        return frozenset(map(normalize, self.excluded))
 
     def to_dict(self) -> dict[str, Any]:
         """The watch as JSON values."""
@@ -68,6 +74,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
             "interval": self.interval,
             "policy": str(self.policy),
             "trusted": list(self.trusted),
+            "excluded": list(self.excluded),
             "created_at": self.created_at,
             **({"extra": self.extra} if self.extra else {}),
         }
@@ -83,6 +90,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
                 interval=float(fields["interval"]),
                 policy=TrustPolicy(fields["policy"]),
                 trusted=tuple(fields["trusted"]),
+                excluded=tuple(fields.get("excluded", ())),
                 created_at=int(fields["created_at"]),
                 extra=dict(fields.get("extra", {})),
             )

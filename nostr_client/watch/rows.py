@@ -16,7 +16,7 @@ from nostr_client.watch.history import HOUR, LEVELS, Level, Point, fold, settled
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.count.queries import Query
 
@@ -84,6 +84,15 @@ def _watch(definition: str) -> Watch:
     return Watch.from_dict(msgspec.json.decode(definition))
 
 
+def relays(conn: sqlite3.Connection, name: str) -> tuple[str, ...] | None:
+    """The relays that a watch was asked on last, as they were spelled; None where none are noted.
+
+    Those are watches that were never asked, and those that only an older version asked.
+    """
+    row = conn.execute("SELECT relays FROM watch WHERE name = ?", (name,)).fetchone()
+    return None if row is None or row[0] is None else tuple(msgspec.json.decode(row[0]))
+
+
 def remove(conn: sqlite3.Connection, name: str) -> bool:
     """Remove a watch and its history, that of former questions too; False if it is not there."""
     if _number(conn, name) is None:
@@ -104,12 +113,13 @@ def asked(
     apart: int = 1,
     most: int = 1,
     query: Query | None = None,
+    relays: Sequence[str] | None = None,
 ) -> None:
     """Note that a watch was asked, and the number it gave, if it gave one; folds what got old.
 
     In the same `apart` seconds a number that did not change is one point, and `most` points are
     kept; what comes after these is one with the last of them. `query`: what was asked; nothing is
-    noted when the watch asks something else by now.
+    noted when the watch asks something else by now. `relays`: whom it was asked.
     """
     if query is not None and _asked_now(conn, name) != asked_of(query).key:
         return
@@ -117,7 +127,9 @@ def asked(
     if row is None:
         return  # removed while it was asked
     w, last = row
-    conn.execute("UPDATE watch SET asked_at = ? WHERE w = ?", (at, w))
+    whom = None if relays is None else msgspec.json.encode(relays).decode()
+    sql = "UPDATE watch SET asked_at = ?, relays = coalesce(?, relays) WHERE w = ?"
+    conn.execute(sql, (at, whom, w))
     if point is not None:
         put_points(conn, w, [_with_newest(conn, w, point, apart, most)])
     if last is None or last // HOUR != at // HOUR:  # points come of age at full hours alone

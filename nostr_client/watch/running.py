@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.watch.definition import Watch
 
     Choose = Callable[[Sequence[Watch]], Awaitable[Mapping[str, Sequence[tuple[str, Relay]]]]]
+    OnLost = Callable[[Collection[str]], None]
 
 AT_ONCE: Final = 64
 """Watches asked at the same time: each holds a request at each of its relays."""
@@ -55,18 +56,26 @@ class Runner:
         self._choose = choose
         self._options = options
         self._now = now
+        self._lost: set[str] = set()
         self._records: list[Callable[[sqlite3.Connection], None]] = []
 
     async def round(
-        self, names: Collection[str] | None = None, *, all_of_them: bool = False
+        self,
+        names: Collection[str] | None = None,
+        *,
+        all_of_them: bool = False,
+        on_lost: OnLost | None = None,
     ) -> dict[str, CountResult]:
         """Ask what is due, or `all_of_them`, once; the results by name. Raises StoreError.
 
-        `names`: these watches alone.
+        `names`: these watches alone. `on_lost` is told the names of those without a relay to ask.
         """
         known = await self._known(names)
         chosen = [w for w, _ in known] if all_of_them else due(known, self._now())
         relays = await self._choose(chosen)
+        self._lost = {watch.name for watch in chosen if not relays.get(watch.name)}
+        if on_lost is not None and self._lost:
+            on_lost(self._lost)
         room = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as group:
             tasks = {
@@ -78,13 +87,18 @@ class Runner:
         return {name: task.result() for name, task in tasks.items()}
 
     async def run(
-        self, names: Collection[str] | None = None
+        self, names: Collection[str] | None = None, *, on_lost: OnLost | None = None
     ) -> AsyncIterator[tuple[str, CountResult]]:
-        """Round after round, until the iteration is left; the results as rounds end."""
+        """Round after round, until the iteration is left; the results as rounds end.
+
+        `on_lost` as in `round`, each time; relays for those are looked for again after
+        LONGEST_PAUSE at the latest.
+        """
         while True:
-            for name, result in (await self.round(names)).items():
+            for name, result in (await self.round(names, on_lost=on_lost)).items():
                 yield name, result
-            at = next_due(await self._known(names), self._now())
+            known = [pair for pair in await self._known(names) if pair[0].name not in self._lost]
+            at = next_due(known, self._now())
             wait = LONGEST_PAUSE if at is None else at - self._now()
             await asyncio.sleep(min(max(wait, 0.1), LONGEST_PAUSE))
 
@@ -105,7 +119,11 @@ class Runner:
             fresh = []
         shown, used = merge_input(claims, earlier)
         result = self._counter.result(
-            watch.query, shown, used, policy=watch.policy, trusted=watch.trusted
+            watch.query,
+            shown,
+            [one for (url, _), one in zip(claims, used, strict=True) if url not in watch.left_out],
+            policy=watch.policy,
+            trusted=watch.trusted,
         )
         self._records.append(self._book.recording(watch.name, self._now(), result, fresh))
         if len(self._records) >= TOGETHER:

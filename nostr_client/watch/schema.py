@@ -40,3 +40,8 @@ CREATE TABLE watch_point (
 def watches_and_their_points(conn: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";"):
         conn.execute(statement)
+
+
+@WATCHES()
+def relays_that_were_asked(conn: sqlite3.Connection) -> None:
+    conn.execute("ALTER TABLE watch ADD COLUMN relays TEXT")

@@ -282,6 +282,27 @@ async def test_another_question_begins_another_history(database: Database) -> No
     await database.write(work)
 
 
+async def test_whom_a_watch_asks_trusts_and_leaves_out_is_known_to_both_programs(
+    database: Database,
+) -> None:
+    one, other = "wss://one.example", "wss://other.example"
+
+    def work(conn: sqlite3.Connection) -> None:
+        stored.put_spec(conn, "watch", spec(excluded=(one,), trusted=(other,)), T0)
+        ((watch, _),) = rows.watches(conn)
+        assert (watch.excluded, watch.trusted) == ((one,), (other,))
+        assert rows.relays(conn, "w") is None
+        watchbook.add_point(conn, "w", point(T0, 1), UNIT, relays=[one, other])
+        watchbook.add_point(conn, "w", point(T0 + 60, 1), UNIT)
+        assert rows.relays(conn, "w") == (one, other)
+        rows.add(conn, msgspec.structs.replace(watch, name="added", extra={}))
+        (text, _) = stored.specs(conn, "watch")
+        found = msgspec.json.decode(text, type=WatchSpec)
+        assert (found.name, found.excluded, found.trusted) == ("added", (one,), (other,))
+
+    await database.write(work)
+
+
 async def test_lines_are_crossed_until_they_are_not(database: Database) -> None:
     await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=True))
     await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=True))

@@ -6,22 +6,28 @@ import asyncio
 import csv
 import io
 import json
+import sqlite3
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from nostr_client import nip19
+from nostr_client import count, nip19
 from nostr_client.cli.relays import worst_code
+from nostr_client.count.procedure import Counter
+from nostr_client.watch import Runner, Watch, WatchBook
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import NOTE, TARGET, follow, reaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
+
+    from nostr_client.relay import Relay
 
     Run = Callable[..., Coroutine[Any, Any, tuple[int, str, str]]]
 
@@ -108,6 +114,7 @@ async def check_history(run: Run, tmp_path: Path) -> None:
     _, out, _ = await run("watch", "history", "me", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["value"] for row in rows] == ["50", "60"]
+    assert [row["exact"] for row in rows] == ["true", "true"]
     assert rows[0].keys() == points[0].keys()
     file = tmp_path / "series.parquet"
     code, _, _ = await run("watch", "history", "me", "--format", "parquet", "-o", str(file))
@@ -134,14 +141,132 @@ async def check_history(run: Run, tmp_path: Path) -> None:
         (["watch", "add", "x", "followers", NPUB, "--interval", "1s"], 2, "10 seconds"),
         (["watch", "list"], 1, "no store"),
         (["watch", "show", "x"], 1, "no store"),
-        (["watch", "run", "x", "--once"], 2, "no watch named"),
+        (["watch", "run", "x", "--once"], 1, "no store"),
+        (["watch", "run"], 1, "no store"),
+        (["watch", "rm", "x"], 1, "no store"),
     ],
 )
-async def test_mistakes_get_one_clear_line(run: Run, args: list[str], code: int, says: str) -> None:
+async def test_mistakes_get_one_clear_line(
+    run: Run, tmp_path: Path, args: list[str], code: int, says: str
+) -> None:
     got, out, err = await run(*args)
     assert (got, out) == (code, "")
     assert says in err
     assert err.count("\n") == 1
+    assert not (tmp_path / "store.db").exists()
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_what_other_relays_said_is_not_part_of_a_watch(
+    run: Run, tmp_path: Path, own: bool
+) -> None:
+    mine = [follow(i) for i in range(3)]
+    strange = [follow(i) for i in range(100, 120)]
+    async with FaultyRelay(silent(), events=mine) as one:
+        async with FaultyRelay(silent(), events=strange) as other:
+            given = ("--relay", one.url)
+            await run("watch", "add", "me", "followers", NPUB, *(given if own else ()))
+            await run("watch", "run", "--once", *(() if own else given))
+            ask = ("count", "followers", NPUB, "-r", other.url)
+            code, _, _ = await run(*ask, "--store", str(tmp_path / "store.db"))
+            assert code == 0
+        _, out, err = await run("watch", "show", "me", "--json")
+        assert (err, shown_of(out)) == ("", (3, [one.url]))
+
+
+def shown_of(out: str) -> tuple[int, list[str]]:
+    result = json.loads(out)["result"]
+    return result["value"], [claim["relay"] for claim in result["relays"]]
+
+
+async def test_before_a_watch_is_asked_it_shows_nothing_of_others(run: Run, tmp_path: Path) -> None:
+    async with FaultyRelay(silent(), events=[follow(1)]) as relay:
+        ask = ("count", "followers", NPUB, "-r", relay.url)
+        await run(*ask, "--store", str(tmp_path / "store.db"))
+    await run("watch", "add", "me", "followers", NPUB)
+    code, out, _ = await run("watch", "show", "me")
+    assert code == 0
+    assert "not known (0 of 0 relays answered)" in out
+
+
+async def test_where_an_older_version_did_not_note_whom_it_asked_that_is_said(
+    run: Run, tmp_path: Path
+) -> None:
+    async with FaultyRelay(silent(), events=[follow(1)]) as relay:
+        await run("watch", "add", "me", "followers", NPUB)
+        await run("watch", "run", "--once", "-r", relay.url)
+    with closing(sqlite3.connect(tmp_path / "store.db")) as conn, conn:
+        conn.execute("UPDATE watch SET relays = NULL")
+    code, out, err = await run("watch", "show", "me")
+    assert (code, err) == (
+        0,
+        "me: all relays that were ever asked about it, until it is asked again\n",
+    )
+    assert "followers: 1 " in out
+
+
+async def test_a_relay_that_a_watch_leaves_out_is_shown_and_not_counted(
+    run: Run, tmp_path: Path
+) -> None:
+    one, other = (FaultyRelay(silent(), events=[follow(n)]) for n in (1, 2))
+    async with one, other:
+        made = Watch(
+            name="me",
+            query=count.followers(NPUB),
+            relays=(one.url, other.url),
+            excluded=(other.url.replace("ws://", "WS://"),),
+        )
+        async with await WatchBook.open(tmp_path / "store.db") as book:
+            await book.add(made)
+        _, out, _ = await run("watch", "run", "--once")
+        assert "followers: 1 (exact)" in out
+    _, out, _ = await run("watch", "show", "me", "--json")
+    assert shown_of(out) == (1, sorted(made.relays))
+    _, out, _ = await run("watch", "show", "me")
+    assert f"{made.excluded[0]}: left out by you" in out
+
+
+@pytest.mark.parametrize("once", [(), ("--once",)])
+async def test_watches_that_no_relay_can_be_asked_for_end_at_once(
+    run: Run, once: tuple[str, ...]
+) -> None:
+    await run("watch", "add", "one", "followers", NPUB)
+    await run("watch", "add", "two", "followers", NPUB)
+    code, out, err = await asyncio.wait_for(run("watch", "run", *once), 20)
+    lines = [f"{name}: no relay to ask: give --relay or --indexer" for name in ("one", "two")]
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [*lines, "nostr-client: no relay to ask"]
+
+
+async def test_a_watch_without_relays_is_no_reason_for_round_after_round() -> None:
+    rounds: list[set[str]] = []
+
+    async def choose(watches: Sequence[Watch]) -> dict[str, Sequence[tuple[str, Relay]]]:
+        return {}
+
+    async with await WatchBook.open(":memory:") as book:
+        await book.add(Watch(name="lost", query=count.followers(NPUB)))
+        runner = Runner(book, Counter(book=book.claims), choose)
+        running = runner.run(on_lost=lambda names: rounds.append(set(names)))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(running), 0.5)
+    assert rounds == [{"lost"}]
+
+
+async def test_files_that_are_there_are_kept_and_an_empty_history_is_empty(
+    run: Run, tmp_path: Path
+) -> None:
+    await run("watch", "add", "me", "followers", NPUB)
+    file = tmp_path / "there"
+    file.write_text("mine")
+    for option in ("--output", "--plot"):
+        code, out, err = await run("watch", "history", "me", option, str(file))
+        assert (code, out) == (2, "")
+        assert err == f"nostr-client: {file} is there; choose another name or remove it\n"
+    assert file.read_text() == "mine"
+    assert await run("watch", "history", "me") == (0, "", "no numbers of me yet\n")
+    _, out, err = await run("watch", "history", "me", "--format", "csv")
+    assert (out, err) == ("at,value,low,high,exact,unit,least,most,samples\n", "")
 
 
 async def test_a_watch_without_relays_is_named_and_stops_no_other(run: Run) -> None:
