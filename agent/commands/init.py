@@ -74,14 +74,17 @@ def check(
 ) -> None:
     """Say what is wrong with the configuration, line by line. Exit code 2 for any mistake.
 
-    Names are compared with those that were added to the store.
+    Names are compared with those that were added to the store; keys, tokens, TLS files and the
+    store's place are looked at as a start does.
     """
     from agent.config import InvalidConfig, read
+    from agent.service.preflight import check_machine
 
     path = chosen_file(config)
     mistakes: tuple[tuple[str, str, str], ...] = ()
     try:
         draft = read(path, settings=settings)
+        check_machine(draft.config, draft.report.complain)
         draft.checked(_added(draft))
     except InvalidConfig as error:
         mistakes = error.mistakes
@@ -102,7 +105,7 @@ def _added(draft: Draft) -> Added:
     from agent.service.parts import store_file
 
     path = store_file(draft.config)
-    if not path.exists():
+    if not path.is_file():
         return Added()
     try:
         return run_async(_read_added(path))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent.alerts import parse_condition
 from agent.config.counters import check_counters
+from agent.relay.listen import parse_address
 from agent.specs import check_interval
 from agent.watches import query_of, sync_filters
 from nostr_client import nip19
@@ -38,16 +39,29 @@ def check(found: Sound, complain: Complain) -> None:
         check_watch(watch, complain, ("watches", n))
     for n, sync in found.syncs:
         check_sync(sync, complain, ("syncs", n))
+    for n, watch in found.torn_watches:
+        _check_watch_values(watch, complain, ("watches", n))
+    for n, sync in found.torn_syncs:
+        _check_sync_values(sync, complain, ("syncs", n))
     _check_keys(config, complain)
     _check_intervals(config, complain)
     if found.wrong.isdisjoint({"counters", "identity"}):
         check_counters(config, complain)
-    _check_rest(config, complain)
+    _check_addresses(config, complain)
+    if "identity" not in found.wrong and config.identity.key_file and config.identity.key_command:
+        complain(("identity", "key_command"), "give a file or a command, not both")
+    if "relay" not in found.wrong and bool(config.relay.tls_cert) != bool(config.relay.tls_key):
+        complain(("relay", "tls_cert"), "tls_cert and tls_key go together")
 
 
 def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
     """One watch: its question, relays and alerts."""
     _try(complain, (*path, "target" if watch.query else "filters"), query_of, watch)
+    _check_watch_values(watch, complain, path)
+
+
+def _check_watch_values(watch: WatchSpec, complain: Complain, path: Path) -> None:
+    """What of a watch says something by itself."""
     _try(complain, (*path, "interval"), check_interval, watch.interval)
     for field in ("relays", "excluded", "trusted"):
         _check_urls(getattr(watch, field), complain, (*path, field))
@@ -66,6 +80,10 @@ def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
         if one.get("limit") is not None:
             complain((*path, "filters", n, "limit"), "a sync has no limit: give since and until")
     _try(complain, (*path, "filters"), sync_filters, sync, 0)
+    _check_sync_values(sync, complain, path)
+
+
+def _check_sync_values(sync: SyncSpec, complain: Complain, path: Path) -> None:
     _try(complain, (*path, "interval"), check_interval, sync.interval)
     _check_urls(sync.relays, complain, (*path, "relays"))
 
@@ -112,15 +130,9 @@ def _check_intervals(config: Config, complain: Complain) -> None:
         _try(complain, path, check_interval, interval, SHORTEST_OWN_S)
 
 
-def _check_rest(config: Config, complain: Complain) -> None:
+def _check_addresses(config: Config, complain: Complain) -> None:
     for name in ("relay", "api"):
-        port = int(getattr(config, name).listen.rpartition(":")[2])
-        if port > 65_535:
-            complain((name, "listen"), f"there is no port {port}")
-    if config.identity.key_file and config.identity.key_command:
-        complain(("identity", "key_command"), "give a file or a command, not both")
-    if bool(config.relay.tls_cert) != bool(config.relay.tls_key):
-        complain(("relay", "tls_cert"), "tls_cert and tls_key go together")
+        _try(complain, (name, "listen"), parse_address, getattr(config, name).listen)
 
 
 def _try(complain: Complain, path: Path, check: Callable[..., object], *values: object) -> None:

@@ -21,8 +21,10 @@ BACKLOG = 4_096
 def parse_address(text: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT`, `[IPV6]:PORT` or `:PORT` (loopback). Raises InvalidInput."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
+    if not colon or not port.isdecimal():
         raise InvalidInput(f"{text!r} is not HOST:PORT")
+    if int(port) > 65_535:
+        raise InvalidInput(f"there is no port {port}")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         raise InvalidInput(f"{text!r}: an IPv6 address goes into brackets")
     return host.strip("[]") or "127.0.0.1", int(port)

@@ -48,16 +48,21 @@ class Wanted:
 
 def relay_options(section: LocalRelaySection, wanted: Wanted) -> RelayOptions:
     """The relay's options. Raises InvalidInput for a token file that is empty, OSError."""
+    return RelayOptions(
+        access=relay_access(section),
+        urls=section.urls,
+        write_policy=_policy(section, wanted),
+    )
+
+
+def relay_access(section: LocalRelaySection) -> Access:
+    """Who may use the relay. Raises InvalidInput for a token file that is empty, OSError."""
     token = None
     if section.token_file:
         token = user_path(section.token_file).read_text("ascii", "replace").strip()
         if not token:
             raise InvalidInput(f"{section.token_file} is empty")
-    return RelayOptions(
-        access=_access(section, token),
-        urls=section.urls,
-        write_policy=_policy(section, wanted),
-    )
+    return _access(section, token)
 
 
 def _access(section: LocalRelaySection, token: str | None) -> Access:

@@ -24,7 +24,8 @@ def make_signer(section: IdentitySection) -> KeySigner | None:
         try:
             text = path.read_text("ascii", "replace")[:_LONGEST]
         except OSError as error:
-            raise InvalidInput(f"identity.key_file: {error}") from error
+            why = error.strerror or error
+            raise InvalidInput(f"{where}: {why}") from error
     elif section.key_command:
         text, where = _printed(section.key_command), "what identity.key_command printed"
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from nostr_client.errors import StoreError
-from nostr_client.store.faults import opening_error, store_error
+from nostr_client.store.faults import may, opening_error, store_error
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.migrate import check_current, migrate
 from nostr_client.store.readers import reattach
@@ -105,6 +105,20 @@ def check_file(path: Path) -> None:
     so, and the writer's lock would be a file beside it."""
     if path.exists() and not path.is_file():
         raise StoreError(f"cannot open {path}: it is no file")
+
+
+def check_place(path: Path) -> None:
+    """Raise StoreError where no store can be or be made; nothing is made."""
+    check_file(path)
+    folder = path.resolve().parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise StoreError(f"cannot make the store's folder: {folder} is no folder")
+    if not may(folder, os.W_OK | os.X_OK):
+        raise StoreError(f"the folder {folder} cannot be written: a store has files beside it")
+    if path.exists() and not may(path, os.R_OK | os.W_OK):
+        raise StoreError(f"{path} cannot be read and written")
 
 
 def make_private(path: Path) -> None:

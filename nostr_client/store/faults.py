@@ -28,15 +28,16 @@ def opening_error(path: Path, error: sqlite3.Error) -> StoreError:
     if type(found) is not StoreError:
         return found
     folder = path.resolve().parent
-    if not _may(path, os.R_OK):
+    if not may(path, os.R_OK):
         return StoreError(f"cannot open {path}: it may not be read")
-    if not _may(folder, os.W_OK):
+    if not may(folder, os.W_OK):
         why = f"readers too write beside it (-wal, -shm), and {folder} cannot be written"
         return StoreError(f"cannot open {path}: {why}; copy it to a folder that can")
     return StoreError(f"cannot open {path}: {found}")
 
 
-def _may(path: Path, mode: int) -> bool:
+def may(path: Path, mode: int) -> bool:
+    """Whether this process may read, write or enter a path, as os.access takes it."""
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 

@@ -169,6 +169,85 @@ def test_what_cannot_be_used_is_told(text: str, expected: str) -> None:
     assert any(one.startswith((expected, f"f.toml: {expected}")) for one in mistakes(text))
 
 
+def test_what_is_wrong_in_type_hides_nothing_beside_it() -> None:
+    found = mistakes(
+        """
+[relays]
+default = ["wss://"]
+most = -4
+
+[relay]
+listen = "127.0.0.1:99999"
+tls_cert = 3
+tls_key = "x"
+
+[[watches]]
+name = "a b"
+query = "zaps"
+relays = ["ftp://x"]
+alerts = [{ when = "soon", command = ["x"] }]
+
+[[syncs]]
+name = 3
+relays = ["wss://", "ws://good"]
+"""
+    )
+    assert [one.partition(": ")[2].partition(": ")[0] for one in found] == [
+        "relays.default[0]",
+        "relays.most",
+        "relay.listen",
+        "relay.tls_cert",
+        "watches[0].name",
+        "watches[0].relays[0]",
+        "watches[0].alerts[0].when",
+        "syncs[0].filters",
+        "syncs[0].name",
+        "syncs[0].relays[0]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "why"),
+    [
+        ('[identity]\nkey_file = "{0}/none"', "identity.key_file", "No such file"),
+        ('[identity]\nkey_file = "{0}"', "identity.key_file", "directory"),
+        ('[identity]\nkey_file = "{0}/agent.toml"', "identity.key_file", "agent.toml"),
+        ('[store]\npath = "{0}"', "store.path", "it is no file"),
+        ('[store]\npath = "{0}/agent.toml/x.db"', "store.path", "is no folder"),
+        ('[relay]\ntoken_file = "{0}/none"', "relay.token_file", "No such file"),
+        ('[relay]\ntls_cert = "{0}/a"\ntls_key = "{0}/b"', "relay.tls_cert", "TLS files"),
+        ('[relay]\nlisten = "0.0.0.0:4869"', "relay.listen", "not loopback"),
+        ('[api]\ntoken_file = "{0}/agent.toml"', "api.token_file", "can be read by others"),
+        ('[identity]\nkey_file = "{0}/none"\n[api]\nlisten = "x:99999"', "api.listen", "port"),
+    ],
+)
+def test_check_looks_at_what_the_file_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, key: str, why: str
+) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(text.format(tmp_path))
+    file.chmod(0o644)
+    assert run(["check", "--config", str(file), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)["mistakes"]
+    assert key in [one["key"] for one in told]
+    for one in told:
+        assert one["where"].rpartition(":")[0] == str(file)
+        if one["key"] == key:
+            assert why in one["why"]
+    assert "identity.key_file" in [one["key"] for one in told] or "key_file" not in text
+
+
+def test_run_says_where_an_address_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('[relays]\nproxy = "socks"\n[api]\nlisten = "0.0.0.0:99999"\n')
+    assert run(["run", "--config", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert f"{file}:4: api.listen: there is no port 99999" in said
+    assert f"{file}:2: relays.proxy" in said
+
+
 def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text('[store]\npath = "file"\n[api]\nconnections = 5\nbody_limit = 2048\n')

@@ -1,0 +1,63 @@
+"""What a configuration names on this machine, looked at before a start: keys, tokens, the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from agent.relay.guard import check_listen
+from agent.relay.listen import parse_address, tls_context
+from agent.service.parts import store_file
+from agent.service.relaying import relay_access
+from agent.service.secrets import make_signer
+from agent.service.token import read_token, token_file
+from nostr_client.errors import NostrTallyError
+from nostr_client.store.connect import check_place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.config import Config
+    from agent.config.model import LocalRelaySection
+
+    Complain = Callable[[tuple[str | int, ...], str], None]
+
+T = TypeVar("T")
+
+
+def check_machine(config: Config, complain: Complain) -> None:
+    """Complain about what would end a start here: files are read, nothing is made or run."""
+    if not config.identity.key_command:
+        _try(complain, ("identity", "key_file"), make_signer, config.identity)
+    _try(complain, ("store", "path"), check_place, store_file(config))
+    token = token_file(config.api)
+    if token.exists():
+        _try(complain, ("api", "token_file"), read_token, token)
+    if config.relay.enabled:
+        _check_relay(config.relay, complain)
+
+
+def _check_relay(section: LocalRelaySection, complain: Complain) -> None:
+    access = _try(complain, ("relay", "token_file"), relay_access, section)
+    if access is None or bool(access.tls_cert) != bool(access.tls_key):
+        return
+    _try(complain, ("relay", "tls_cert"), tls_context, access)
+    address = _try(lambda _, __: None, (), parse_address, section.listen)
+    if address is not None:
+        policy = bool(section.write_keys or section.only_wanted)
+        _try(complain, ("relay", "listen"), check_listen, address[0], access, has_policy=policy)
+
+
+def _try(
+    complain: Complain,
+    path: tuple[str, ...],
+    check: Callable[..., T],
+    *values: object,
+    **more: bool,
+) -> T | None:
+    try:
+        return check(*values, **more)
+    except NostrTallyError as error:
+        complain(path, str(error).removeprefix(f"{'.'.join(path)}: "))
+    except OSError as error:
+        complain(path, f"{error.filename}: {error.strerror}")
+    return None
