@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from agent.api.shapes import Answer, Body
+
+HEAP: Final = r"^([1-9][0-9]{0,3}g|(51[2-9]|5[2-9][0-9]|[6-9][0-9]{2}|[1-9][0-9]{3})m)(?!\n)$"
+"""Sizes of memory that Spark can start with: 512m and more."""
 
 
 class RebuildBody(Body, frozen=True):
@@ -16,7 +19,7 @@ class RebuildBody(Body, frozen=True):
     engine: Literal["auto", "spark", "reference"] = "auto"
     check: bool = False
     repair: bool = False
-    memory: Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,3}[gm](?!\n)$")] = "4g"
+    memory: Annotated[str, Meta(pattern=HEAP)] = "4g"
 
 
 class RebuildStage(Answer, frozen=True):

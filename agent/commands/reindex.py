@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.commands.options import chosen_store, config_options, store_option
-from agent.reindex.protocol import LOCAL
+from agent.reindex.protocol import LOCAL, checked_memory
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from agent.reindex.inputs import Input
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from agent.reindex.run import Result, Tell
 
 _PLACE = UserPath(path_type=str)
+
+
+def _memory(context: click.Context, option: click.Parameter, text: str) -> str:
+    try:
+        return checked_memory(text)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error), context, option) from error
 
 
 @click.command()
@@ -49,7 +57,14 @@ _PLACE = UserPath(path_type=str)
     help="auto: by the number of events.",
 )
 @click.option("--master", default=LOCAL, show_default=True, help="Where Spark runs.")
-@click.option("--memory", default="4g", show_default=True, help="Java's heap on this machine.")
+@click.option(
+    "--memory",
+    default="4g",
+    show_default=True,
+    metavar="SIZE",
+    callback=_memory,
+    help="Java's heap on this machine; 512m is the least.",
+)
 @click.option(
     "--hot", type=click.IntRange(1), help="Events from which a target of archives is kept."
 )
@@ -95,7 +110,6 @@ def _source(
     store: Path | None, given: dict[str, Any], config: Path | None, settings: tuple[str, ...]
 ) -> Input:
     from agent.reindex.inputs import Input, archive
-    from nostr_client.errors import InvalidInput
 
     named = [kind for kind in ("jsonl", "parquet") if given[kind]]
     if len(named) + (store is not None) > 1:
@@ -141,6 +155,7 @@ async def _finish(job: Job, result: Result, given: dict[str, Any]) -> Result:
 
     try:
         if given["check"]:
+            await asyncio.to_thread(run.discard_checked, job, result)
             return result
         async with await open_for_reindex(job.source.store) as store:
             return await run.put_in_place(store, None, result, repairs=given["repair"])

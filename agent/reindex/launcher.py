@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.reindex.protocol import Failed, from_line, to_line
+from agent.reindex.protocol import Failed, Talk, from_line, to_line
 from nostr_client.errors import NostrTallyError, clip
 
 if TYPE_CHECKING:
@@ -73,10 +73,14 @@ async def messages(job: Job) -> AsyncGenerator[Message]:
 
 
 def _read(line: bytes) -> Message:
+    """A message; what is none of ours is what Java says on the same stdout."""
+    text = line.decode("utf-8", "replace").strip()
+    if not text.startswith("{"):
+        return Talk(clip(text))
     try:
         return from_line(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ReindexFailed(f"the rebuild's process said: {clip(repr(line))}") from error
+        raise ReindexFailed(f"the rebuild's process said: {clip(text)}") from error
 
 
 def _why(code: int, errors: deque[str]) -> str:

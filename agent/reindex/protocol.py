@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Literal
 
 import msgspec
 
 from agent.reindex.inputs import Input, Settings
+from nostr_client.errors import InvalidInput, clip
 
 EngineName = Literal["spark", "reference"]
 State = Literal["started", "running", "done", "skipped"]
@@ -17,8 +19,22 @@ STAGES: Final = ("events", "dead", "tags", "registers", "daily", "counters", "fi
 LOCAL: Final = "local[*]"
 """Where Spark runs unless it is told: on all cores of this machine."""
 
+LEAST_MEMORY: Final = 512
+"""MiB of heap: Spark refuses to start where Java says that it has less than 450 of them."""
+
 INTERRUPTED: Final = 130
 """The exit code after a cancellation."""
+
+
+def checked_memory(text: str) -> str:
+    """Java's heap as Java takes it, `4g` or `512m`. Raises InvalidInput for what Spark cannot start
+    with."""
+    found = re.fullmatch(r"([1-9][0-9]{0,3})([gm])", text)
+    if found is None:
+        raise InvalidInput(f"{clip(text)} is no size of memory: a number of g or m, as 4g")
+    if int(found[1]) * (1024 if found[2] == "g" else 1) < LEAST_MEMORY:
+        raise InvalidInput(f"{text} is too little memory: Spark needs {LEAST_MEMORY}m")
+    return text
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

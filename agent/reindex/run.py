@@ -138,10 +138,10 @@ def _staged(built: Path, store: SqliteStore) -> str:
     return work_folder(inputs.Input(kind="store", paths=(str(store.database.path or built),)), "")
 
 
-def discard_result(result: Result) -> None:
-    """Throw away what was built for a mere check."""
-    if result.built.path:
-        discard(Path(result.built.path))
+def discard_checked(job: Job, result: Result) -> None:
+    """Throw away what was built for a mere check of a store, and what was staged for it."""
+    discard(Path(result.built.path))
+    shutil.rmtree(job.work, ignore_errors=True)
 
 
 def discard(built: Path) -> None:

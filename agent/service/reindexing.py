@@ -108,7 +108,7 @@ class Reindexing:
         if result.checked is not None:
             self._change(found=result.checked.found, differences=_differences(result))
         if body.check:
-            await asyncio.to_thread(run.discard_result, result)
+            await asyncio.to_thread(run.discard_checked, job, result)
             return result
         async with index.exchange:
             return await run.put_in_place(self._store, index.index, result, repairs=body.repair)

@@ -19,7 +19,7 @@ from agent.reindex.spark import plan
 from agent.reindex.spark.ending import childless, closed
 from agent.reindex.spark.listing import listed
 from agent.reindex.spark.publishing import Publishing
-from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session
+from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session, short
 from agent.reindex.spark.stages import Stages
 from agent.reindex.spark.staging import Staging
 from agent.reindex.spark.tables import PLACES
@@ -80,7 +80,7 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
             if name.startswith(inputs.ONCE):
                 staging.discard()
     except (PySparkException, Py4JError) as error:
-        raise SparkFailed(_short(error)) from error
+        raise SparkFailed(short(error)) from error
     if job.check and path is not None:
         check_built(job, path, reporter)
     seconds = round(time.monotonic() - start, 3)
@@ -169,13 +169,3 @@ def _reasons(staging: Staging, job: Job) -> dict[str, int]:
         return {}
     counted = staging.read("events", "rejects").groupBy("reason").count()
     return {row[0]: row[1] for row in counted.orderBy("count", ascending=False).limit(20).collect()}
-
-
-def _short(error: Exception) -> str:
-    """The line that tells of what Spark says, which is pages."""
-    first, *more = str(error).strip().splitlines() or [type(error).__name__]
-    if first.startswith("An error occurred while calling"):
-        first = (
-            more[0].removeprefix(": ") if more else "Java ended: it was killed, or had no memory"
-        )
-    return first[:500]

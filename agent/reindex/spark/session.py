@@ -72,9 +72,19 @@ def open_session(options: SparkOptions, tell: Callable[[str], None]) -> SparkSes
     try:
         session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        raise SparkFailed(f"Spark did not start: {error}") from error
+        raise SparkFailed(f"Spark did not start: {short(error)}") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def short(error: Exception) -> str:
+    """The line that tells of what Spark says, which is pages."""
+    first, *more = str(error).strip().splitlines() or [type(error).__name__]
+    if first.startswith("An error occurred while calling"):
+        first = (
+            more[0].removeprefix(": ") if more else "Java ended: it was killed, or had no memory"
+        )
+    return first[:500]
 
 
 def _settings(options: SparkOptions) -> Iterator[tuple[str, str]]:

@@ -13,12 +13,16 @@ from contextlib import aclosing, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
-from agent.reindex import inputs, run
+from agent.api.rebuilds import RebuildBody
+from agent.cli import cli
+from agent.reindex import inputs, launcher, run
 from agent.reindex.compare import KEPT, Found
 from agent.reindex.launcher import ReindexFailed, messages
-from agent.reindex.protocol import Built, Checked, Stage, from_line, to_line
+from agent.reindex.protocol import Built, Checked, Stage, checked_memory, from_line, to_line
 from agent.reindex.reporter import Reporter
 from agent.reindex.run import Result
 from agent.reindex.single import run_job
@@ -287,6 +291,43 @@ async def test_a_killed_child_is_explained(tmp_path: Path, waiting_input: inputs
         await kill_at_the_first_word(job)
 
 
+async def test_what_java_says_on_stdout_is_told_as_text(
+    tmp_path: Path, waiting_input: inputs.Input, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a line of ours that is cut ends it."""
+    said = "Error occurred during initialization of VM"
+    failed = '{"type":"failed","message":"Spark did not start","code":1}'
+    job, _ = run.make_job(waiting_input, engine="reference", out=tmp_path / "out", now=NOW)
+    for last, why in ((failed, "^Spark did not start$"), ('{"type":', '^the .* said: {"type":$')):
+        script = f"print({said!r}); print({last!r})"
+        monkeypatch.setattr(launcher, "COMMAND", [sys.executable, "-c", script])
+        heard: list[Any] = []
+        with pytest.raises(ReindexFailed, match=why):
+            await run.build(job, "a test", heard.append)
+        assert [one.text for one in heard] == ["engine: reference (a test)", said]
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [("1m", "512m"), ("511m", "512m"), ("4", "as 4g"), ("4096k", "as 4g"), ("0g", "as 4g"),
+     ("4g\n", "as 4g"), ("4gb", "as 4g")],
+)  # fmt: skip
+def test_a_memory_that_spark_cannot_start_with_is_refused(memory: str, told: str) -> None:
+    """By the command before anything is started, and by the API."""
+    done = CliRunner().invoke(cli, ["reindex", "--memory", memory])
+    assert done.exit_code == 2
+    assert "'--memory'" in done.stderr
+    assert told in done.stderr
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"memory": memory}, RebuildBody)
+
+
+@pytest.mark.parametrize("memory", ["512m", "520m", "600m", "999m", "1000m", "9999m", "1g", "64g"])
+def test_a_memory_that_spark_can_start_with_is_taken(memory: str) -> None:
+    assert checked_memory(memory) == memory
+    assert msgspec.convert({"memory": memory}, RebuildBody).memory == memory
+
+
 async def kill_at_the_first_word(job: Job) -> None:
     before = set(tree())
     async with aclosing(messages(job)) as said:
@@ -318,8 +359,11 @@ async def test_the_command_rebuilds_and_checks(tmp_path: Path) -> None:
     assert left(tmp_path) == {"store.index-1.db"}
     with closing(sqlite3.connect(tmp_path / "store.index-1.db")) as conn, conn:
         conn.execute("UPDATE daily SET events = events + 1")
+    staged = tmp_path / "store.reindex" / "0123456789abcdef"
+    staged.mkdir(parents=True)
     found = command("--store", str(path), "--check")
     assert found.returncode == 1
+    assert not staged.parent.exists()
     assert "daily\t" in found.stdout
     assert command("--store", str(path), "--repair").returncode == 0
     assert left(tmp_path) == {"store.index-2.db"}

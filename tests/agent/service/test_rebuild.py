@@ -73,8 +73,11 @@ async def test_the_agent_rebuilds_checks_and_mends(tmp_path: Path) -> None:
         assert (await agent.client.store()).index is not None
         with closing(sqlite3.connect(tmp_path / "store.index-1.db")) as conn, conn:
             conn.execute("UPDATE daily SET events = events + 1")
+        staged = tmp_path / "store.reindex"
+        staged.mkdir()
         await agent.client.start_rebuild(RebuildBody(check=True))
         done = await ended(agent)
+        assert not staged.exists()
         assert {one.table for one in done.differences} == {"daily"}
         await agent.client.start_rebuild(RebuildBody(repair=True))
         assert (await ended(agent)).generation == 2
