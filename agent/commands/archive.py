@@ -9,7 +9,7 @@ import click
 
 from agent.commands.options import chosen_store, config_options, store_option
 from nostr_client.cli.exitcodes import FAILURE
-from nostr_client.cli.filteroptions import chosen_filters, filter_options, refuse_limits
+from nostr_client.cli.filteroptions import chosen_filters, refuse_limits, unlimited_filter_options
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
@@ -34,7 +34,7 @@ def archive() -> None:
     help="Else by the name: .jsonl, .gz, .zst; .parquet or no ending: a folder of Parquet.",
 )
 @store_option
-@filter_options
+@unlimited_filter_options
 @config_options
 @json_option
 def export_(
@@ -54,7 +54,7 @@ def export_(
 
     given = any(value not in (None, ()) for value in conditions.values())
     filters = chosen_filters(**conditions) if given else []
-    refuse_limits(filters)
+    refuse_limits(filters, "export")
     path, form = chosen_store(store, config, settings), form_of(target, form)
     number = run_async_until_sigterm(_export(path, filters, target, form))
     if as_json:

@@ -312,6 +312,8 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _tell(entries: list[Entry]) -> None:
+    if not entries:
+        return
     from rich.table import Column, Table
 
     long = [Column(name, overflow="fold") for name in ("subject", "value", "change")]

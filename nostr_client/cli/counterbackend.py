@@ -12,7 +12,7 @@ import click
 
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.seconds import Seconds
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.extras import optional
 
 if TYPE_CHECKING:
@@ -63,22 +63,25 @@ def place(options: dict[str, Any]) -> Place:
 
 
 @asynccontextmanager
-async def opened(where: Place, *, writes: bool) -> AsyncIterator[CounterStore]:
+async def opened(
+    where: Place, *, writes: bool, creates: bool = False
+) -> AsyncIterator[CounterStore]:
     """The counters that the options name; a server's caution goes to stderr.
 
-    Raises InvalidInput for options that exclude each other, StoreError, NetworkError.
+    A store that is not there is made where it `creates` alone. Raises InvalidInput for options
+    that exclude each other, StoreError, NetworkError.
     """
     if where.url is None and (where.creds or where.domain):
         raise InvalidInput("--creds and --domain go with --nats")
     if where.url is not None and where.path is not None:
         raise InvalidInput("give --store or --nats, not both")
-    opener = _server(where) if where.url is not None else _local(where.path, writes=writes)
+    opener = _server(where) if where.url is not None else _local(where.path, writes, creates)
     async with opener as store:
         yield store
 
 
 @asynccontextmanager
-async def _local(path: Path | None, *, writes: bool) -> AsyncIterator[CounterStore]:
+async def _local(path: Path | None, writes: bool, creates: bool) -> AsyncIterator[CounterStore]:
     from nostr_client.cli.reading import open_to_read
     from nostr_client.cli.store import store_place
     from nostr_client.counters.engine.schema import MIGRATIONS
@@ -86,8 +89,8 @@ async def _local(path: Path | None, *, writes: bool) -> AsyncIterator[CounterSto
     from nostr_client.store.sqlite import SqliteStore
 
     file = store_place(path)
-    if not writes and not file.exists():
-        raise InvalidInput(f"no store at {file}: `counter stream create` makes one")
+    if not creates and not file.exists():
+        raise StoreError(f"no store at {file}: `counter stream create` makes one")
     file.parent.mkdir(parents=True, exist_ok=True)
     sets = [MIGRATIONS]
     opening = SqliteStore.open(file, migrations=sets) if writes else open_to_read(file, sets)

@@ -165,7 +165,7 @@ def source_rm(name: str, upstream: str, as_json: bool, **options: Any) -> None:
 async def _create(
     where: Place, name: str, mirror: str | None, options: dict[str, Any]
 ) -> StreamInfo:
-    from nostr_client.counters.config import SourceConfig, StreamConfig
+    from nostr_client.counters.config import SourceConfig, StreamConfig, check_config
 
     config = StreamConfig(
         name=name,
@@ -173,8 +173,11 @@ async def _create(
         allow_direct=True,
         mirror=SourceConfig(mirror) if mirror else None,
     )
-    async with opened(where, writes=True) as store:
-        return await store.create_stream(_changed(config, options))
+    made = _changed(config, options)
+    if where.url is None:
+        check_config(made)  # before a store is made for it
+    async with opened(where, writes=True, creates=True) as store:
+        return await store.create_stream(made)
 
 
 async def _edit(where: Place, name: str, options: dict[str, Any]) -> StreamInfo:
@@ -218,9 +221,12 @@ async def _source_rm(where: Place, name: str, upstream: str) -> StreamInfo:
 
 
 def _changed(config: StreamConfig, options: dict[str, Any]) -> StreamConfig:
-    """A configuration with the settings that were given."""
+    """A configuration with the settings that were given. Raises InvalidInput for no patterns."""
     from msgspec.structs import replace
 
+    from nostr_client.counters.subjects import check_patterns
+
+    check_patterns(options["subjects"])
     plain = ("description", "max_msgs_per_subject", "max_msgs", "allow_atomic")
     changes = {name: options[name] for name in plain if options[name] is not None}
     if options["subjects"]:
@@ -238,7 +244,9 @@ def _changed(config: StreamConfig, options: dict[str, Any]) -> StreamConfig:
 
 def _source(upstream: str, filter_subject: str | None, transforms: tuple[str, ...]) -> SourceConfig:
     from nostr_client.counters.config import SourceConfig
+    from nostr_client.counters.subjects import check_patterns
 
+    check_patterns([filter_subject] if filter_subject else [])
     return SourceConfig(
         upstream,
         filter_subject=filter_subject or "",
@@ -248,11 +256,17 @@ def _source(upstream: str, filter_subject: str | None, transforms: tuple[str, ..
 
 def _transform(text: str) -> TransformConfig:
     from nostr_client.counters.config import TransformConfig
+    from nostr_client.errors import CounterError, InvalidInput
 
     src, separator, dest = text.partition("=")
     if not separator:
         raise click.UsageError(f"not SRC=DEST: {text}")
-    return TransformConfig(src=src, dest=dest)
+    made = TransformConfig(src=src, dest=dest)
+    try:
+        made.check()
+    except CounterError as error:
+        raise InvalidInput(str(error)) from error
+    return made
 
 
 def _shown(found: StreamInfo) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def _code_of(name: str, run: Callable[[], object]) -> int:
     except BrokenPipeError:
         return FAILURE
     except OSError as error:
-        return _fail(name, str(error), FAILURE)
+        return _fail(name, _in_words(error), FAILURE)
     except ModuleNotFoundError as error:
         return _fail(name, wanted_extra(error), FAILURE)
     except BaseExceptionGroup as group:
@@ -73,6 +73,12 @@ def _code_of(name: str, run: Callable[[], object]) -> int:
             raise
         return _code_of(name, partial(_raise, first))
     return code if isinstance(code, int) else OK
+
+
+def _in_words(error: OSError) -> str:
+    """Without its number; with the path, where it names one."""
+    why = error.strerror or str(error)
+    return f"{error.filename}: {why}" if isinstance(error.filename, str) else why
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--filter", "filters", metavar="JSON", multiple=True, help="A whole filter."),
+    click.option(
+        "--filter",
+        "filters",
+        metavar="JSON",
+        multiple=True,
+        help="A whole filter. More are OR'd, and so is what the options below say together.",
+    ),
     click.option("--id", "ids", metavar="ID", multiple=True, help="note, nevent or hex."),
     click.option("--author", "authors", metavar="KEY", multiple=True, help="npub or hex."),
     click.option(
@@ -22,12 +28,30 @@ _OPTIONS = (
     click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID."),
     click.option("--since", type=click.IntRange(min=0), help="Unix seconds."),
     click.option("--until", type=click.IntRange(min=0), help="Unix seconds."),
-    click.option("--limit", type=click.IntRange(min=0), help="The newest alone, of each relay."),
 )
+
+
+def _limit(**how: Any) -> Callable[[F], F]:
+    option: Callable[[F], F] = click.option("--limit", type=click.IntRange(min=0), **how)
+    return option
 
 
 def filter_options(command: F) -> F:
     """Add the filter options; the command hands them on to `chosen_filters`."""
+    return _conditions(_limit(help="The newest alone, of each relay.")(command))
+
+
+def stored_filter_options(command: F) -> F:
+    """As `filter_options`, for what asks the store alone."""
+    return _conditions(_limit(help="The newest alone.")(command))
+
+
+def unlimited_filter_options(command: F) -> F:
+    """As `filter_options`, for what goes with `refuse_limits`: it says where a limit belongs."""
+    return _conditions(_limit(hidden=True)(command))
+
+
+def _conditions(command: F) -> F:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -67,10 +91,10 @@ def chosen_filters(
     return chosen
 
 
-def refuse_limits(filters: Sequence[Filter]) -> None:
-    """Raise click.UsageError for a limit, in a filter or as an option, where all is written."""
+def refuse_limits(filters: Sequence[Filter], what: str) -> None:
+    """Raise click.UsageError for a limit, in a filter or as an option, of `what` takes all."""
     if any(one.limit is not None for one in filters):
-        raise click.UsageError("export has no limit: `store query` prints the newest ones")
+        raise click.UsageError(f"{what} has no limit: `store query` prints the newest ones")
 
 
 def _pubkey(text: str) -> str:

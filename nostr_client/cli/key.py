@@ -9,6 +9,7 @@ import click
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.secretkey import key_file_option, load_signer
+from nostr_client.errors import InvalidInput
 
 
 @click.group()
@@ -64,7 +65,10 @@ def _public(pubkey: str) -> dict[str, str]:
 
 
 def _write_secret(path: str, nsec: str) -> None:
-    """A new file with mode 0600; FileExistsError rather than overwriting a key."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    """A new file with mode 0600. Raises InvalidInput rather than overwriting a key, OSError."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        raise InvalidInput(f"{path} is there; choose another name") from error
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(nsec + "\n")

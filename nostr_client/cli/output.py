@@ -1,4 +1,4 @@
-"""How commands print: tables by rich on a terminal, one JSON object with `--json`."""
+"""How commands print: tables by rich on a terminal, JSON with `--json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIPE_WIDTH = 240
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option: Callable[[F], F] = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."
+    "--json", "as_json", is_flag=True, help="Print JSON instead of text for people."
 )
 """The `--json` flag; the command receives it as `as_json`."""
 
@@ -34,7 +34,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(value: Any) -> None:
-    """Print `value` as one compact JSON object and a newline on stdout, always in UTF-8."""
+    """Print `value` as compact JSON and a newline on stdout, always in UTF-8."""
     click.echo(msgspec.json.encode(value))
 
 

@@ -7,6 +7,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from nostr_client.errors import InvalidInput
+
 if TYPE_CHECKING:
     _PathType = click.Path[Any]
 else:
@@ -41,6 +43,15 @@ class UserFile(click.File):
         if isinstance(value, str | os.PathLike):
             value = _user_path(self, value, param, ctx)
         return super().convert(value, param, ctx)
+
+
+def read_given(path: str, most: int) -> bytes:
+    """The first `most` bytes of a file that a command was given. Raises InvalidInput."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(most)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _user_path(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from nostr_client.cli.exitcodes import FAILURE, OK
 from nostr_client.cli.output import console, json_option, print_json
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.paths import UserPath, read_given
 from nostr_client.cli.relays import chosen_relays, outcome_code, relay_option, timeout_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, load_signer
@@ -68,15 +67,14 @@ def publish(
 
 
 def _given(file: str | None) -> VerifiedEvent:
-    """The event as JSON, verified before anything is sent. Raises InvalidEvent, OSError."""
+    """The event as JSON, verified before anything is sent. Raises InvalidEvent, InvalidInput."""
     from nostr_client.event import parse_event
     from nostr_client.keys import verify
 
-    if file in (None, "-"):
+    if file is None or file == "-":
         raw = sys.stdin.buffer.read(_LARGEST)
     else:
-        with Path(file or "").open("rb") as stream:
-            raw = stream.read(_LARGEST)
+        raw = read_given(file, _LARGEST)
     return verify(parse_event(raw))
 
 

@@ -97,6 +97,13 @@ class Duration(_FloatType):
         return float(found[1]) * _SECONDS[found[2]]
 
 
+def duration_text(seconds: float) -> str:
+    """Seconds as Duration takes them, in the largest unit in which they are whole."""
+    units = [(unit, size) for unit, size in _SECONDS.items() if unit != "w"]
+    name, size = next((u for u in reversed(units) if seconds % u[1] == 0), ("s", 1))
+    return f"{seconds / size:.10g}{name}"
+
+
 def asked_query(what: str | None, target: str | None, filters: Sequence[str]) -> Query:
     """The question of WHAT and TARGET, or of filters.
 

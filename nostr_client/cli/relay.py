@@ -51,7 +51,8 @@ def _show(told: dict[str, Any]) -> None:
     limits = told.pop("limitation")
     rows = told | {name: value for name, value in limits.items() if value is not None}
     for name, value in rows.items():
-        if value not in ("", [], None):
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        if value not in ("", None):
+            listed = isinstance(value, (list, tuple))
+            shown = (", ".join(map(str, value)) or "-") if listed else str(value)
             table.add_row(Text(name, style="bold"), Text(clip(shown)))
     console().print(table)

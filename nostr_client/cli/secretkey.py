@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.paths import UserPath, read_given
 
 if TYPE_CHECKING:
     from nostr_client.keys import KeySigner
@@ -35,8 +34,8 @@ key_file_option: Callable[[F], F] = click.option(
 def load_signer(key_file: str | None) -> KeySigner:
     """The signer of the key in `key_file`, in stdin for `-`, else in the environment.
 
-    Raises click.UsageError when there is none, InvalidInput when it is no key, OSError when the
-    file cannot be read.
+    Raises click.UsageError when there is none, InvalidInput when it is no key or the file cannot
+    be read.
     """
     from nostr_client.keys import KeySigner
 
@@ -61,6 +60,5 @@ def _secret_text(key_file: str | None) -> str:
     if key_file == "-":
         return sys.stdin.read(_LONGEST)
     if key_file is not None:
-        with Path(key_file).open(encoding="ascii", errors="replace") as file:
-            return file.read(_LONGEST)
+        return read_given(key_file, _LONGEST).decode("ascii", "replace")
     return os.environ.get(KEY_VARIABLE, "")

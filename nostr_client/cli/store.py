@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -10,7 +11,12 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.filteroptions import chosen_filters, filter_options, refuse_limits
+from nostr_client.cli.filteroptions import (
+    chosen_filters,
+    refuse_limits,
+    stored_filter_options,
+    unlimited_filter_options,
+)
 from nostr_client.cli.output import console, json_option, moment, print_json, say
 from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.cli.reading import open_to_read
@@ -61,14 +67,14 @@ def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> N
 
 @store.command()
 @store_option
-@filter_options
+@unlimited_filter_options
 def export(path: Path | None, **conditions: Any) -> None:
     """Write events as JSON lines to stdout, oldest first, then by id.
 
     Without conditions: all of them. A limit says which are newest: `store query` has that.
     """
     filters = _optional_filters(conditions)
-    refuse_limits(filters)
+    refuse_limits(filters, "export")
     run_async(_export(store_place(path), filters))
 
 
@@ -101,7 +107,7 @@ def verify(path: Path | None, as_json: bool) -> None:
 
 @store.command()
 @store_option
-@filter_options
+@stored_filter_options
 def query(path: Path | None, **conditions: Any) -> None:
     """Print the events that match, newest first, one JSON object a line."""
     run_async(_query(store_place(path), chosen_filters(**conditions)))
@@ -109,11 +115,13 @@ def query(path: Path | None, **conditions: Any) -> None:
 
 @store.command()
 @store_option
-@filter_options
+@unlimited_filter_options
 @json_option
 def count(path: Path | None, as_json: bool, **conditions: Any) -> None:
     """Print how many events match. With --json: their distinct authors too."""
-    events, authors = run_async(_count(store_place(path), chosen_filters(**conditions)))
+    filters = chosen_filters(**conditions)
+    refuse_limits(filters, "a count")
+    events, authors = run_async(_count(store_place(path), filters))
     if as_json:
         print_json({"count": events, "authors": authors})
     else:
@@ -195,7 +203,7 @@ def _size(files: Sequence[IO[bytes]]) -> int | None:
 
     if not all(file.seekable() and not is_gzip(file) for file in files):
         return None
-    return sum(Path(file.name).stat().st_size for file in files)
+    return sum(os.fstat(file.fileno()).st_size for file in files)  # stdin has no path
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from nostr_client.cli.questions import (
     NAMES,
     Duration,
     asked_query,
+    duration_text,
     filter_option,
     trust_option,
     trusted_option,
@@ -97,7 +98,7 @@ def add(
     if as_json:
         print_json(made.to_dict())
     else:
-        say(f"watching {name} every {interval:g} s")
+        say(f"watching {name} every {duration_text(interval)}")
 
 
 async def _add(path: Path, made: Watch) -> None:

@@ -1,7 +1,7 @@
 """What can be asked: the canonical queries of NIP-45, and any filters.
 
-Each constructor takes what people copy (npub, nprofile, note, nevent, naddr, hex; with or without
-`nostr:`) and raises InvalidIdentifier for anything else.
+Each constructor takes what people copy (npub, nprofile, note, nevent, naddr, with or without
+`nostr:`, or hex) and raises InvalidIdentifier for anything else.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nostr_client import count, nip19
+from nostr_client.cli.questions import Duration, duration_text
 from nostr_client.cli.relays import worst_code
 from nostr_client.count.procedure import Counter
 from nostr_client.watch import Runner, Watch, WatchBook
@@ -79,7 +80,7 @@ async def test_a_watch_from_its_first_to_its_last_day(run: Run, tmp_path: Path) 
         code, _, err = await run(
             *("watch", "add", "me", "followers", NPUB, "--relay", relay.url, "--interval", "1h")
         )
-        assert (code, err) == (0, "watching me every 3600 s\n")
+        assert (code, err) == (0, "watching me every 1h\n")
         code, _, err = await run("watch", "add", "me", "followers", NPUB, "-r", relay.url)
         assert code == 2
         assert "already" in err
@@ -285,6 +286,15 @@ async def test_each_watch_is_to_have_an_answer(run: Run) -> None:
         await run("watch", "add", "away", "followers", NPUB, "--relay", "ws://127.0.0.1:9")
         assert (await run("watch", "run", "--once"))[0] == 3
         assert (await run("watch", "run", "good", "--once"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(10, "10s"), (900, "15m"), (10.5, "10.5s"), (5400, "90m"), (99999 * 86400, "99999d")],
+)
+def test_a_duration_is_printed_as_it_is_given(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+    assert Duration().convert(text, None, None) == seconds
 
 
 @pytest.mark.parametrize(

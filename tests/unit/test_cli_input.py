@@ -10,12 +10,16 @@ import shlex
 import subprocess
 import sys
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nostr_client.cli import app, exitcodes
 from nostr_client.cli.entry import run_program
 from nostr_client.nip19 import PublicKey
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NPUB = PublicKey(sha256(b"target").hexdigest()).encode()
 RELAY = ["--relay", "ws://127.0.0.1:9"]
@@ -68,6 +72,28 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert out == ""
     assert err.startswith("nostr-client: ")
     assert err.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_read_or_made_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    none, there = str(tmp_path / "none"), tmp_path / "there"
+    there.write_text("mine")
+    missing = f"nostr-client: {none} cannot be read: No such file or directory\n"
+    for args in (
+        ["publish", none, *RELAY],
+        ["publish", "--content", "x", "--key-file", none, *RELAY],
+        ["key", "show", "--key-file", none],
+        ["req", "--kind", "1", "--key-file", none, *RELAY],
+    ):
+        assert app.run(args) == exitcodes.USAGE
+        assert capsys.readouterr() == ("", missing)
+    assert app.run(["key", "gen", "--out", str(there)]) == exitcodes.USAGE
+    assert capsys.readouterr() == ("", f"nostr-client: {there} is there; choose another name\n")
+    assert there.read_text() == "mine"
+    deep = str(tmp_path / "none" / "key")
+    assert app.run(["key", "gen", "--out", deep]) == exitcodes.FAILURE
+    assert capsys.readouterr() == ("", f"nostr-client: {deep}: No such file or directory\n")
 
 
 PROGRAMS = {
@@ -133,7 +159,7 @@ def test_what_a_task_group_fails_by_is_one_line_too(capsys: pytest.CaptureFixtur
 
     full = OSError(errno.ENOSPC, "no space")
     assert run_program("x", lambda: fail(full, BrokenPipeError())) == exitcodes.FAILURE
-    assert capsys.readouterr().err == f"x: [Errno {errno.ENOSPC}] no space\n"
+    assert capsys.readouterr().err == "x: no space\n"
     with pytest.raises(ExceptionGroup):
         run_program("x", lambda: fail(full, ValueError()))
 

@@ -40,7 +40,7 @@ def test_gen_to_a_file_that_only_the_owner_can_read(tmp_path: Path) -> None:
     assert "nsec" not in done.stdout + done.stderr
 
     again = run_cli("key", "gen", "--out", str(path))
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert again.stderr.count("\n") == 1
     assert KeySigner.from_nsec(path.read_text("ascii")).pubkey == signer.pubkey
 
@@ -68,7 +68,7 @@ def test_show_takes_the_secret_from(
         (["key", "show"], "", 2),
         (["key", "show", "--key-file", "-"], "nsec1nonsense", 2),
         (["key", "show", "--key-file", "-"], "00" * 32, 2),
-        (["key", "show", "--key-file", "/nowhere/at/all"], "", 1),
+        (["key", "show", "--key-file", "/nowhere/at/all"], "", 2),
     ],
 )
 def test_bad_keys_get_one_line_without_the_key(args: list[str], stdin: str, code: int) -> None:

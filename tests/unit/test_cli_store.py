@@ -96,6 +96,31 @@ def test_query_count_stats_and_verify(path: Path, lines: list[str]) -> None:
     }  # fmt: skip
 
 
+def test_stdin_may_be_a_file(path: Path, lines: list[str]) -> None:
+    file = path.with_name("some.jsonl")
+    file.write_text("\n".join(lines), "utf-8")
+    command = [sys.executable, "-m", "nostr_client", "store", "import", "-", "--store", path]
+    for name, said in ((file, "0 of 10 stored\n"), (os.devnull, "0 of 0 stored\n")):
+        with open(name, "rb") as stdin:
+            done = subprocess.run(
+                command, stdin=stdin, capture_output=True, text=True, timeout=50, check=False
+            )
+        assert (done.returncode, done.stdout) == (0, said), done.stderr
+
+
+def test_a_count_has_no_limit_and_a_whole_filter_stands_beside_the_conditions(path: Path) -> None:
+    for limit in (["--kind", "1", "--limit", "1"], ["--filter", '{"kinds":[1],"limit":1}']):
+        done = run_cli("count", "--store", path, *limit)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "a count has no limit" in done.stderr
+    helps = {one: run_cli(one, "--help").stdout for one in ("query", "count", "export")}
+    assert "of each relay" not in "".join(helps.values())
+    assert ["--limit" in text for text in helps.values()] == [True, False, False]
+    either = ["--filter", '{"kinds":[2]}', "--kind", "1"]
+    assert run_cli("count", "--store", path, *either).stdout == "10\n"
+    assert "OR'd" in helps["query"]
+
+
 def test_no_conditions_at_all_is_wrong_usage(path: Path) -> None:
     assert run_cli("query", "--store", path).returncode == 2
     assert run_cli("count", "--store", path, "--filter", "{").returncode == 2

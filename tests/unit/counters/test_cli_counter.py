@@ -63,6 +63,8 @@ def test_counting(cli: Cli) -> None:
     assert cli("load", "plays.es.a", "plays.none.*") == "0\tplays.es.a\n"
     for command in ("load", "get"):
         assert "plays.none: no message found" in cli(command, "plays.es.a", "plays.none", code=1)
+    assert run(["counter", "get", "plays.none", *cli.backend]) == 1
+    assert cli.capsys.readouterr().out == ""
 
 
 def test_an_id_counts_once(cli: Cli) -> None:
@@ -136,6 +138,11 @@ MISTAKES = [
     ("stream", "create", "a b"),
     ("stream", "create", "N", "--subject", LONE),
     ("stream", "create", "N", "--description", LONE),
+    ("stream", "create", "N", "--subject", "a..b"),
+    ("stream", "edit", "A", "--subject", "a..b"),
+    ("stream", "edit", "A", "--transform", "a..b=c"),
+    ("source", "add", "A", "B", "--filter", "a..b"),
+    ("source", "add", "A", "B", "--transform", "a..b=c"),
     ("stream", "info", LONE),
     ("stream", "rm", "a.b"),
     ("stream", "edit", "A", "--keep", "9" * 23),
@@ -224,7 +231,20 @@ def test_a_recount_that_does_not_hold_is_a_failure(
 
 def test_what_cannot_be_reached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     local = Cli(capsys, "--store", str(tmp_path / "none.db"))
-    assert "no store at" in local("load", code=2)
+    for args in (
+        ("load",),
+        ("add", "a.b", "1"),
+        ("reset", "a.b"),
+        ("delete", "a.b"),
+        ("stream", "edit", "A", "--keep", "1"),
+        ("stream", "rm", "A"),
+        ("source", "add", "A", "B"),
+        ("source", "rm", "A", "B"),
+    ):
+        assert "no store at" in local(*args, code=1)
+    overlapping = ("--subject", "a.*", "--subject", "a.b")
+    assert "overlap" in local("stream", "create", "A", *overlapping, code=1)
+    assert not (tmp_path / "none.db").exists()
     assert "not both" in Cli(capsys, "--store", "x", "--nats", "nats://x")("load", code=2)
     assert "go with --nats" in Cli(capsys, "--domain", "hub")("load", code=2)
 
