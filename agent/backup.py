@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
-from nostr_client.store.connect import check_file, make_private
+from nostr_client.store.connect import check_file, make_folder
+from nostr_client.store.faults import making_error, opening_error
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.migrate import APPLICATION_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PAGES: Final = 2048
@@ -38,6 +39,7 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
         raise InvalidInput(f"{target} is there; choose another name or remove it")
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
+        _make(part, target)
         _copy(store, part, progress)
         check(part)
         _sync(part)
@@ -49,7 +51,8 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
             _beside(part, "-shm"),
             _beside(part, "-journal"),
         ):
-            leftover.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                leftover.unlink(missing_ok=True)
     return target.stat().st_size
 
 
@@ -69,7 +72,7 @@ def restore(backup: Path, store: Path, *, force: bool) -> Restored:
     """
     check(backup)
     check_file(store)
-    store.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(store)
     lock = WriterLock(store)
     try:
         if store.exists() and not force:
@@ -77,6 +80,7 @@ def restore(backup: Path, store: Path, *, force: bool) -> Restored:
             raise InvalidInput(f"{store} is there; --force keeps it as {kept.name}")
         part = store.with_name(f"{store.name}.{os.getpid()}.part")
         try:
+            _make(part, store)
             _copy(backup, part, lambda done, of: None)
             check(part)
             _begin_run(part)
@@ -111,15 +115,37 @@ def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> N
     if not source.exists():
         raise StoreError(f"no store at {source}")
     check_file(source)
-    make_private(target)
+    with _pinned(source) as old:
+        try:
+            with closing(_open(target, "rwc")) as new:
+                old.backup(new, pages=PAGES, progress=lambda _, left, of: progress(of - left, of))
+                new.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot copy {source} to {target}: {error}") from error
+
+
+def _make(part: Path, target: Path) -> None:
+    """An empty file, so that what is wrong with its folder is told of that, not of the source."""
     try:
-        with closing(_open(source, "ro")) as old, closing(_open(target, "rwc")) as new:
-            old.execute("BEGIN")
-            old.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # pins the snapshot
-            old.backup(new, pages=PAGES, progress=lambda _, left, of: progress(of - left, of))
-            new.execute("PRAGMA journal_mode = DELETE")
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise making_error(target, error) from error
+
+
+@contextlib.contextmanager
+def _pinned(source: Path) -> Iterator[sqlite3.Connection]:
+    """A store as it is now, whatever is written meanwhile."""
+    try:
+        old = _open(source, "ro")
     except sqlite3.Error as error:
-        raise StoreError(f"cannot copy {source}: {error}") from error
+        raise opening_error(source, error) from error
+    with closing(old):
+        try:
+            old.execute("BEGIN")
+            old.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.Error as error:
+            raise opening_error(source, error) from error
+        yield old
 
 
 def _begin_run(part: Path) -> None:

@@ -41,7 +41,10 @@ class ApiError(NostrTallyError):
 
 
 class InvalidRequest(ApiError, InvalidInput):
-    """The agent says that what it was given cannot be used: HTTP's 400."""
+    """The agent says that what it was given cannot be used: 400, or a name that it does not know.
+
+    A counter that is not there is a plain ApiError, as for a counter server.
+    """
 
 
 class UnreadableAnswer(InvalidInput):
@@ -326,7 +329,8 @@ async def _checked(response: aiohttp.ClientResponse, most: int, *, ready: bool =
     except msgspec.MsgspecError:
         text = clip(raw.decode("utf-8", "replace"))
         problem = schema.Problem(code="http", message=f"HTTP {response.status}: {text}")
-    refusal = InvalidRequest if response.status == 400 else ApiError
+    given = response.status == 400 or (response.status, problem.code) == (404, "not_found")
+    refusal = InvalidRequest if given else ApiError
     raise refusal(response.status, problem.code, problem.message)
 
 

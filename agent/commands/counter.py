@@ -12,6 +12,7 @@ from nostr_client.cli.exitcodes import FAILURE, OK
 
 if TYPE_CHECKING:
     from agent.api import schema
+    from agent.api.client import AgentClient
     from agent.commands.connect import Ask
 
 stream_option = click.option("--stream", default="app", show_default=True, help="Which stream.")
@@ -41,8 +42,21 @@ def _tell_audit(found: schema.Audit) -> None:
 @limit_option
 @asks(tables.counters)
 def get(pattern: str, stream: str, limit: int) -> Ask:
-    """Counters by subject; `*` stands for one token, a last `>` for the rest."""
-    return lambda c: c.counters(stream, pattern, limit=limit)
+    """Counters by subject; `*` stands for one token, a last `>` for the rest.
+
+    A subject without either that no counter has is a failure.
+    """
+    return lambda c: _counters(c, stream, pattern, limit)
+
+
+async def _counters(client: AgentClient, stream: str, pattern: str, limit: int) -> schema.Counters:
+    from nostr_client.counters.rules import no_message
+    from nostr_client.counters.subjects import has_wildcard
+
+    found = await client.counters(stream, pattern, limit=limit)
+    if not found.counters and not has_wildcard(pattern):
+        raise no_message(pattern)
+    return found
 
 
 @counter.command(context_settings={"ignore_unknown_options": True})

@@ -40,7 +40,11 @@ def init(
     if settings:
         raise click.UsageError("init writes the defaults; it takes no --set")
     if to_stdout or reference:
-        click.echo(describe.reference() if reference else describe.template(), nl=False)
+        text = describe.reference() if reference else describe.template()
+        if as_json:
+            print_json({"text": text})
+        else:
+            click.echo(text, nl=False)
         return
     path = config or chosen_file(None) or config_path()
     _write(path, describe.template(), force=force)

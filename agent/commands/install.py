@@ -38,6 +38,9 @@ def install_service(
 ) -> None:
     """Write a systemd unit, or a launchd property list on macOS; it is not started."""
     unit = _unit(system, config or _named_by_environment())
+    if to_stdout and as_json:
+        print_json({"file": unit.path, "text": unit.text, "then": list(unit.then)})
+        return
     if to_stdout:
         click.echo(unit.text, nl=False)
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent.alerts import parse_condition
 from agent.config.counters import check_counters
-from agent.relay.listen import parse_address
+from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
 from agent.specs import check_interval
 from agent.watches import query_of, sync_filters
 from nostr_client import nip19
@@ -32,7 +32,9 @@ def check(found: Sound, complain: Complain) -> None:
     """Complain about everything that would fail, or mean nothing, once the agent runs."""
     config = found.config
     _check_relays(config.relays, complain)
-    _check_urls(config.relay.urls, complain, ("relay", "urls"))
+    _check_each(config.relay.urls, own_url, complain, ("relay", "urls"))
+    _check_each(config.relay.origins, allowed_origin, complain, ("relay", "origins"))
+    _check_each(config.api.cors_origins, web_origin, complain, ("api", "cors_origins"))
     _check_names("watches", found.watches, complain)
     _check_names("syncs", found.syncs, complain)
     for n, watch in found.watches:
@@ -96,8 +98,14 @@ def _check_relays(relays: RelaysSection, complain: Complain) -> None:
 
 
 def _check_urls(urls: Sequence[str], complain: Complain, path: Path) -> None:
-    for n, url in enumerate(urls):
-        _try(complain, (*path, n), normalize, url)
+    _check_each(urls, normalize, complain, path)
+
+
+def _check_each(
+    texts: Sequence[str], check: Callable[[str], str], complain: Complain, path: Path
+) -> None:
+    for n, text in enumerate(texts):
+        _try(complain, (*path, n), check, text)
 
 
 def _check_names(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from agent.relay.listen import parse_address
+from agent.relay.listen import allowed_origin, own_url, parse_address
 from agent.relay.policy import all_of, everything, only_keys
 from nostr_client import nip19
 from nostr_client.cli.output import json_option, print_json, say
@@ -21,7 +21,6 @@ from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.places import RELAY_PORT, store_path
-from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,7 +176,7 @@ def _options(given: dict[str, Any]) -> RelayOptions:
     access = Access(
         token=token_file.read_text("utf-8").strip() if token_file else None,
         hosts=frozenset(host.lower() for host in given["hosts"]),
-        origins=frozenset(origin.lower() for origin in given["origins"]),
+        origins=frozenset(map(allowed_origin, given["origins"])),
         foreign_origins=given["foreign_origins"],
         tls_cert=given["tls_cert"],
         tls_key=given["tls_key"],
@@ -185,7 +184,7 @@ def _options(given: dict[str, Any]) -> RelayOptions:
     if access.token == "":
         raise InvalidInput(f"{token_file} is empty")
     features = {name: given[name] for name in _FEATURES}
-    urls = tuple(map(normalize, given["urls"]))
+    urls = tuple(map(own_url, given["urls"]))
     return RelayOptions(access=access, urls=urls, write_policy=_policy(given), **features)
 
 

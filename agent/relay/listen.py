@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidInput, InvalidRelayURL, NetworkError
 from nostr_client.relayurl import normalize
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agent.relay.options import Access, RelayOptions
+
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]*]+)(:[0-9]{1,5})?")
 
 BACKLOG = 4_096
 """Connections that the kernel keeps until we accept them: a thousand tabs may wake at once."""
@@ -43,6 +46,28 @@ def own_urls(options: RelayOptions, host: str, port: int) -> list[str]:
     names = sorted({host, "localhost", "127.0.0.1", *named})
     proxied = [f"wss://{name}" for name in named]
     return [*options.urls, *proxied, *(relay_url(scheme, name, port) for name in names)]
+
+
+def own_url(text: str) -> str:
+    """A URL by which a relay is known, in its normal form: ws:// or wss://. Raises InvalidInput."""
+    if not text.strip().lower().startswith(("ws://", "wss://")):
+        raise InvalidInput(f"{text!r} is not a ws:// or wss:// URL")
+    return normalize(text)
+
+
+def web_origin(text: str) -> str:
+    """An origin as browsers send it, in lower case: SCHEME://HOST[:PORT]. Raises InvalidInput."""
+    found = text.lower()
+    if found == "null":  # of pages from files, and of boxed-in ones
+        return found
+    if not _ORIGIN.fullmatch(found):
+        raise InvalidInput(f"{text!r} is not a web origin: SCHEME://HOST[:PORT], without a path")
+    return found
+
+
+def allowed_origin(text: str) -> str:
+    """A web origin, or `*` for all of them. Raises InvalidInput."""
+    return text if text == "*" else web_origin(text)
 
 
 def normal_urls(urls: Iterable[str]) -> list[str]:

@@ -51,7 +51,7 @@ def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOption
     """Lock, create or migrate a file, and open readers beside the writer."""
     check_file(path)
     with ExitStack() as undo:
-        _make_folder(path)
+        make_folder(path)
         lock = WriterLock(path)
         undo.callback(lock.release)
         make_private(path)
@@ -137,11 +137,14 @@ def file_uri(path: Path, mode: str) -> str:
     return f"{path.absolute().as_uri()}?mode={mode}"
 
 
-def _make_folder(path: Path) -> None:
+def make_folder(path: Path) -> None:
+    """Make the folder that a store is in. Raises StoreError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot make the store's folder: {error}") from error
+        raise StoreError(
+            f"cannot make the store's folder: {error.filename}: {error.strerror}"
+        ) from error
 
 
 def _connect(target: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from typing import TYPE_CHECKING
@@ -34,6 +35,20 @@ def opening_error(path: Path, error: sqlite3.Error) -> StoreError:
         why = f"readers too write beside it (-wal, -shm), and {folder} cannot be written"
         return StoreError(f"cannot open {path}: {why}; copy it to a folder that can")
     return StoreError(f"cannot open {path}: {found}")
+
+
+def making_error(path: Path, error: OSError) -> StoreError:
+    """The store's error for a file that cannot be made or opened, with what its folder forbids."""
+    folder = path.parent
+    if not folder.exists():
+        why = f"there is no folder {folder}"
+    elif not folder.is_dir():
+        why = f"{folder} is no folder"
+    elif path.exists() or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StoreError(f"cannot open {path}: {error.strerror or error}")
+    else:
+        why = f"no file can be made in the folder {folder} ({error.strerror})"
+    return StoreError(f"cannot make {path}: {why}")
 
 
 def may(path: Path, mode: int) -> bool:

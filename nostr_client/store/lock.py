@@ -6,7 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from nostr_client.errors import StoreError, StoreLocked
+from nostr_client.errors import StoreLocked
+from nostr_client.store.faults import making_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ class WriterLock:
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise StoreError(f"cannot lock the store: {error}") from error
+            raise making_error(self._path, error) from error
         try:
             _try_lock(self._fd)
         except OSError as error:

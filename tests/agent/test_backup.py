@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from agent.backup import back_up, restore
 from agent.cli import run
+from nostr_client.errors import StoreError
 from nostr_client.keys import verify
+from nostr_client.store.connect import check_place
+from nostr_client.store.lock import WriterLock
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import an_agent
 from tests.worlds import follow
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
+    from collections.abc import Iterator
 
 
 async def _store(path: Path, people: int) -> None:
@@ -70,3 +77,46 @@ async def test_what_one_restore_kept_no_other_replaces(
     assert "store.db.before.4" in capsys.readouterr().err
     assert run(["restore", str(backup), "--store", str(tmp_path / "new.db"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kept"] is None
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Be a process that rights hold for."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+async def test_the_target_is_named_where_it_is_in_the_way(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    await _store(store, 1)
+    (tmp_path / "file").touch()
+    for folder, why in (("no/such", "there is no folder"), ("file", "is no folder")):
+        target = tmp_path / folder / "x.db"
+        with pytest.raises(StoreError) as caught:
+            back_up(store, target, lambda done, of: None)
+        assert str(target.parent) in str(caught.value)
+        assert why in str(caught.value)
+        assert str(store) not in str(caught.value)
+
+
+async def test_a_folder_that_takes_no_file_is_named() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        store, closed = Path(place) / "s.db", Path(place) / "closed"
+        await _store(store, 1)
+        closed.mkdir(0o555)
+        os.chmod(place, 0o777)
+        for name in await asyncio.to_thread(os.listdir, place):
+            if name.startswith("s.db"):
+                os.chmod(Path(place) / name, 0o666)
+        with as_nobody():
+            with pytest.raises(StoreError, match=f"made in the folder {closed} .*denied"):
+                back_up(store, closed / "x.db", lambda done, of: None)
+            with pytest.raises(StoreError, match=f"made in the folder {closed} .*denied"):
+                WriterLock(closed / "new.db")
+            with pytest.raises(StoreError, match=f"folder {closed} cannot be written"):
+                check_place(closed / "deep" / "new.db")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import plistlib
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from agent import units
 from agent.cli import run
+from agent.config.describe import template
 from tests.conftest import require_tool
 
 COMMAND = (sys.executable, "-m", "agent", "run", "--config", "/a path/100%/$x/agent.toml")
@@ -73,6 +75,13 @@ def test_install_service_writes_once(
     assert "agent" in path.read_text()
     assert run(["install-service"]) == 2
     assert run(["install-service", "--force", "--json"]) == 0
+    capsys.readouterr()
+    assert run(["install-service", "--print", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["file"], told["text"]) == (str(path), path.read_text())
+    assert any("enable" in line or "load" in line for line in told["then"])
+    assert run(["init", "--print", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"text": template()}
 
 
 def test_the_unit_may_write_what_its_configuration_names(

@@ -121,6 +121,10 @@ async def test_features_and_policies_from_options(
         ["--policy", "json:__name__"],
         ["--neg-reasons", "other"],
         ["--url", "ftp://relay.example"],
+        ["--url", "foo"],
+        ["--allow-origin", "foo"],
+        ["--allow-origin", "https://app.example/path"],
+        ["--allow-origin", "https://*"],
         ["--tls-cert", "/nowhere"],
     ],
 )

@@ -483,6 +483,24 @@ async def test_tables_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert text in said
 
 
+async def test_what_is_not_there_is_told_by_its_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with an_agent(tmp_path) as agent:
+        await agent.client.add("app", "app.x", 5)
+        for words, code, said in (
+            ("counter get no.such", 1, "no.such"),
+            ("counter recount no.such", 1, "no message found"),
+            ("counter get no.>", 0, ""),
+            ("counter get app.x", 0, ""),
+            ("watch rm nosuch", 2, "there is no watch"),
+            ("sync show nosuch", 2, "there is no sync"),
+            ("counter run nosuch", 2, "there is no"),
+        ):
+            assert await asyncio.to_thread(run, words.split()) == code, words
+            assert said in capsys.readouterr().err
+
+
 async def test_run_stops_in_order_on_sigterm_and_reads_again_on_sighup(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(config_text(tmp_path, []))
