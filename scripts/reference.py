@@ -44,7 +44,7 @@ HTTP_HEAD = f"""# The HTTP API of the agent
 {MADE}
 
 On loopback, with `Authorization: Bearer TOKEN` (the token's file is named by `nostr-agent status`);
-refusals are an object `error` with a code and a message. The same as an OpenAPI 3.1 document:
+refusals are an object with a `code` and a `message`. The same as an OpenAPI 3.1 document:
 `GET /v1/openapi.json`. In Python: `agent.api.client.AgentClient`.
 """
 

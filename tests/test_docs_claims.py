@@ -10,6 +10,7 @@ from runpy import run_path
 import pytest
 from click.testing import CliRunner
 
+from agent.api.schema import Problem
 from nostr_client.cli import exitcodes
 from nostr_client.cli.app import COMMANDS, cli
 from nostr_client.cli.count import NAMES
@@ -108,6 +109,12 @@ def test_defaults() -> None:
     assert defaults["timeout"] == wait
     assert f"{budget.bytes:,} bytes) and {budget.events:,} events" in HOW_TO_COUNT
     assert f"`--timeout` ({wait:g} seconds by default)" in HOW_TO_COUNT
+
+
+def test_the_form_of_refusals() -> None:
+    page = (ROOT / "docs/reference/http.md").read_text("utf-8")
+    names = " and a ".join(f"`{name}`" for name in Problem.__struct_fields__)
+    assert f"refusals are an object with a {names}." in page
 
 
 def test_what_the_reference_is_made_of_exists() -> None:

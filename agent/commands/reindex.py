@@ -30,6 +30,13 @@ def _memory(context: click.Context, option: click.Parameter, text: str) -> str:
         raise click.BadParameter(str(error), context, option) from error
 
 
+def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool:
+    """`--check` or `--repair`: whichever is parsed last sees the other."""
+    if given and (context.params.get("check") or context.params.get("repair")):
+        raise click.UsageError("--repair checks first: give it alone", context)
+    return given
+
+
 @click.command()
 @store_option
 @click.option(
@@ -47,8 +54,13 @@ def _memory(context: click.Context, option: click.Parameter, text: str) -> str:
     help="Where the tables of archives go: a folder or a URL.",
 )
 @click.option("--verify", is_flag=True, help="Check every signature, in parallel.")
-@click.option("--check", is_flag=True, help="Compare with what is live, and change nothing.")
-@click.option("--repair", is_flag=True, help="Compare, then mend what differs.")
+@click.option(
+    "--check",
+    is_flag=True,
+    callback=_alone,
+    help="Compare with what is live, and change nothing.",
+)
+@click.option("--repair", is_flag=True, callback=_alone, help="Compare, then mend what differs.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "spark", "reference"]),
@@ -114,8 +126,6 @@ def _source(
     named = [kind for kind in ("jsonl", "parquet") if given[kind]]
     if len(named) + (store is not None) > 1:
         raise InvalidInput("one of --store, --jsonl and --parquet")
-    if given["check"] and given["repair"]:
-        raise InvalidInput("--repair checks first: give it alone")
     for option in ("out", "hot", "now"):
         if given[option] is not None and not named:
             raise InvalidInput(f"--{option} is for archives")

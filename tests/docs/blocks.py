@@ -18,6 +18,7 @@ FENCE = re.compile(
     r"^(?:<!-- (not run|stays)(?:: ([^\n]+))? -->\n)?```(\w+)([^\n]*)\n(.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+INLINE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 ANY_FENCE = re.compile(r"^[ \t]*```[^\n`]*$", re.MULTILINE)
 SHELL = ("console", "sh")
 
@@ -55,6 +56,12 @@ def _blocks(path: Path) -> Iterator[Block]:
         line = text.count("\n", 0, match.start(3)) + 1
         page = str(path.relative_to(ROOT))
         yield Block(page, line, language, rest.strip(), body, mark, reason)
+
+
+def inline(path: Path) -> list[str]:
+    """The code within a page's sentences, each on one line."""
+    text = FENCE.sub("", path.read_text("utf-8"))
+    return [" ".join(match[2].split()) for match in INLINE.finditer(text)]
 
 
 class Line(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shlex
@@ -17,7 +18,7 @@ from agent.cli import cli as agent_cli
 from agent.config import parse
 from nostr_client.cli.app import cli
 from nostr_client.nip19 import PublicKey
-from tests.docs.blocks import ANY_FENCE, FENCE, ROOT, SHELL, Block, blocks, documents, lines
+from tests.docs.blocks import ANY_FENCE, FENCE, ROOT, SHELL, Block, blocks, documents, inline, lines
 from tests.docs.pages import CANNOT_RUN
 from tests.docs.test_pages import file_name
 from tests.faulty_relay import FaultyRelay
@@ -82,25 +83,53 @@ def test_configurations_load(block: Block) -> None:
     parse(text, block.where)
 
 
-def command_lines() -> list[tuple[str, str]]:
+def command_lines(mark: str | None = None) -> list[tuple[str, str]]:
+    """Commands of blocks, or of those with a mark."""
     return [
         (line.where, line.command.replace("\\\n", " "))
         for block in blocks(*SHELL)
+        if mark in (None, block.mark)
         for line in lines(block)
         if line.command.split(" ")[0] in PROGRAMS
     ]
 
 
-@where(("place", "line"), command_lines())
-def test_command_lines_name_commands_and_options_that_exist(place: str, line: str) -> None:
-    """Also of those that are not run."""
+def inline_commands() -> list[tuple[str, str]]:
+    """Commands in sentences; the changelog tells of what was, too."""
+    return [
+        (str(path.relative_to(ROOT)), code)
+        for path in documents()
+        for code in dict.fromkeys(inline(path))
+        if code.split(" ")[0] in PROGRAMS and path.name != "CHANGELOG.md"
+    ]
+
+
+def command_of(place: str, line: str) -> tuple[click.Command, list[str]]:
+    """What a line names, and its arguments."""
     words = shlex.split(re.split(r" [|>#] ?", line)[0], comments=True)
     command: click.Command = PROGRAMS[words[0]]
     rest = words[1:]
-    while isinstance(command, click.Group) and rest:
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         found = command.get_command(click.Context(command), rest[0])
         assert found is not None, f"{place}: no command {rest[0]}"
         command, rest = found, rest[1:]
+    return command, rest
+
+
+@where(("place", "line"), [*command_lines("not run"), *inline_commands()])
+def test_what_no_test_runs_is_not_refused_for_its_use(place: str, line: str) -> None:
+    """A sentence that names a command need not say all that it is given."""
+    command, rest = command_of(place, line)
+    if rest:
+        with contextlib.suppress(click.MissingParameter, click.exceptions.Exit):
+            settings = PROGRAMS[line.partition(" ")[0]].context_settings
+            command.make_context(command.name, rest, **settings)
+
+
+@where(("place", "line"), [*command_lines(), *inline_commands()])
+def test_command_lines_name_commands_and_options_that_exist(place: str, line: str) -> None:
+    """Also of those that are not run."""
+    command, rest = command_of(place, line)
     known = {o for p in command.params for o in [*p.opts, *p.secondary_opts]} | {"--help", "-h"}
     used = {word.split("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
     assert used <= known, f"{place}: unknown {sorted(used - known)}"
@@ -127,3 +156,4 @@ def test_no_program_is_let_off_in_vain() -> None:
 def test_there_is_something_to_check() -> None:
     assert any(block.where.startswith("README.md") for block in blocks("python"))
     assert command_lines()
+    assert ("docs/operations.md", "nostr-agent reindex --repair") in inline_commands()

@@ -406,3 +406,10 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_messages_pass_as_lines() -> None:
     message = Built(path="x", fingerprint="f", next_seq=1, removals=0, rows={}, statuses={})
     assert from_line(to_line(message)) == message
+
+
+@pytest.mark.parametrize("order", [("--check", "--repair"), ("--repair", "--check")])
+def test_a_repair_is_asked_for_alone(order: tuple[str, str]) -> None:
+    done = CliRunner().invoke(cli, ["reindex", *order])
+    assert done.exit_code == 2
+    assert "give it alone" in done.stderr
