@@ -43,7 +43,9 @@ def decode_groups(text: str) -> tuple[str, list[int]]:
     """
     if len(text) > MAX_LENGTH:
         raise InvalidIdentifier(f"longer than {MAX_LENGTH} characters")
-    if not text.isascii() or (text != text.lower() and text != text.upper()):
+    if not text.isascii():
+        raise InvalidIdentifier("not bech32: a character of no bech32 text")
+    if text != text.lower() and text != text.upper():
         raise InvalidIdentifier("not bech32: letters of both cases")
     prefix, separator, rest = text.lower().rpartition("1")
     if not separator or not prefix or len(rest) < 6:

@@ -20,6 +20,9 @@ URI_SCHEME: Final = "nostr:"
 
 _SPECIAL, _RELAY, _AUTHOR, _KIND = range(4)
 
+_SHOWN: Final = 24
+"""Bytes of foreign text that an error names it by."""
+
 
 class PublicKey(msgspec.Struct, frozen=True):
     """npub: a public key, 64 lower-case hex characters."""
@@ -127,10 +130,25 @@ def decode_pubkey(text: str) -> str:
     """The public key, as hex, of npub, nprofile or 64 hex characters. Raises InvalidIdentifier."""
     if _looks_hex(text.strip()):
         return text.strip().lower()
-    found = decode(text)
+    what = "a public key: expected npub, nprofile or 64 hex characters"
+    found = decode_named(text, what)
     if isinstance(found, (PublicKey, Profile)):
         return found.pubkey
-    raise InvalidIdentifier("not a public key: expected npub, nprofile or 64 hex characters")
+    raise InvalidIdentifier(f"{named(text)} is not {what}")
+
+
+def decode_named(text: str, what: str) -> Identifier:
+    """As `decode`, for text that is no secret; its error names the text, and `what` is right."""
+    try:
+        return decode(text)
+    except InvalidIdentifier as error:
+        raise InvalidIdentifier(f"{named(text)} is not {what} ({error})") from error
+
+
+def named(text: str) -> str:
+    """What an error calls text by: its beginning, and nothing of what may be a secret key."""
+    shown = "nsec1..." if "nsec" in text.lower() else clip(text.strip(), _SHOWN)
+    return f"'{shown}'"
 
 
 def decode_secret(text: str) -> bytes:

@@ -7,7 +7,7 @@ Each constructor takes what people copy (npub, nprofile, note, nevent, naddr, wi
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -216,18 +216,25 @@ def _anything(text: str) -> tuple[str, str]:
     bare = text.strip().removeprefix("nostr:")
     if bare.lower().startswith(("npub1", "nprofile1")):
         return "#p", nip19.decode_pubkey(bare)
-    found = event_or_address(text)
+    what = "a person or an event: expected npub, nprofile, note, nevent, naddr or 64 hex characters"
+    found = event_or_address(text, what)
     return ("#a" if ":" in found else "#e"), found
 
 
-def event_or_address(text: str) -> str:
-    """The hex id of a note, nevent or hex id, or the address of an naddr (InvalidIdentifier)."""
+EVENT: Final = "an event: expected note, nevent, naddr or 64 hex characters"
+
+
+def event_or_address(text: str, what: str = EVENT) -> str:
+    """The hex id of a note, nevent or hex id, or the address of an naddr.
+
+    Raises InvalidIdentifier, which says `what` the text is not.
+    """
     bare = text.strip()
     if len(bare) == 64 and not bare.strip("0123456789abcdefABCDEF"):
         return bare.lower()
-    found = nip19.decode(bare)
+    found = nip19.decode_named(bare, what)
     if isinstance(found, (nip19.Note, nip19.EventPointer)):
         return found.id
     if isinstance(found, nip19.Address):
         return found.coordinate
-    raise InvalidIdentifier("not an event: expected note, nevent, naddr or 64 hex characters")
+    raise InvalidIdentifier(f"{nip19.named(bare)} is not {what}")

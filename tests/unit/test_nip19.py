@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client import bech32, nip19
+from nostr_client.count.queries import canonical
 from nostr_client.errors import InvalidIdentifier
 from nostr_client.nip19 import (
     Address,
@@ -223,6 +224,46 @@ def test_pubkeys_and_secrets_from_what_people_paste() -> None:
     for wrong in (NPUB, f"nostr:{NSEC}", "a" * 63):
         with pytest.raises(InvalidIdentifier):
             decode_secret(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("npub1nonsense", "'npub1nonsense' is not a public key: expected npub, nprofile or 64 hex"),
+        ("日本語junk", "'日本語junk' is not a public key"),
+        ("日本語junk", "a character of no bech32 text"),
+        ("Npub1Nonsense", "letters of both cases"),
+        (f"nostr:{NPUB_HEX}", f"'nostr:{NPUB_HEX[:18]}…' is not"),
+        ("note1" + "q" * 58, "'note1qqqqqqqqqqqqqqqqqqq…' is not a public key"),
+        ("a\x1bb", r"'a\x1bb' is not"),
+        (f"{NSEC}x", "'nsec1...' is not a public key"),
+        (NSEC, "'nsec1...' is not a public key"),
+    ],
+)
+def test_what_is_no_public_key_is_named(text: str, says: str) -> None:
+    with pytest.raises(InvalidIdentifier) as caught:
+        decode_pubkey(text)
+    assert says in str(caught.value)
+    assert NSEC[5:] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("reactions", "nonsense", "'nonsense' is not an event: expected note, nevent, naddr or 64"),
+        ("reactions", NPUB, f"'{NPUB[:24]}…' is not an event"),
+        ("quotes", NSEC, "'nsec1...' is not an event"),
+        (
+            "zaps",
+            "nonsense",
+            "'nonsense' is not a person or an event: expected npub, nprofile, note",
+        ),
+    ],
+)
+def test_what_is_no_target_is_named(name: str, text: str, says: str) -> None:
+    with pytest.raises(InvalidIdentifier) as caught:
+        canonical(name, text)
+    assert says in str(caught.value)
 
 
 def test_a_secret_is_not_shown() -> None:
