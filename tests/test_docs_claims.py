@@ -11,12 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from agent.api.schema import Problem
+from nostr_client import hll
 from nostr_client.cli import exitcodes
 from nostr_client.cli.app import COMMANDS, cli
 from nostr_client.cli.count import NAMES
 from nostr_client.cli.count import count as count_command
+from nostr_client.cli.count_table import said
 from nostr_client.count import CANONICAL
-from nostr_client.merge import ClaimStatus
+from nostr_client.merge import Claim, ClaimStatus, Figure, merge_claims
 from nostr_client.options import ReadBudget, Timeouts
 
 ROOT = Path(__file__).parents[1]
@@ -90,6 +92,42 @@ def test_exit_codes() -> None:
     named = (exitcodes.OK, exitcodes.FAILURE, exitcodes.USAGE, exitcodes.NO_RELAY)
     assert {str(code) for code in (*named, exitcodes.TIMEOUT)} == codes
     assert all(re.search(rf"\b{code} ", shown()) for code in codes)
+
+
+def test_every_form_of_the_line() -> None:
+    figures = (
+        Figure.exactly(1204),
+        Figure(value=1204, low=1090, high=1330),
+        Figure.at_least(1204),
+        Figure.at_least(1204, 0),
+        Figure.at_least(1204, 1090),
+    )
+    assert first_column("the line says") - {"---"} == {*map(said, figures), "not known"}
+
+
+@pytest.mark.parametrize(
+    ("count", "people", "authors", "events"),
+    [
+        (2, 2, "about 2 (1 to 3)", "2 or more, as relays say"),
+        (0, 0, "0 (exact)", "at least 0"),
+    ],
+)
+def test_what_one_relay_says_of_few(count: int, people: int, authors: str, events: str) -> None:
+    """The examples of the page, of a relay that calls its count exact."""
+    registers = hll.from_pubkeys([f"{n:02x}" * 32 for n in range(1, people + 1)], 8)
+    claim = Claim(
+        relay="wss://one.example/",
+        status=ClaimStatus.OK,
+        count=count,
+        approximate=False,
+        registers=registers,
+    )
+    merged = merge_claims([claim], one_per_author=False)
+    assert merged.authors is not None
+    assert merged.events is not None
+    assert (said(merged.authors), said(merged.events)) == (authors, events)
+    page = " ".join(HOW_TO_COUNT.split())
+    assert f"`{authors}` people and `{events}` events" in page
 
 
 def test_statuses() -> None:
