@@ -85,7 +85,7 @@ def figure(found: schema.Figure | None) -> tuple[str, str]:
 def counted(found: schema.Counted) -> None:
     """A number and its claims."""
     value, bounds = figure(found.figure)
-    unit = "" if found.figure is None else f" {found.unit}"
+    unit = "" if found.figure is None else f" {found.unit.replace('_', ' ')}"
     click.echo(f"{value}{unit}{f' ({bounds})' if bounds else ''}")
     columns = ("relay", "status", "method", "count", "estimate", "used", "share", "why")
     print_table(columns, map(_claim_row, found.relays))

@@ -189,7 +189,7 @@ async def _verify(path: Path) -> VerifyReport:
 async def _query(path: Path, filters: Sequence[Filter]) -> None:
     async with await open_to_read(path) as opened:
         async for event in opened.stream(filters):
-            click.echo(event.to_json())
+            click.echo(event.to_json().encode())
 
 
 async def _count(path: Path, filters: Sequence[Filter]) -> tuple[int, int]:

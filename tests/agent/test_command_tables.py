@@ -36,7 +36,7 @@ def test_a_watch_that_was_not_counted_says_so(capsys: pytest.CaptureFixture[str]
     watch._tell_one(schema.Watch(spec=SPEC, origin="store", figure=FIGURE))
     tables.counted(counted(FIGURE))
     said = capsys.readouterr().out.splitlines()
-    assert said[:2] == ["followers: 1,234 1,200–1,300", "1,234 distinct_authors (1,200–1,300)"]
+    assert said[:2] == ["followers: 1,234 1,200–1,300", "1,234 distinct authors (1,200–1,300)"]
 
 
 def test_hot_targets_say_where_they_begin(capsys: pytest.CaptureFixture[str]) -> None:

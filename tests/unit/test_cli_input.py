@@ -16,6 +16,8 @@ import pytest
 
 from nostr_client.cli import app, exitcodes
 from nostr_client.cli.entry import run_program
+from nostr_client.event import EventTemplate
+from nostr_client.keys import KeySigner
 from nostr_client.nip19 import PublicKey
 
 if TYPE_CHECKING:
@@ -171,3 +173,38 @@ def test_a_terminal_of_few_letters_is_no_traceback() -> None:
     assert rb"ws://\u043f\u0440" in done.stdout
     told = run_in_a_shell(f"{line} --json", PYTHONIOENCODING="ascii")
     assert json.loads(told.stdout)["relays"][0]["relay"] == "ws://пример.invalid"
+
+
+SIGNS = "1–3 ≥ 2 ≤ 4 ▁▄█ a… 2 × x"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "expected"),
+    [
+        ("ascii", b"1-3 >= 2 <= 4 _-# a... 2 x x \\u044f"),
+        ("latin-1", b"1-3 >= 2 <= 4 _-# a... 2 \xd7 x \\u044f"),
+        ("utf-8", f"{SIGNS} я".encode()),
+    ],
+)
+def test_signs_that_an_encoding_lacks_are_plain_ones(encoding: str, expected: bytes) -> None:
+    say = f"rich.print({SIGNS + ' я'!r})"  # click itself takes UTF-8 for a stream of ASCII
+    code = f"import rich, nostr_client.cli.entry as entry; entry.run_program('x', lambda: {say})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        timeout=60,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+        check=True,
+    )
+    assert done.stdout.splitlines() == [expected]
+
+
+def test_events_are_data_in_every_encoding(tmp_path: Path) -> None:
+    text = "– é \U0001f600 ▁"
+    event = KeySigner(b"\1" * 32).sign_now(EventTemplate(kind=1, content=text, created_at=1)).event
+    file = tmp_path / "in.jsonl"
+    file.write_text(event.to_json(), "utf-8")
+    store = f"--store {tmp_path / 's.db'}"
+    run_in_a_shell(f"nostr-client store import {file} {store}")
+    done = run_in_a_shell(f"nostr-client store query --kind 1 {store}", PYTHONIOENCODING="ascii")
+    assert json.loads(done.stdout)["content"] == event.content
