@@ -51,6 +51,11 @@ def watches_in_the_tables_of_the_sdk(conn: sqlite3.Connection) -> None:
     watchbook.carry_over_specs(conn)
 
 
+@AGENT()
+def whom_watches_leave_out_in_the_tables_of_the_sdk(conn: sqlite3.Connection) -> None:
+    watchbook.carry_over_relays(conn)
+
+
 def specs(conn: sqlite3.Connection, kind: str) -> list[str]:
     """The JSON of every stored spec of a kind, by name."""
     if kind == WATCH:

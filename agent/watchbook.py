@@ -167,6 +167,16 @@ def carry_over_specs(conn: sqlite3.Connection) -> None:
         conn.execute("DELETE FROM agent_spec WHERE kind = 'watch' AND name = ?", (name,))
 
 
+def carry_over_relays(conn: sqlite3.Connection) -> None:
+    """Tell the SDK whom a spec trusts and leaves out: its own definition did not have that."""
+    named = "json(coalesce(json_extract(definition, '$.extra.agent.{0}'), '[]'))"
+    both = ", ".join(f"'$.{name}', {named.format(name)}" for name in ("trusted", "excluded"))
+    conn.execute(
+        f"UPDATE watch SET definition = json_set(definition, {both})"
+        " WHERE json_extract(definition, '$.extra.agent') IS NOT NULL"
+    )
+
+
 def carry_over(conn: sqlite3.Connection, name: str) -> None:
     """Move the history of a watch out of the old table.
 

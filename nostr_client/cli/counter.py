@@ -141,8 +141,7 @@ def recount(subject: str, stream_name: str | None, as_json: bool, **options: Any
     if as_json:
         print_json(_recounted(found))
     else:
-        for name, value in _recounted(found).items():
-            click.echo(f"{name}: {value}")
+        _tell_recount(_recounted(found))
     if not found.holds:
         raise click.exceptions.Exit(1)
 
@@ -323,6 +322,14 @@ def _tell(entries: list[Entry]) -> None:
         change = "" if entry.incr is None else _text(entry.incr)
         table.add_row(entry.subject, _text(entry.value), change, str(entry.seq), ", ".join(sources))
     console().print(table)
+
+
+def _tell_recount(found: dict[str, Any]) -> None:
+    breaks = found.pop("breaks")
+    for name, value in found.items():
+        click.echo(f"{name}: {str(value).lower()}")
+    for one in breaks:
+        click.echo(f"break: at {one['seq']} {one['found']}, and not {one['expected']}")
 
 
 def _recounted(found: Recount) -> dict[str, Any]:

@@ -303,6 +303,24 @@ async def test_whom_a_watch_asks_trusts_and_leaves_out_is_known_to_both_programs
     await database.write(work)
 
 
+async def test_whom_watches_of_an_older_version_leave_out_is_known_too(
+    database: Database,
+) -> None:
+    one, other = "wss://one.example", "wss://other.example"
+
+    def work(conn: sqlite3.Connection) -> None:
+        stored.put_spec(conn, "watch", spec(excluded=(one,), trusted=(other,)), T0)
+        older = "UPDATE watch SET definition = json_remove(definition, '$.trusted', '$.excluded')"
+        conn.execute(older)
+        rows.add(conn, Watch(name="plain", query=query_of(spec()), trusted=(one,)))
+        watchbook.carry_over_relays(conn)
+        (plain, watch) = (made for made, _ in rows.watches(conn))
+        assert (watch.excluded, watch.trusted) == ((one,), (other,))
+        assert (plain.excluded, plain.trusted) == ((), (one,))
+
+    await database.write(work)
+
+
 async def test_lines_are_crossed_until_they_are_not(database: Database) -> None:
     await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=True))
     await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=True))

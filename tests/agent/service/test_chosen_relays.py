@@ -11,6 +11,7 @@ from agent.api.client import ApiError
 from agent.relay.server import serve
 from agent.specs import WatchSpec
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.watch import WatchBook
 from tests.agent.service.kit import an_agent
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow
@@ -37,6 +38,10 @@ async def test_a_relay_is_left_out_and_taken_back(tmp_path: Path) -> None:
         assert claims[two.url].reasons == ("left out by the watch",)
         assert claims[two.url].used == ()
         assert claims[one.url].used == ("events",)
+        async with await WatchBook.open(tmp_path / "store.db", read_only=True) as book:
+            assert await book.relays("f") == (one.url, two.url)
+            ((watch, _),) = await book.all()
+            assert watch.left_out == {two.url}
         await agent.client.change_watch(msgspec.structs.replace(SPEC, trusted=(two.url,)))
         await agent.until(lambda w: w.figure is not None and w.figure.value == 5, "f")
 

@@ -226,7 +226,9 @@ def test_a_recount_that_does_not_hold_is_a_failure(
         conn.execute("DELETE FROM counter_message WHERE seq = 2")
     conn.close()
     assert run(["counter", "recount", "c.a", "--store", str(path)]) == 1
-    assert "holds: False" in capsys.readouterr().out
+    told = capsys.readouterr().out.splitlines()
+    assert "holds: false" in told
+    assert "break: at 3 3, and not 2" in told
 
 
 def test_what_cannot_be_reached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
