@@ -12,7 +12,7 @@ from nostr_client.cli.relays import chosen_relays, relay_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.seconds import Seconds
 from nostr_client.cli.secretkey import key_file_option, optional_signer
-from nostr_client.cli.store import store_option, store_place
+from nostr_client.cli.store import store_option, store_place, stored_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +94,8 @@ def sync(
 
     urls = chosen_relays(relays)
     question = _question(filters, filter_event)
-    client = NostrClient(urls, store=store_place(path), signer=optional_signer(key_file))
+    place = stored_at(path) if direction == "up" else store_place(path)
+    client = NostrClient(urls, store=place, signer=optional_signer(key_file))
     options = SyncOptions(window=window)
     told = {"direction": direction, "dry_run": dry_run, "keep_ids": print_missing}
     report = run_async(_sync(client, question, options, timeout, not as_json, told))

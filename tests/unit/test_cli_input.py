@@ -98,6 +98,14 @@ def test_a_file_that_cannot_be_read_or_made_is_named(
     assert capsys.readouterr() == ("", f"nostr-client: {deep}: No such file or directory\n")
 
 
+def test_a_store_to_send_from_is_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    none = tmp_path / "none.db"
+    args = ["sync", "--store", str(none), *RELAY, "--filter", "{}", "--direction", "up"]
+    assert app.run(args) == exitcodes.FAILURE
+    assert capsys.readouterr() == ("", f"nostr-client: no store at {none}\n")
+    assert not list(tmp_path.iterdir())
+
+
 PROGRAMS = {
     "nostr-client": "nostr_client",
     "nostr-agent": "agent",
