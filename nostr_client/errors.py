@@ -20,6 +20,14 @@ def clip(text: str, limit: int = FOREIGN_TEXT_LIMIT) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cut)
 
 
+def without_user(url: str) -> str:
+    """A URL for errors and logs: without the user, password or token before its host."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url.rpartition("@")[2]
+    return scheme + separator + rest.rpartition("@")[2]
+
+
 class NostrTallyError(Exception):
     """Root of every error that this package raises on purpose."""
 

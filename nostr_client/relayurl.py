@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, quote, urlsplit
 
-from nostr_client.errors import InvalidRelayURL, clip
+from nostr_client.errors import InvalidRelayURL, clip, without_user
 
 MAX_LENGTH: Final = 2048
 """Characters of a URL: what browsers and proxies pass; relay lists hold far longer junk."""
@@ -118,4 +118,4 @@ def _port(parts: SplitResult, url: str) -> int | None:
 
 
 def _bad(url: str, reason: str) -> InvalidRelayURL:
-    return InvalidRelayURL(f"not a relay URL: {clip(url, 100)}: {reason}")
+    return InvalidRelayURL(f"not a relay URL: {clip(without_user(url), 100)}: {reason}")

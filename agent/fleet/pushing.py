@@ -12,7 +12,7 @@ from agent.specs import seconds
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.numbers import format_integer
 from nostr_client.counters.push import Pusher, aggregate_stream, own_stream
-from nostr_client.errors import NostrTallyError, clip
+from nostr_client.errors import NostrTallyError, clip, without_user
 from nostr_client.extras import optional
 
 if TYPE_CHECKING:
@@ -160,14 +160,8 @@ def _link(section: PushSection) -> schema.CounterLink:
         direction="out",
         via="nats",
         stream=section.stream,
-        peer=f"{', '.join(map(_without_secret, section.servers))} {section.into}",
+        peer=f"{', '.join(map(without_user, section.servers))} {section.into}",
     )
-
-
-def _without_secret(url: str) -> str:
-    """A URL may hold a password."""
-    scheme, separator, rest = url.partition("://")
-    return scheme + separator + rest.rpartition("@")[2]
 
 
 def _state(report: PushReport) -> tuple[str, str]:

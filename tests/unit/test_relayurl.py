@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.errors import InvalidRelayURL
+from nostr_client.errors import InvalidRelayURL, without_user
 from nostr_client.relayurl import MAX_LENGTH, normalize
 
 
@@ -106,3 +106,37 @@ def test_anything_has_a_stable_ascii_form_or_is_refused(text: str) -> None:
     assert key.startswith(("ws://", "wss://"))
     assert normalize(key) == key
     assert normalize(key.upper().replace("WSS:", "wss:")) is not None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "wss://me:geheim@h",
+        "me:geheim@h",
+        "wss://me:ge heim@h",
+        "ftp://me:geheim@h",
+        "wss://me:ge/heim@h",
+        "wss://geheim@h",
+        "wss://me:p@geheim@h",
+    ],
+)
+def test_a_refusal_does_not_repeat_a_password(url: str) -> None:
+    with pytest.raises(InvalidRelayURL) as refused:
+        normalize(url)
+    assert "heim" not in str(refused.value)
+    assert "h: " in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("nats://me:geheim@host:4222", "nats://host:4222"),
+        ("nats://geheim@host", "nats://host"),
+        ("me:geheim@host", "host"),
+        ("https://agent.example/x?y=1", "https://agent.example/x?y=1"),
+        ("host:4222", "host:4222"),
+        ("", ""),
+    ],
+)
+def test_without_user(url: str, shown: str) -> None:
+    assert without_user(url) == shown

@@ -14,7 +14,7 @@ from nostr_client.counters.base import Message, NoStream
 from nostr_client.counters.jetstream.dial import dial
 from nostr_client.counters.jetstream.failures import api_error, mapped
 from nostr_client.counters.jetstream.version import Version, caution, has_counters
-from nostr_client.errors import NetworkError, ProtocolError, Unsupported, clip
+from nostr_client.errors import NetworkError, ProtocolError, Unsupported, clip, without_user
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ class Connection:
         """
         urls, prefix = [url] if isinstance(url, str) else list(url), options.prefix
         client = await dial(urls, options)
-        return await cls(client, urls[0], prefix, options.timeout_s)._checked()
+        return await cls(client, without_user(urls[0]), prefix, options.timeout_s)._checked()
 
     async def _checked(self) -> Self:
         if not has_counters(self.version):

@@ -13,7 +13,7 @@ from nats.aio.client import RawCredentials
 
 from nostr_client.counters.jetstream.credentials import read_credentials
 from nostr_client.counters.jetstream.failures import mapped
-from nostr_client.errors import InvalidInput, NetworkError, clip
+from nostr_client.errors import InvalidInput, NetworkError, clip, without_user
 
 if TYPE_CHECKING:
     import ssl
@@ -91,7 +91,9 @@ def check_urls(urls: Sequence[str]) -> list[str]:
     found = [url if "://" in url else f"nats://{url}" for url in urls]
     for url in found:
         if not _is_url(url):
-            raise InvalidInput(f"not the URL of a nats-server (nats://host:4222): {url!r}")
+            raise InvalidInput(
+                f"not the URL of a nats-server (nats://host:4222): {without_user(url)!r}"
+            )
     return found
 
 
@@ -116,12 +118,12 @@ async def dial(urls: Sequence[str], options: NatsOptions) -> Client:
             return await _connect(servers, settings, heard)
     except TimeoutError as error:
         why = f"no nats-server could be reached{heard.why}"
-        raise NetworkError(why, relay=servers[0]) from error
+        raise NetworkError(why, relay=without_user(servers[0])) from error
 
 
 async def _connect(servers: list[str], settings: Mapping[str, Any], heard: _Heard) -> Client:
     """nats-py tries for ever, also the first time: the caller has the deadline."""
-    with mapped(servers[0]):
+    with mapped(without_user(servers[0])):
         return await nats.connect(
             servers,
             error_cb=heard.note,

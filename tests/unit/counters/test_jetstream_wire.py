@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client.counters.jetstream import NatsOptions, wire
+from nostr_client.counters.jetstream.connection import Connection
 from nostr_client.counters.jetstream.version import batches_are_safe, caution, has_counters
-from nostr_client.errors import CounterError, InvalidInput, ProtocolError
+from nostr_client.errors import CounterError, InvalidInput, NetworkError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,3 +101,14 @@ def test_where_the_api_answers() -> None:
     assert NatsOptions(api_prefix="from.other.").prefix == "from.other"
     with pytest.raises(InvalidInput):
         _ = NatsOptions(domain="hub", api_prefix="x").prefix
+
+
+@pytest.mark.parametrize("url", ["nats://me:geheim@127.0.0.1:9", "odd://me:geheim@127.0.0.1:9"])
+async def test_no_error_repeats_the_password_of_a_url(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nostr_client.counters.jetstream.dial.CONNECT_S", 0.3)
+    with pytest.raises((NetworkError, InvalidInput)) as failed:
+        await Connection.connect(url, NatsOptions())
+    assert "127.0.0.1:9" in str(failed.value)
+    assert "geheim" not in str(failed.value)
