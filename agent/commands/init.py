@@ -87,8 +87,7 @@ def check(
     path = chosen_file(config)
     mistakes: tuple[tuple[str, str, str], ...] = ()
     try:
-        draft = read(path, settings=settings)
-        check_machine(draft.config, draft.report.complain)
+        draft = read(path, settings=settings, also=check_machine)
         draft.checked(_added(draft))
     except InvalidConfig as error:
         mistakes = error.mistakes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.config.added import NOTHING, Added, check_added
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agent.config.sources import Override
 
 Place = tuple[str | int, ...]
+Also = Callable[[Config, Callable[[Place, str], None]], None]
 
 
 def load(
@@ -44,11 +46,15 @@ def read(
     *,
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
+    also: Also | None = None,
 ) -> Draft:
-    """As `load`, without the checks that need more than types: those are `Draft.checked`."""
+    """As `load`, without the checks that need more than types: those are `Draft.checked`.
+
+    `also` is another check, of what is right in types.
+    """
     text = "" if path is None else _read(path)
     overrides = [*from_environment(os.environ if environ is None else environ)]
-    return draft(text, str(path), [*overrides, *from_flags(settings)])
+    return draft(text, str(path), [*overrides, *from_flags(settings)], also)
 
 
 def parse(text: str, name: str = "config", overrides: Iterable[Override] = ()) -> Config:
@@ -76,7 +82,9 @@ class Draft(NamedTuple):
         return self.config
 
 
-def draft(text: str, name: str, overrides: Iterable[Override] = ()) -> Draft:
+def draft(
+    text: str, name: str, overrides: Iterable[Override] = (), also: Also | None = None
+) -> Draft:
     """A TOML text with `overrides` as a draft.
 
     Raises InvalidConfig for wrong keys and types, and then with every other mistake too.
@@ -92,8 +100,13 @@ def draft(text: str, name: str, overrides: Iterable[Override] = ()) -> Draft:
     if report.mistakes or config is None:
         from agent.config.rules import check
 
-        check(sound(table), report.complain)
+        found = sound(table)
+        check(found, report.complain)
+        if also is not None:
+            also(found.config, report.complain)
         raise InvalidConfig(report.in_order())
+    if also is not None:
+        also(config, report.complain)
     return Draft(config, report)
 
 

@@ -222,6 +222,7 @@ relays = ["wss://", "ws://good"]
         ('[relay]\nlisten = "0.0.0.0:4869"', "relay.listen", "not loopback"),
         ('[api]\ntoken_file = "{0}/agent.toml"', "api.token_file", "can be read by others"),
         ('[identity]\nkey_file = "{0}/none"\n[api]\nlisten = "x:99999"', "api.listen", "port"),
+        ('[identity]\nkey_file = "{0}/none"\n[relays]\nmost = -4', "relays.most", "1"),
     ],
 )
 def test_check_looks_at_what_the_file_names(
