@@ -333,7 +333,7 @@ async def test_a_restored_agent_is_noticed_and_waits_for_a_word(
             assert await asyncio.to_thread(run, ["counter", "confirm", "leaf", *where]) == 0
             await until_value(top.client, "total", "x.y", "15")
             assert await asyncio.to_thread(run, ["counter", "run", "leaf", *where]) == 0
-            assert await asyncio.to_thread(run, ["counter", "run", "none", *where]) == 1
+            assert await asyncio.to_thread(run, ["counter", "run", "none", *where]) == 2
             assert await asyncio.to_thread(run, ["counter", "sources", "--json", *where]) == 0
             assert '"state":"ok"' in capsys.readouterr().out.replace(" ", "")
 
