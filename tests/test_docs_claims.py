@@ -17,9 +17,11 @@ from nostr_client.cli.app import COMMANDS, cli
 from nostr_client.cli.count import NAMES
 from nostr_client.cli.count import count as count_command
 from nostr_client.cli.count_table import said
+from nostr_client.cli.series import number
 from nostr_client.count import CANONICAL
 from nostr_client.merge import Claim, ClaimStatus, Figure, merge_claims
 from nostr_client.options import ReadBudget, Timeouts
+from nostr_client.watch import Point
 
 ROOT = Path(__file__).parents[1]
 HOW_TO_COUNT = (ROOT / "docs/how-to/count.md").read_text("utf-8")
@@ -103,6 +105,9 @@ def test_every_form_of_the_line() -> None:
         Figure.at_least(1204, 1090),
     )
     assert first_column("the line says") - {"---"} == {*map(said, figures), "not known"}
+    for one in figures:
+        point = Point(at=0, value=one.value, low=one.low, high=one.high, exact=one.exact)
+        assert number(point) == said(one)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def add(
 
 
 @counter.command()
-@click.argument("patterns", metavar="SUBJECT...", nargs=-1)
+@click.argument("patterns", metavar="[SUBJECT]...", nargs=-1)
 @click.option("--at", "at_seq", type=click.IntRange(min=1), help="As of this sequence.")
 @stream_option
 @backend_options
@@ -95,7 +95,7 @@ def get(
 
 
 @counter.command()
-@click.argument("patterns", metavar="SUBJECT...", nargs=-1)
+@click.argument("patterns", metavar="[SUBJECT]...", nargs=-1)
 @stream_option
 @backend_options
 @json_option
@@ -175,7 +175,7 @@ def delete(subject: str, stream_name: str | None, as_json: bool, **options: Any)
 
 
 @counter.command()
-@click.argument("patterns", metavar="SUBJECT...", nargs=-1)
+@click.argument("patterns", metavar="[SUBJECT]...", nargs=-1)
 @click.option("--after", "after_seq", type=click.IntRange(min=0), help="Go on after a sequence.")
 @click.option("--count", "most", type=click.IntRange(min=1), help="End after so many lines.")
 @stream_option

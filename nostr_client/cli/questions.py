@@ -56,8 +56,8 @@ indexer_option: Callable[[F], F] = click.option(
     metavar="URL",
     multiple=True,
     envvar=INDEXERS_VARIABLE,
-    help=f"Where relay lists are found (NIP-65); without --relay the target's author's are asked. "
-    f"Else those of ${INDEXERS_VARIABLE}.",
+    help=f"Where relay lists are found (NIP-65): where no relay is named, the target's author's "
+    f"are asked. Else those of ${INDEXERS_VARIABLE}.",
 )
 
 deny_option: Callable[[F], F] = click.option(

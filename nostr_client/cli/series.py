@@ -79,14 +79,20 @@ def say_points(points: Sequence[Point], most: int = 20) -> None:
 
 
 def number(point: Point) -> str:
-    """A point's number with how sure it is."""
-    if point.exact:
-        return f"{point.value:,} (exact)"
-    if point.high is None:
-        return f"at least {point.value:,}"
-    if point.low == point.high:
-        return f"{point.value:,}"
-    return f"{point.value:,} ({point.low:,} to {point.high:,})"
+    """A point's number with how sure it is, as `count` says it."""
+    from nostr_client.cli.count_table import said
+    from nostr_client.merge import Figure
+
+    lower_bound = point.high is None
+    return said(
+        Figure(
+            value=point.value,
+            low=point.low,
+            high=point.high,
+            exact=point.exact,
+            lower_bound=lower_bound,
+        )
+    )
 
 
 def moment(at: float | None) -> str:

@@ -78,7 +78,8 @@ def add(
 ) -> None:
     """Add a watch called NAME for WHAT about TARGET, or for whatever --filter matches.
 
-    Without --relay it is asked on the relays that the target's author reads (NIP-65).
+    Where no relay is named, nor in the environment, it is asked on those that `watch run` is
+    given, else on the relays that the target's author reads (NIP-65).
     """
     from nostr_client.trust import TrustPolicy
     from nostr_client.watch import Watch

@@ -29,7 +29,9 @@ def test_every_argument_is_in_the_usage(name: str) -> None:
     usage = command.get_usage(context(name))
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
-            assert parameter.make_metavar(context(name)) in usage
+            shown = parameter.make_metavar(context(name))
+            assert shown in usage
+            assert shown.startswith(("[", "{")) or parameter.required, "it may be left out"
 
 
 @pytest.mark.parametrize("program", list(PROGRAMS))
