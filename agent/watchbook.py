@@ -168,7 +168,12 @@ def carry_over_specs(conn: sqlite3.Connection) -> None:
 
 
 def carry_over_relays(conn: sqlite3.Connection) -> None:
-    """Tell the SDK whom a spec trusts and leaves out: its own definition did not have that."""
+    """Tell the SDK whom a spec trusts and leaves out: its own definition did not have that.
+
+    A store that no agent has run on yet may be without watches.
+    """
+    if not conn.execute("SELECT 1 FROM sqlite_schema WHERE name = 'watch'").fetchone():
+        return
     named = "json(coalesce(json_extract(definition, '$.extra.agent.{0}'), '[]'))"
     both = ", ".join(f"'$.{name}', {named.format(name)}" for name in ("trusted", "excluded"))
     conn.execute(

@@ -13,6 +13,7 @@ import pytest
 from agent import stored, watchbook
 from agent.api.schema import Point
 from agent.clock import SystemClock
+from agent.config.added import Added
 from agent.journal import Journal
 from agent.service.specs import Specs
 from agent.specs import Name, SyncSpec, WatchSpec, in_words
@@ -319,6 +320,11 @@ async def test_whom_watches_of_an_older_version_leave_out_is_known_too(
         assert (plain.excluded, plain.trusted) == ((), (one,))
 
     await database.write(work)
+
+
+async def test_a_store_without_watches_is_brought_up_to_date_too() -> None:
+    async with await Database.open(":memory:", migrations=[AGENT]) as opened:
+        assert await opened.read(stored.all_added) == Added(frozenset(), frozenset())
 
 
 async def test_lines_are_crossed_until_they_are_not(database: Database) -> None:
