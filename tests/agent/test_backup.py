@@ -7,9 +7,7 @@ import json
 import os
 import stat
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,10 +19,8 @@ from nostr_client.store.connect import check_place
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import an_agent
+from tests.rights import as_nobody
 from tests.worlds import follow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 async def _store(path: Path, people: int) -> None:
@@ -77,18 +73,6 @@ async def test_what_one_restore_kept_no_other_replaces(
     assert "store.db.before.4" in capsys.readouterr().err
     assert run(["restore", str(backup), "--store", str(tmp_path / "new.db"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kept"] is None
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Be a process that rights hold for."""
-    own = os.geteuid()
-    if own == 0:
-        os.seteuid(65_534)
-    try:
-        yield
-    finally:
-        os.seteuid(own)
 
 
 async def test_the_target_is_named_where_it_is_in_the_way(tmp_path: Path) -> None:

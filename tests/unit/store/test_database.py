@@ -8,7 +8,6 @@ import re
 import sqlite3
 import tempfile
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,10 @@ from nostr_client.errors import (
 from nostr_client.store.database import MEMORY, Database
 from nostr_client.store.migrations import Migrations
 from nostr_client.store.options import StoreOptions
+from tests.rights import as_nobody
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
 SCHEMA = Migrations("test")
 
@@ -223,18 +223,6 @@ async def test_reading_an_absent_store_makes_no_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store"):
         await Database.open(tmp_path / "n.db", read_only=True)
     assert not await asyncio.to_thread((tmp_path / "n.db").exists)
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Be a process that rights hold for."""
-    own = os.geteuid()
-    if own == 0:
-        os.seteuid(65_534)
-    try:
-        yield
-    finally:
-        os.seteuid(own)
 
 
 @pytest.mark.parametrize(
