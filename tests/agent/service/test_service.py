@@ -389,7 +389,7 @@ async def test_once_does_what_is_due_and_ends(tmp_path: Path) -> None:
         assert len([m for m in relay.received if m[0] == "COUNT"]) == asked
         async with await SqliteStore.open(tmp_path / "store.db", migrations=[WATCHES]) as store:
             kept = await store.database.read(lambda c: watchbook.history(c, "followers", 0, 9))
-        assert [point.value for point in kept] == [3]
+        assert {point.value for point in kept} == {3}  # two, where a step of the history ends
     async with an_agent(tmp_path, [relay.url], watch_text()) as agent:
         assert (await agent.client.store()).events == 3
     async with FaultyRelay(events=[follow(1)]) as relay:
