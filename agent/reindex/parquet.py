@@ -7,27 +7,21 @@ name, or lacks what says when it is of.
 from __future__ import annotations
 
 import shutil
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.reindex.tables import COLUMNS
+from agent.reindex.tables import COLUMNS, LIMBS, chunks
 from nostr_client.extras import MissingExtra, optional
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from agent.reindex.tables import Tables
 
     Row = tuple[Any, ...]
 
-CHUNK: Final = 50_000
-
 DONE: Final = "_SUCCESS"
 """What is written last into a table's folder, as by Spark."""
-
-LIMBS: Final = tuple(f"limb{n}" for n in range(8))
-"""A sum of ids in eight numbers of 32 bits, the lowest first."""
 
 _WIDE: Final = frozenset({"pubkey", "registers"})
 _TEXT: Final = frozenset({"name", "value", "status"})
@@ -75,7 +69,7 @@ def _write_table(folder: Path, columns: tuple[str, ...], rows: Iterable[Row]) ->
     folder.mkdir(parents=True)
     file = folder / "part-00000.zstd.parquet"
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for chunk in _chunks(iter(rows)):
+        for chunk in chunks(iter(rows)):
             values = zip(*chunk, strict=True)
             arrays = [pa.array(v, one.type) for v, one in zip(values, schema, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
@@ -88,8 +82,3 @@ def _type(arrow: Any, column: str) -> Any:
     if column in _TEXT:
         return arrow.string()
     return arrow.int32() if column == "kind" else arrow.int64()
-
-
-def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    while chunk := list(islice(rows, CHUNK)):
-        yield chunk

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent.reindex.inputs import open_store
+from agent.reindex.tables import chunks
 from nostr_client.errors import StoreCorrupt, StoreError
 from nostr_client.store import index_schema as schema
 from nostr_client.store.connect import file_uri, make_private
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     Numbered = Callable[[Rows, Numbers], Rows]
     RowsOf = Callable[[str, Numbers], Rows]
     """The rows of a table of an index: what `tables.COLUMNS` says, with people by number."""
-
-CHUNK: Final = 50_000
 
 _INSERTS: Final = {
     "hot_author": "INSERT INTO hot_author VALUES (?, ?, ?)",
@@ -135,7 +133,7 @@ def _write(
         schema.create(conn, 0)
         for table, sql in _INSERTS.items():
             done[table] = 0
-            for rows in _chunks(_known(rows_of(table, numbers))):
+            for rows in _sorted(_known(rows_of(table, numbers))):
                 conn.executemany(sql, rows)
                 done[table] += len(rows)
                 progress(done[table])
@@ -158,9 +156,9 @@ def _known(rows: Rows) -> Rows:
         raise StoreCorrupt("an author of the rebuilt tables is not in the store") from error
 
 
-def _chunks(rows: Rows) -> Iterator[list[tuple[Any, ...]]]:
+def _sorted(rows: Rows) -> Iterator[list[tuple[Any, ...]]]:
     """Rows in sorted lists: a tree that grows at its end is written once."""
-    while chunk := list(islice(rows, CHUNK)):
+    for chunk in chunks(rows):
         chunk.sort()
         yield chunk
 

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -30,8 +31,20 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "status": ("status", "events"),
 }
 
+CHUNK: Final = 50_000
+"""Rows of a table that are read or written at once."""
+
+LIMBS: Final = tuple(f"limb{n}" for n in range(8))
+"""A sum of ids in eight numbers of 32 bits, the lowest first."""
+
 MOST_MSATS: Final = 9 * 10**18
 """Where the sum of a target's zaps stops, as in the live index."""
+
+
+def chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows in lists of CHUNK."""
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk
 
 
 class Tables(Protocol):

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 from agent.reindex.spark.columns import KEY
 from agent.reindex.spark.groups import arrow, data_of, matrix_of
+from agent.reindex.tables import LIMBS
 from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
-LIMBS: Final = tuple(f"limb{n}" for n in range(8))
 TAKEN: Final = ["created_at", "id"]
 """The columns of events that are summed."""
 

@@ -12,7 +12,7 @@ from agent.reindex.spark.columns import KEY
 from agent.reindex.spark.days import day_and_kind
 from agent.reindex.spark.groups import coded, matrix_of
 from agent.reindex.spark.numeric import number_of
-from agent.reindex.tables import COLUMNS
+from agent.reindex.tables import CHUNK, COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,8 +35,6 @@ PLACES: Final = {
     "fingerprint": ("fingerprints", "sums"),
 }
 """Stage and table where each table is staged."""
-
-CHUNK: Final = 50_000
 
 GROUPS: Final = 500
 """Rows of many authors each that are read at once."""
