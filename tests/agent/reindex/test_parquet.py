@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import cli
-from agent.reindex import inputs, loading, parquet, reference, run
+from agent.reindex import inputs, loading, parquet, reference, run, tables
 from agent.reindex.protocol import Talk, from_line
 from agent.reindex.reporter import Reporter
 from agent.reindex.single import run_job
@@ -60,7 +60,7 @@ def test_a_small_archive_can_be_loaded_from_and_asked(tmp_path: Path) -> None:
 
 
 def test_every_table_is_there_row_for_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "CHUNK", 7)
+    monkeypatch.setattr(tables, "CHUNK", 7)
     rebuilt(tmp_path)
     counted = reference.from_archive(Rows(EVENTS), SETTINGS)
     for name, columns in COLUMNS.items():
