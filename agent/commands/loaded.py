@@ -71,7 +71,7 @@ def load(
     if as_json:
         print_json({"file": str(file), "rows": done})
     else:
-        say(f"{done['hot']:,} targets, {done['hot_author']:,} authors of them, in {file}")
+        say(f"in {file}: targets {done['hot']:,}, authors of them {done['hot_author']:,}")
 
 
 @tables.command()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.merge.parts import parts_of
 from nostr_client.merge.rules import (
+    agreed,
     amount_figure,
     authors_figure,
     corroborated_figure,
@@ -45,6 +46,7 @@ def merge_claims(
         weighed = [w.for_want_of_better() for w in weighed]
     authors = authors_figure(weighed, one_per_author=one_per_author)
     events = authors if one_per_author else events_figure(weighed)
+    authors, events = agreed(authors, events)
     usable = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)
     return Merged(
         authors=authors,

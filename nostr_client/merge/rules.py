@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from nostr_client import hll
 from nostr_client.merge.drift import gone_at_most, missed_at_most
 from nostr_client.merge.sketches import classical_estimate, corroborated, estimate, joined
@@ -120,6 +122,22 @@ def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
     if not read.value:
         return counted
     return Figure.at_least(max(read.low, counted.value), max(read.low, counted.low))
+
+
+def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None, Figure | None]:
+    """Both figures, each with what the other proves: nobody has no events, and people one at least.
+
+    Estimates of more authors than there are events are errors of the estimate; a lower end above
+    the events is a contradiction, and is left to be seen.
+    """
+    if authors is None or events is None:
+        return authors, events
+    if authors.exact and not authors.value and not events.value:
+        return authors, Figure.exactly(0)
+    if events.exact and authors.low <= events.value < (authors.high or 0):
+        capped = min(authors.value, events.value)
+        authors = msgspec.structs.replace(authors, value=capped, high=events.value)
+    return authors, events
 
 
 def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:

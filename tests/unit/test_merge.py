@@ -244,6 +244,36 @@ def test_events_and_authors_are_kept_apart() -> None:
     assert merged.unit is Unit.AUTHORS
 
 
+def test_nobody_has_no_events() -> None:
+    merged = merge_claims([hll_claim("a", []), hll_claim("b", [])], one_per_author=False)
+    assert merged.authors == Figure.exactly(0)
+    assert merged.events == Figure.exactly(0)
+
+
+def test_a_zero_of_which_a_relay_is_missing_stays_a_lower_bound() -> None:
+    silent = Claim(relay="b", status=ClaimStatus.TIMEOUT)
+    merged = merge_claims([hll_claim("a", []), silent], one_per_author=False)
+    assert merged.authors == merged.events == Figure.at_least(0)
+
+
+@pytest.mark.parametrize("n", [60, 300])
+def test_people_are_no_more_than_their_exactly_counted_events(n: int) -> None:
+    """Of sketches of n people that estimate more than n, none says so beside n events."""
+    claims = [hll_claim("a", range(i, i + n)) for i in range(0, 60 * n, n)]
+    over = [
+        c
+        for c in claims
+        if hll.estimate(c.registers) > n + 1 and not is_own_estimate(n, c.registers)
+    ]
+    assert over
+    for claim in over:
+        merged = merge_claims([claim], one_per_author=False)
+        assert merged.events == Figure.exactly(n)
+        assert merged.authors is not None
+        assert merged.authors.low <= merged.authors.value == merged.authors.high == n
+        assert not merged.authors.exact
+
+
 @pytest.mark.skipif(VECTORS is None, reason="the shared folder is not here")
 def test_estimates_of_other_programs_are_known_as_estimates() -> None:
     seen = 0
@@ -407,6 +437,9 @@ def test_figures_are_consistent(claims: list[Claim], one: bool) -> None:
     merged = merge_claims(claims, one_per_author=one)
     answered = [c for c in claims if c.answered]
     assert (merged.figure is None) == (not answered)
+    people, events = merged.authors, merged.events
+    if people and events and events.exact and people.low <= events.value:
+        assert people.value <= events.value
     for figure in (merged.authors, merged.events):
         if figure is None:
             continue
