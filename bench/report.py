@@ -121,9 +121,9 @@ class Report:
         """A figure that has a limit instead of a peer, or neither."""
         row = Row(what, value, unit)
         if at_most is not None:
-            row.target, row.met = f"<= {_short(at_most)}", value <= at_most
+            row.target, row.met = f"<= {quantity(at_most, unit)}", value <= at_most
         elif at_least is not None:
-            row.target, row.met = f">= {_short(at_least)}", value >= at_least
+            row.target, row.met = f">= {quantity(at_least, unit)}", value >= at_least
         self.rows.append(row)
 
     def note(self, text: str) -> None:
@@ -200,7 +200,7 @@ def _run(call: Callable[[], object], calls: int) -> float:
 def quantity(value: float, unit: str) -> str:
     """A value with its unit, times in the unit that fits."""
     if unit != "s":
-        return f"{_short(value)} {unit}"
+        return f"{_short(value)} {unit}".rstrip()
     for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if value >= scale:
             return f"{value / scale:.3g} {name}"

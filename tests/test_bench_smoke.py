@@ -37,12 +37,14 @@ def test_the_page_shows_full_results_alone(tmp_path: Path) -> None:
     report = Report("one", options)
     report.time("a thing", 0.002, peer="other 1.2", theirs=0.006, at_least=4)
     report.figure("memory", 12.5, "MB", at_most=20)
+    report.figure("a start", 0.157, "s", at_most=1)
     report.note("no | peer")
     report.finish()
     Report("two", argparse.Namespace(quick=True, out=tmp_path), notes=["quick"]).finish()
     text = page(tmp_path, ["one", "three"])
     assert "| a thing | 2 ms | 6 ms | other 1.2 | 3.00x | ≥ 4x | **missed** |" in text
-    assert "| memory | 12.5 MB |  |  |  | ≤ 20 | met |" in text
+    assert "| memory | 12.5 MB |  |  |  | ≤ 20 MB | met |" in text
+    assert "| a start | 157 ms |  |  |  | ≤ 1 s | met |" in text
     assert "- no \\| peer" in text
     assert "## two" not in text
     assert text.endswith("not run through:\n\n- `python -m bench.three`\n")
