@@ -114,7 +114,7 @@ def test_every_form_of_the_line() -> None:
     ("count", "people", "authors", "events"),
     [
         (2, 2, "about 2 (1 to 3)", "2 or more, as relays say"),
-        (0, 0, "0 (exact)", "at least 0"),
+        (0, 0, "0 (exact)", "0 (exact)"),
     ],
 )
 def test_what_one_relay_says_of_few(count: int, people: int, authors: str, events: str) -> None:
