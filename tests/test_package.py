@@ -47,8 +47,11 @@ def run(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
-def installed(folder: Path, python: str, extras: str, *flags: str) -> Path:
-    """The `bin` of a new environment with the wheel of this checkout in it."""
+def installed(folder: Path, python: str, extras: str, *flags: str, kept: bool = False) -> Path:
+    """The `bin` of a new environment with the wheel of this checkout in it.
+
+    `kept`: of what set-up fetched, where that is kept; else pyspark is built each time.
+    """
     uv = shutil.which("uv")
     if uv is None:
         subprocess.run([python, "-m", "venv", folder / "env"], check=True, timeout=120)
@@ -56,8 +59,10 @@ def installed(folder: Path, python: str, extras: str, *flags: str) -> Path:
     else:
         subprocess.run([uv, "venv", "-q", "-p", python, folder / "env"], check=True, timeout=120)
         pip = [uv, "pip", "install", "-q", "-p", folder / "env/bin/python", *flags]
-    wheel = built(folder, python)
-    subprocess.run([*pip, f"{wheel}{extras}"], cwd=folder, check=True, timeout=300)
+    pip.append(f"{built(folder, python)}{extras}")
+    done = kept and uv and not subprocess.run([*pip, "--offline"], timeout=300).returncode
+    if not done:
+        subprocess.run(pip, cwd=folder, check=True, timeout=300)
     return folder / "env" / "bin"
 
 
@@ -87,7 +92,7 @@ async def counts(bin_: Path, folder: Path) -> None:
 
 @pytest.mark.timeout(300)
 async def test_the_wheel_with_what_it_needs_alone(tmp_path: Path) -> None:
-    bin_ = await asyncio.to_thread(installed, tmp_path, sys.executable, "")
+    bin_ = await asyncio.to_thread(installed, tmp_path, sys.executable, "", kept=True)
     await counts(bin_, tmp_path)
     assert (await asyncio.to_thread(run, bin_ / "nostr-client", "--version", cwd=tmp_path)).strip()
     typed = bin_.parent.glob("lib/python*/site-packages/*/py.typed")
@@ -100,7 +105,7 @@ def test_the_wheel_with_spark_rebuilds_where_no_java_is_installed(
     tmp_path: Path, no_java: dict[str, str]
 ) -> None:
     """Shuffle, Arrow and Parquet by what pip brings: no Java, nothing of the checkout."""
-    bin_ = installed(tmp_path, sys.executable, "[spark]")
+    bin_ = installed(tmp_path, sys.executable, "[spark]", kept=True)
     lines = [event.to_json() for i in range(6) for event in (follow(i), reaction(i))]
     (tmp_path / "a.jsonl").write_text("\n".join([*lines, "no event"]), "utf-8")
     command = [bin_ / "nostr-agent", "reindex", "--engine", "spark", "--jsonl", "a.jsonl"]
