@@ -14,7 +14,7 @@ from agent.api import schema
 from agent.pacing import EVERY_S, LivePace
 from agent.specs import WatchSpec, seconds
 from agent.watches import chosen, query_of
-from nostr_client.count.remembering import asked_of
+from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Watched:
         self.query: Query = query_of(spec)
         self.key = asked_of(self.query).key
         self.relays = relays
+        self.tried: set[str] = set()
+        """Relays that were asked for it, whether they answered or not."""
         self.failing: dict[str, str] = {}
         """Relays whose newest answer was none, and what it was."""
         self.answered: dict[str, float] = {}
@@ -65,16 +67,25 @@ class Watched:
         """How long that answer took, in seconds."""
         self.shown = schema.Watch(spec=spec, origin=_origin(origin), asked=len(relays))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether each relay was asked once; before, a number may lack what one of them has."""
+        return self.tried.issuperset(self.relays)
+
 
 def _origin(text: str) -> schema.Origin:
     return "file" if text == "file" else "api"
 
 
 class Merge(NamedTuple):
-    """A watch brought up to date; `liars` relays' claims are left out since they cannot be true."""
+    """A watch brought up to date; `liars` relays' claims are left out since they cannot be true.
+
+    `whole`: every relay was asked once; no other number is kept, or compared with lines.
+    """
 
     shown: schema.Watch
     liars: int
+    whole: bool
 
 
 class Watching:
@@ -123,7 +134,7 @@ class Watching:
             fresh = Watched(spec, origin, urls)
             if old is not None and old.key == fresh.key:
                 fresh.shown = msgspec.structs.replace(old.shown, spec=spec, asked=len(urls))
-                fresh.answered, fresh.took = old.answered, old.took
+                fresh.tried, fresh.answered, fresh.took = old.tried, old.answered, old.took
             self.watches[name] = fresh
         self._pace.keep({(name, url) for name, one in self.watches.items() for url in one.relays})
         return [n for n, one in self.watches.items() if n in before and before[n].key != one.key]
@@ -141,12 +152,15 @@ class Watching:
     async def last(self) -> dict[str, float]:
         """When each task was done last, as the store knows it; each watch learns of its answers."""
         known = await self._database.read(stored.last_asked)
+        oldest = self._clock.wall() - KEEP
         found: dict[str, float] = {}
         for name, watch in self.watches.items():
             for url in watch.relays:
                 last = known.get((watch.key, url))
                 if last is not None:
                     found[f"{KIND} {name} {url}"] = last.asked
+                    if last.asked > oldest:  # older answers are not counted with
+                        watch.tried.add(url)
                     if last.answered is not None:
                         watch.answered.setdefault(url, last.answered)
         return found
@@ -160,6 +174,7 @@ class Watching:
         relay, began = self.relay(url), self._clock.moment()
         result = await self.counter.count(watch.query, [(url, relay)], self.options)
         claim = result.relays[0]
+        watch.tried.add(url)
         if claim.answered:
             watch.failing.pop(url, None)
             watch.answered[url] = began.wall
@@ -188,29 +203,20 @@ class Watching:
         )
 
     async def merge(self, name: str) -> Merge | None:
-        """Bring the number of a watch up to date and keep it in its history; None if it is gone."""
+        """Bring the number of a watch up to date; keep one that is whole. None if it is gone."""
         watch = self.watches.get(name)
         if watch is None:  # removed after its turn had come
             return None
+        whole = watch.is_whole  # before reading: what comes meanwhile may be left out
         result = await self.explain(name)
         now = self._clock.wall()
         merged = views.figure(result.merged.figure)
         moved = watchbook.Moved({}, ())
         if merged is not None:
-            point = schema.Point(
-                at=now,
-                value=merged.value,
-                low=merged.low,
-                high=merged.high,
-                exact=merged.exact,
-            )
-            unit, query, whom = str(result.unit), watch.query, watch.relays
-            await self._database.write(
-                lambda c: watchbook.add_point(c, name, point, unit, query, whom)
-            )
-            moved = await self._database.read(
-                lambda conn: watchbook.moved(conn, name, point.value, now)
-            )
+            if whole:
+                await self._keep(watch, merged, str(result.unit), now)
+            value = merged.value
+            moved = await self._database.read(lambda c: watchbook.moved(c, name, value, now))
         now_asked = self.watches.get(name)
         if now_asked is None or now_asked.key != watch.key:  # another question since
             return None
@@ -226,7 +232,15 @@ class Watching:
             spark=moved.spark,
             failing=tuple(sorted(watch.failing)),
         )
-        return Merge(watch.shown, len(result.merged.excluded))
+        return Merge(watch.shown, len(result.merged.excluded), whole)
+
+    async def _keep(self, watch: Watched, figure: schema.Figure, unit: str, now: float) -> None:
+        """Put a number into the history of its watch."""
+        point = schema.Point(
+            at=now, value=figure.value, low=figure.low, high=figure.high, exact=figure.exact
+        )
+        name, query, whom = watch.spec.name, watch.query, watch.relays
+        await self._database.write(lambda c: watchbook.add_point(c, name, point, unit, query, whom))
 
     def matching(self, url: str, event: Event) -> Iterable[str]:
         """The watches of a relay that an event belongs to."""

@@ -178,7 +178,8 @@ class Agent:
             return True
         self.metrics.merges.observe(time.monotonic() - began)
         self.feed.publish(watch=merged.shown)
-        await self.alerting.check(merged.shown, merged.liars)
+        if merged.whole:
+            await self.alerting.check(merged.shown, merged.liars)
         return True
 
     async def run(self) -> None:
