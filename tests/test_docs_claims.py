@@ -100,6 +100,7 @@ def test_every_form_of_the_line() -> None:
     figures = (
         Figure.exactly(1204),
         Figure(value=1204, low=1090, high=1330),
+        Figure(value=1204, low=1204, high=1204),
         Figure.at_least(1204),
         Figure.at_least(1204, 0),
         Figure.at_least(1204, 1090),
@@ -113,7 +114,7 @@ def test_every_form_of_the_line() -> None:
 @pytest.mark.parametrize(
     ("count", "people", "authors", "events"),
     [
-        (2, 2, "about 2 (1 to 3)", "2 or more, as relays say"),
+        (2, 2, "about 2 (1 to 3)", "2 or more, as relays say, at least 1"),
         (0, 0, "0 (exact)", "0 (exact)"),
     ],
 )

@@ -113,8 +113,8 @@ def said(figure: Figure) -> str:
     if figure.high is None:
         if figure.low == figure.value:
             return f"at least {figure.value:,}"
-        proven = f", {figure.low:,} proven" if figure.low else ""
-        return f"{figure.value:,} or more, as relays say{proven}"
+        sure = f", at least {figure.low:,}" if figure.low else ""
+        return f"{figure.value:,} or more, as relays say{sure}"
     if figure.low == figure.high:
-        return f"{figure.value:,}"
+        return f"about {figure.value:,}"
     return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"

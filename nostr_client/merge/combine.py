@@ -47,7 +47,8 @@ def merge_claims(
     authors = authors_figure(weighed, one_per_author=one_per_author)
     events = authors if one_per_author else events_figure(weighed)
     authors, events = agreed(authors, events)
-    usable = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)
+    heard = [w for w in weighed if w.claim.answered]
+    usable = any(w.registers is not None or w.claim.reading for w in heard) or not heard
     return Merged(
         authors=authors,
         events=events,

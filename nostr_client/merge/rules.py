@@ -125,7 +125,7 @@ def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
 
 
 def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None, Figure | None]:
-    """Both figures, each with what the other proves: nobody has no events, and people one at least.
+    """Both figures, each with what the other tells: nobody has no events, and people one at least.
 
     Estimates of more authors than there are events are errors of the estimate; a lower end above
     the events is a contradiction, and is left to be seen.
@@ -134,10 +134,22 @@ def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None
         return authors, events
     if authors.exact and not authors.value and not events.value:
         return authors, Figure.exactly(0)
-    if events.exact and authors.low <= events.value < (authors.high or 0):
-        capped = min(authors.value, events.value)
-        authors = msgspec.structs.replace(authors, value=capped, high=events.value)
-    return authors, events
+    if events.exact:
+        return _no_more(authors, events.value), events
+    return authors, _no_fewer(events, authors.low)
+
+
+def _no_more(authors: Figure, events: int) -> Figure:
+    if not authors.low <= events < (authors.high or 0):
+        return authors
+    capped = min(authors.value, events)
+    return msgspec.structs.replace(authors, value=capped, high=events)
+
+
+def _no_fewer(events: Figure, people: int) -> Figure:
+    if events.low >= people or (events.high is not None and events.high < people):
+        return events
+    return msgspec.structs.replace(events, value=max(events.value, people), low=people)
 
 
 def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:

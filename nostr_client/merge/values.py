@@ -117,10 +117,10 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
 class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A merged number and how far it can be trusted.
 
-    The truth over the relays that answered lies from `low` to `high`: by proof where `exact` or
-    `lower_bound` (as far as what was read once is still there), 95 times in 100 otherwise. `high`
-    is None where nothing bounds it. `lower_bound` says that something is known to be missing, so
-    that the truth may be larger than `value`.
+    The truth over the relays that answered lies from `low` to `high`: by proof (as far as what was
+    read once is still there), or 95 times in 100 where a relay's registers were used. `high` is
+    None where nothing bounds it. `lower_bound` says that something is known to be missing, so that
+    the truth may be larger than `value`.
     """
 
     value: int

@@ -274,6 +274,15 @@ def test_people_are_no_more_than_their_exactly_counted_events(n: int) -> None:
         assert not merged.authors.exact
 
 
+def test_events_are_no_fewer_than_their_people() -> None:
+    """Two relays that share nobody: each counts 60, and the registers tell of about 120."""
+    here, there = hll_claim("a", range(60)), hll_claim("b", range(60, 120))
+    merged = merge_claims([here, there], one_per_author=False)
+    assert merged.authors is not None
+    assert merged.authors.low > 60
+    assert merged.events == Figure.at_least(merged.authors.low)
+
+
 @pytest.mark.skipif(VECTORS is None, reason="the shared folder is not here")
 def test_estimates_of_other_programs_are_known_as_estimates() -> None:
     seen = 0
@@ -438,8 +447,9 @@ def test_figures_are_consistent(claims: list[Claim], one: bool) -> None:
     answered = [c for c in claims if c.answered]
     assert (merged.figure is None) == (not answered)
     people, events = merged.authors, merged.events
-    if people and events and events.exact and people.low <= events.value:
-        assert people.value <= events.value
+    if people and events and (events.high is None or people.low <= events.high):
+        assert people.low <= events.low
+        assert not events.exact or people.value <= events.value
     for figure in (merged.authors, merged.events):
         if figure is None:
             continue
