@@ -70,19 +70,42 @@ class Commands(Provider):
             )
 
     async def search(self, query: str) -> Hits:
-        """A whole command first, then what looks like what was typed."""
-        line = parse(query)
-        known = self._actions()
+        """A whole command first, then what looks like what was typed; else that there is none."""
+        line, typed = parse(query), query.removeprefix(":").strip()
+        known, found = self._actions(), False
         if line is not None and line.action in known and line.words:
-            text = " ".join([line.action.name, *line.words])
-            run = partial(self._tally.action_do, line.action.name, line.words)
-            yield Hit(1.0, Content(f":{text}"), run, text=text, help=line.action.help)
-        match = self.matcher(query.removeprefix(":").strip()).match
+            found = True
+            yield self._whole(line)
         for one in known:
-            score = max(match(one.name), match(one.title), match(one.help) / 2)
-            if score > 0:
+            if score := self._likeness(typed, one):
+                found = True
                 run = partial(self._tally.action_do, one.name)
                 yield Hit(score * 0.99, _label(one), run, text=one.name, help=one.help)
+        if not found:
+            yield self._none(line, typed)
+
+    def _whole(self, line: Line) -> Hit:
+        text = " ".join([line.action.name, *line.words])
+        run = partial(self._tally.action_do, line.action.name, line.words)
+        return Hit(1.0, Content(f":{text}"), run, text=text, help=line.action.help)
+
+    def _likeness(self, typed: str, one: Action) -> float:
+        """How much it looks like an action, 0 to 1: letters of its name, or words of its title.
+
+        Enter runs the likest, so letters that stand anywhere, or in the help, are too little.
+        """
+        begins = any(word[0] == typed[:1].lower() for word in one.name.split())
+        score = self.matcher(typed).match(one.name) if begins else 0.0
+        titled = set(typed.lower().split()) <= set(one.title.lower().split())
+        return max(score, 0.5 if titled else 0.0)
+
+    def _none(self, line: Line | None, typed: str) -> Hit:
+        """Stands where a command would: Enter brings what was typed to be mended."""
+        said = f"There is no command {typed}"
+        if line is not None:
+            said = f":{line.action.name} is not there in --read-only"
+        run = partial(self._tally.action_do, "commands", [typed])
+        return Hit(0.01, Content(said), run, text=typed)
 
 
 def _label(one: Action) -> Content:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 10.0
 SIZES = ((80, 24), (140, 40))
-_NAMES = {" ": "space", ":": "colon", "/": "slash", "{": "left_curly_bracket"}
+NAMES = {" ": "space", ":": "colon", "/": "slash", "{": "left_curly_bracket"}
 
 
 class Driver:

@@ -9,7 +9,7 @@ from textual.events import Key
 from textual.widgets import Button, Input
 
 from tests.tui import world
-from tests.tui.driving import SIZES, Driver, driving
+from tests.tui.driving import NAMES, SIZES, Driver, driving
 from tui.actions import ACTIONS, BY_NAME
 from tui.commands import Commands
 from tui.pages.log import LEVELS
@@ -403,6 +403,61 @@ async def test_commands_that_lack_something_say_what(
         await tui.press("enter")
         await tui.until(lambda: good(tui))
     assert agent.asked == []
+
+
+@pytest.mark.parametrize("line", ["bogus cmd", "err", "the agent", "wtch rm launch-reactions"])
+async def test_a_command_that_there_is_not_runs_nothing_and_comes_to_be_mended(
+    line: str, api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url) as tui:
+        await tui.press("colon")
+        await tui.type(line)
+        await tui.until(lambda: f"There is no command {line}" in tui.text())
+        await tui.press("enter")
+        await tui.until(lambda: f"there is no command {line}" in tui.text())
+        field = tui.app.screen.query_one(Input)
+        assert (field.value, tui.app.page_name) == (line, "overview")
+        field.value = "watch show nobody"
+        await tui.press("enter")
+        await tui.until(lambda: "there is no watch nobody" in tui.text())
+    assert agent.asked == []
+
+
+@pytest.mark.parametrize("line", ["bogus cmd", "watch show nobody"])
+async def test_enter_typed_fast_after_a_command_is_about_the_whole_of_it(
+    line: str, api: Served, agent: Recorded
+) -> None:
+    """What the list shows is of the letters before: Enter waits for what all of them find."""
+    said = {"bogus cmd": "there is no command bogus cmd"}.get(line, "there is no watch nobody")
+    async with driving(api.api.url) as tui:
+        for letter in f":{line}":
+            tui.app.post_message(Key(NAMES.get(letter, letter), letter))
+        tui.app.post_message(Key("enter", None))
+        await tui.until(lambda: said in tui.text())
+        assert tui.app.page_name == "overview"
+    assert agent.asked == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"), [("sy", "syncs"), ("wa c", "watch count"), ("rebuild", "reindex")]
+)
+async def test_a_command_is_found_by_letters_of_its_name_and_by_its_title(
+    typed: str, first: str, api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url) as tui:
+        hits = [hit async for hit in Commands(tui.app.screen).search(typed)]
+        assert max(hits, key=lambda hit: hit.score).text == first
+
+
+async def test_a_command_that_changes_something_is_told_apart_from_none_in_read_only(
+    api: Served, agent: Recorded
+) -> None:
+    async with driving(api.api.url, read_only=True) as tui:
+        await tui.press("colon")
+        await tui.type("watch rm launch-reactions")
+        await tui.until(lambda: "watch rm is not there in --read-only" in tui.text())
+        await tui.press("enter")
+        await tui.until(lambda: "this is a look only" in tui.text())
 
 
 async def test_the_bulk_rebuild_is_begun_checked_mended_and_stopped(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tui.action import Deed
     from tui.app import TallyApp
+
+_A_COMMAND: Final = "a command, as: count followers npub1…"
 
 
 def to(page: str) -> Deed:
@@ -33,10 +37,29 @@ async def help(app: TallyApp, words: list[str]) -> None:
 
 
 async def palette(app: TallyApp, words: list[str]) -> None:
-    """The line for commands."""
+    """The line for commands; the words of one that is wrong come in a form, to be mended."""
     from tui.commands import Palette
 
-    await app.push_screen(Palette(placeholder="a command, as: count followers npub1…"))
+    if words:
+        await _mend(app, " ".join(words))
+    else:
+        await app.push_screen(Palette(placeholder=_A_COMMAND))
+
+
+async def _mend(app: TallyApp, typed: str) -> None:
+    from tui.commands import parse
+
+    meant = []
+
+    async def check(text: str) -> None:
+        line = parse(text)
+        if line is None:
+            raise InvalidInput(f"there is no command {text}")
+        meant.append(line)
+
+    await app.fill("Command", _A_COMMAND, check, typed)
+    for line in meant:
+        await app.perform(line.action.name, line.words)
 
 
 async def theme(app: TallyApp, words: list[str]) -> None:
