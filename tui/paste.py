@@ -44,13 +44,14 @@ def read(text: str) -> Pasted:
     Raises InvalidInput with words for people; a secret key is refused without being repeated.
     """
     bare = text.strip()
-    if not bare:
+    named = bare.removeprefix("nostr:").split()
+    if not named:
         raise InvalidInput("paste an npub, nevent, naddr, an event id or a filter")
     if len(bare) > LONGEST:
         raise InvalidInput("that is too long")
     if bare.startswith(("{", "[")):
         return _filters(bare)
-    bare = bare.removeprefix("nostr:").split()[0].split("?")[0].rsplit("/", 1)[-1]
+    bare = named[0].split("?")[0].rsplit("/", 1)[-1]
     if _HEX.fullmatch(bare):
         return Pasted("event id", bare.lower(), OF_EVENTS, (), bare[:8].lower())
     return _identifier(bare)

@@ -193,7 +193,9 @@ def test_a_secret_key_is_refused_and_not_repeated() -> None:
     assert nsec not in str(told.value)
 
 
-@pytest.mark.parametrize("text", ["", "hello", "npub1xyz", "{", "[]", '{"kind":1}', "a" * 70_000])
+@pytest.mark.parametrize(
+    "text", ["", "nostr:", "hello", "npub1xyz", "{", "[]", '{"kind":1}', "a" * 70_000]
+)
 def test_what_cannot_be_watched_is_told(text: str) -> None:
     with pytest.raises(InvalidInput):
         read(text)
