@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 import sqlite3
 import sys
 import time
@@ -203,7 +204,7 @@ async def test_where_an_older_version_did_not_note_whom_it_asked_that_is_said(
         0,
         "me: all relays that were ever asked about it, until it is asked again\n",
     )
-    assert "followers: about 1 " in out
+    assert re.search("^followers: (about )?1 ", out, re.MULTILINE)  # exact within the second
 
 
 async def test_a_relay_that_a_watch_leaves_out_is_shown_and_not_counted(
