@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -93,6 +93,8 @@ def _plain(
 def _reason(text: str, kind: Any) -> str:
     """What a duration, say, looks like is told better by its description than by a pattern."""
     text = text[0].lower() + text[1:]
+    if text.startswith("invalid enum value") and (known := _choices(kind)):
+        return f"{text}; known are {', '.join(known)}"
     if "matching regex" not in text:
         return text
     hint = description(kind)
@@ -106,6 +108,13 @@ def description(kind: Any) -> str:
             return meta.description
     inner = get_args(kind)
     return description(inner[0]) if inner and not isinstance(inner[0], str) else ""
+
+
+def _choices(kind: Any) -> list[str]:
+    """The words that a type allows, in their order."""
+    if get_origin(kind) is Literal:
+        return list(map(str, get_args(kind)))
+    return [word for inner in get_args(kind) for word in _choices(inner)]
 
 
 def metas(kind: Any) -> list[msgspec.Meta]:

@@ -81,7 +81,8 @@ query = "fame"
         'f.toml:10: watches[0].interval: is not a number and a unit, as in "90s", "10m", "1.5h", '
         '"7d"',
         "f.toml:12: watches[1].name: is missing",
-        "f.toml:13: watches[1].query: invalid enum value 'fame'",
+        "f.toml:13: watches[1].query: invalid enum value 'fame'; known are followers, reactions, "
+        "reposts, quotes, replies, comments, replies+comments, zaps",
     ]
 
 
