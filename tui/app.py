@@ -7,7 +7,7 @@ import contextlib
 import time
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 from textual.app import App
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agent.api.client import AgentClient
 
 T = TypeVar("T")
+Brings = Literal["", "agent", "demo"]
 
 REDRAWS_A_SECOND = 10
 """News that come faster wait for each other: more than this nobody can read."""
@@ -93,13 +94,18 @@ class TallyApp(App[None]):
         ascii_only: bool = False,
         no_color: bool = False,
         theme: str = "tally-dark",
+        brings: Brings = "",
     ) -> None:
-        """`locate` gives the agent's URL and token, or raises NetworkError while there is none."""
+        """`locate` gives the agent's URL and token, or raises NetworkError while there is none.
+
+        `brings`: what was started with this application, and is waited for.
+        """
         super().__init__(ansi_color=True if no_color else None)
         self.model = Model()
         self.glyphs = ASCII if ascii_only else UNICODE
         self.now = now
         self.read_only = read_only
+        self.brings = brings
         self.watched = ""
         """The name of the watch that its page shows."""
         self.counters: list[tuple[str, str]] | None = None

@@ -96,7 +96,7 @@ async def _run(given: dict[str, Any]) -> int:
             brought = await _brought(stack, demo=given["demo"])
         if given["serve"]:
             return await _serve(given, brought)
-        app = _app(_locate(given) if brought is None else brought.locate, given)
+        app = _app(given, brought)
         _on_end(lambda: app.exit(None, TERMINATED))
         gc.freeze()  # modules never die: a full collection would look at them between two frames
         await app.run_async()
@@ -144,12 +144,13 @@ def _command(given: dict[str, Any], api: str | None, token_file: Path | None) ->
     return words + (["--read-only"] if given["read_only"] else [])
 
 
-def _app(locate: Callable[[], tuple[str, str]], given: dict[str, Any]) -> TallyApp:
+def _app(given: dict[str, Any], brought: Child | None) -> TallyApp:
     from tui.app import TallyApp
     from tui.glyphs import speaks_unicode
 
     return TallyApp(
-        locate,
+        _locate(given) if brought is None else brought.locate,
+        brings="" if brought is None else "demo" if given["demo"] else "agent",
         read_only=given["read_only"],
         ascii_only=given["ascii_only"] or not (_is_tab() or speaks_unicode(os.environ)),
         no_color="NO_COLOR" in os.environ,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -16,7 +17,8 @@ from nostr_client.errors import InvalidInput, NetworkError
 from tests.tui import world
 from tests.tui.driving import SIZES, driving
 from tui.app import REDRAWS_A_SECOND
-from tui.cli import cli
+from tui.child import Child
+from tui.cli import _app, cli
 
 if TYPE_CHECKING:
     from syrupy import SnapshotAssertion
@@ -68,6 +70,35 @@ async def test_what_is_out_of_date_is_marked_and_comes_back_by_itself(
         api.use(agent)
         await tui.until(lambda: "● live" in tui.text())
         assert not tui.grid("#claims").faded
+
+
+def starting() -> tuple[str, str]:
+    raise NetworkError("the agent is starting")
+
+
+@pytest.mark.parametrize(
+    ("brings", "told"),
+    [
+        ("demo", "Starting the demo: local relays, people and an agent."),
+        ("agent", "Starting an agent."),
+    ],
+)
+async def test_what_is_brought_is_waited_for_and_not_asked_for(brings: str, told: str) -> None:
+    async with driving(starting, (80, 24), live=False, brings=brings) as tui:
+        await tui.until(lambda: "the agent is starting" in tui.text())
+        assert told in tui.text()
+        assert "nostr-agent run" not in tui.text()
+        assert "--demo" not in tui.text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "brings"), [({"demo": True}, "demo"), ({"demo": False}, "agent"), (None, "")]
+)
+def test_the_application_knows_what_was_brought(flags: dict[str, bool] | None, brings: str) -> None:
+    given = {"demo": False, "read_only": False, "ascii_only": True, "theme": "tally-dark"}
+    given |= {"api": None, "token_file": None, **(flags or {})}
+    child = None if flags is None else Child(Mock(), Mock(), Mock())
+    assert _app(given, child).brings == brings
 
 
 async def test_a_wrong_token_is_a_dialog_told_once(api: Served, agent: Recorded) -> None:

@@ -173,7 +173,7 @@ class Overview(Page):
         if self.model.watches:
             return NO_MATCH
         if self.model.heard_at is None:
-            return NO_AGENT
+            return STARTING[self.tally.brings] if self.tally.brings else NO_AGENT
         if self.tally.read_only:
             return "The agent has no watches."
         return NO_WATCHES
@@ -187,6 +187,17 @@ Without one: [b]nostr-tui --embedded[/] brings its own,
 [b]nostr-tui --demo[/] shows everything on local relays.
 
 [$text-warning]$why[/]"""
+
+_SOON = """
+
+This page fills by itself, in some seconds.
+
+[$text-warning]$why[/]"""
+
+STARTING = {
+    "agent": f"Starting an agent.{_SOON}",
+    "demo": f"Starting the demo: local relays, people and an agent.{_SOON}",
+}
 
 NO_WATCHES = """\
 No watches yet.
