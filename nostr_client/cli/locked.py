@@ -29,6 +29,7 @@ _SAME: Final = {
 same."""
 
 _ELSE: Final = {
+    "run": "it runs already, and `nostr-agent status` shows it: a second one needs another --store",
     "store import": "import into another --store, and bring that to its relay (its address: "
     "`nostr-agent status`) by `nostr-client sync --direction up`",
 }

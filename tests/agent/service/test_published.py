@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ from agent.cli import run
 from agent.service.published import published
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.places import addresses_path, token_path
+from nostr_client.store.lock import WriterLock
 from tests.agent.service.kit import an_agent, config_text
 
 if TYPE_CHECKING:
@@ -52,6 +55,23 @@ async def test_a_file_that_a_killed_agent_left_is_replaced(tmp_path: Path) -> No
     addresses_path().write_text(json.dumps(dead))
     async with an_agent(tmp_path) as agent:
         assert addresses().api == agent.service.api.url
+
+
+def test_a_second_agent_of_one_store_says_how_to_look_at_the_first(tmp_path: Path) -> None:
+    config = tmp_path / "agent.toml"
+    config.write_text(config_text(tmp_path, []))
+    lock = WriterLock(tmp_path / "store.db")
+    try:
+        command = [sys.executable, "-m", "agent", "run", "--config", str(config)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        lock.release()
+    said = done.stderr
+    assert done.returncode == 1
+    assert f"is being written by process {os.getpid()}" in said
+    assert "it runs already" in said
+    assert "`nostr-agent status`" in said
+    assert "no command for this" not in said
 
 
 def test_a_url_alone_goes_with_no_other_agents_token(tmp_path: Path) -> None:
