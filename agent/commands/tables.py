@@ -139,7 +139,8 @@ def store(found: schema.Store) -> None:
     """Totals of the store."""
     click.echo(f"{found.path}: {found.bytes / 1e6:,.1f} MB")
     click.echo(f"{found.events:,} events by {found.authors:,} authors, {found.tags:,} tags")
-    click.echo(f"from {when(found.oldest)} to {when(found.newest)}; {found.expiring:,} will expire")
+    span = f"from {when(found.oldest)} to {when(found.newest)}; " if found.events else ""
+    click.echo(f"{span}{found.expiring:,} will expire")
     click.echo(f"{found.deleted:,} deleted")
     if found.index is None:
         click.echo("no derived tables")

@@ -46,6 +46,19 @@ def test_hot_targets_say_where_they_begin(capsys: pytest.CaptureFixture[str]) ->
     assert "256" not in said.out
 
 
+@pytest.mark.parametrize(
+    ("events", "line"),
+    [(0, "0 will expire"), (2, f"from {tables.when(1)} to {tables.when(9)}; 0 will expire")],
+)
+def test_an_empty_store_has_no_range(
+    events: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = {"oldest": 1, "newest": 9} if events else {"oldest": None, "newest": None}
+    sizes = dict.fromkeys(("authors", "tags", "deleted", "expiring", "bytes"), 0)
+    tables.store(holdings.Store(path="s.db", events=events, kinds={}, **sizes, **ends))
+    assert capsys.readouterr().out.splitlines()[2] == line
+
+
 @pytest.mark.parametrize("at", [-(2.0**62), 2.0**33 * 50, 2.0**63 - 1024, float(2**63 - 1)])
 def test_a_time_beyond_every_calendar_is_a_number(at: float) -> None:
     assert tables.when(at) == f"{at:.0f}"
