@@ -20,6 +20,11 @@ def clip(text: str, limit: int = FOREIGN_TEXT_LIMIT) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cut)
 
 
+def without_tls(error: BaseException) -> str:
+    """What aiohttp says, without "ssl:default", which it says where no TLS is meant too."""
+    return str(error).replace(" ssl:default", "")
+
+
 def without_user(url: str) -> str:
     """A URL for errors and logs: without the user, password or token before its host."""
     scheme, separator, rest = url.partition("://")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import aiohttp
 
 from nostr_client.addresses import is_public
-from nostr_client.errors import NetworkError, ProtocolError, clip
+from nostr_client.errors import NetworkError, ProtocolError, clip, without_tls
 from nostr_client.options import Options
 from nostr_client.rate import Window
 
@@ -54,8 +54,7 @@ def _wrapped(
 
 
 def _describe(error: BaseException) -> str:
-    said = str(error).replace(" ssl:default", "")  # it is said of ws:// too
-    text = clip(said) or type(error).__name__
+    text = clip(without_tls(error)) or type(error).__name__
     if isinstance(error, aiohttp.WSServerHandshakeError | aiohttp.ClientResponseError):
         return f"HTTP {error.status} {clip(error.message, 100)}"
     return text

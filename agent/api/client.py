@@ -11,7 +11,14 @@ import msgspec
 
 from agent.api import about, holdings, rebuilds, schema
 from agent.api.schema import Message
-from nostr_client.errors import DeadlineExceeded, InvalidInput, NetworkError, NostrTallyError, clip
+from nostr_client.errors import (
+    DeadlineExceeded,
+    InvalidInput,
+    NetworkError,
+    NostrTallyError,
+    clip,
+    without_tls,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -268,7 +275,7 @@ class AgentClient:
         except TimeoutError as error:
             raise NetworkError(f"the agent at {self.url} has gone quiet") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise NetworkError(f"the stream broke off: {error}") from error
+            raise NetworkError(f"the stream broke off: {without_tls(error)}") from error
 
     async def _get(self, path: str, answer: type[A], **query: object) -> A:
         text = {key: str(value) for key, value in query.items()}
@@ -297,7 +304,7 @@ class AgentClient:
         except TimeoutError as error:
             raise DeadlineExceeded(f"the agent gave no answer within {seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise NetworkError(f"no agent at {self.url}: {error}") from error
+            raise NetworkError(f"no agent at {self.url}: {without_tls(error)}") from error
         decoded: A = _decoded(raw, msgspec.json.Decoder(answer))
         return decoded
 

@@ -388,6 +388,14 @@ async def test_the_end_of_the_agent_ends_its_streams(tmp_path: Path) -> None:
     assert service.agent.feed.streams == 0
 
 
+async def test_where_no_agent_is_nothing_is_said_of_tls() -> None:
+    async with AgentClient("http://127.0.0.1:1", "token") as client:
+        for ask in (client.status, lambda: anext(client.events())):
+            with pytest.raises(NetworkError, match=r"127\.0\.0\.1:1 \[") as told:
+                await ask()
+            assert "ssl:" not in str(told.value)
+
+
 async def test_a_client_that_was_closed_asks_nothing_more(tmp_path: Path) -> None:
     """Nobody would close what it opened then."""
     async with an_agent(tmp_path) as agent:
