@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nostr_client.cli.exitcodes import FAILURE, OK
-from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
+from nostr_client.cli.output import console, json_option, print_json, say
 from nostr_client.cli.paths import UserPath, read_given
 from nostr_client.cli.relays import chosen_relays, outcome_code, relay_option, timeout_option
 from nostr_client.cli.runner import run_async
@@ -63,7 +63,10 @@ def publish(
         event = _given(file)
     results = run_async(_publish(NostrClient(urls, timeout=timeout), event, timeout))
     _report(event, results, as_json)
-    ctx.exit(_code(results))
+    code = _code(results)
+    if code in (NO_RELAY, TIMEOUT):
+        say("nostr-client: publish: no relay answered")
+    ctx.exit(code)
 
 
 def _given(file: str | None) -> VerifiedEvent:

@@ -253,6 +253,8 @@ async def test_publish_exit_codes() -> None:
         silent = await cli("publish", "-r", mute.url, "--timeout", "1", stdin=event)
     dead = await cli("publish", "-r", await dead_url(), "--timeout", "3", stdin=event)
     assert (refused.code, mixed.code, silent.code, dead.code) == (1, 0, 124, 3)
+    assert (refused.err, mixed.err) == ("", "")
+    assert silent.err == dead.err == "nostr-client: publish: no relay answered\n"
     assert "\x1b" not in refused.out
     assert [r["status"] for r in mixed.json["relays"]] == ["refused", "ok"]
 
