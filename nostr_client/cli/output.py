@@ -38,6 +38,13 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.encode(value))
 
 
+def cell(value: object) -> str:
+    """A value in a table for people: nothing for None, `true` and `false` as in JSON."""
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def say(message: str) -> None:
     """Print talk: a line on stderr."""
     click.echo(message, err=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.output import cell, console, json_option, print_json
 from nostr_client.cli.relays import timeout_option
 from nostr_client.cli.runner import run_async
 
@@ -53,6 +53,6 @@ def _show(told: dict[str, Any]) -> None:
     for name, value in rows.items():
         if value not in ("", None):
             listed = isinstance(value, (list, tuple))
-            shown = (", ".join(map(str, value)) or "-") if listed else str(value)
+            shown = (", ".join(map(str, value)) or "-") if listed else cell(value)
             table.add_row(Text(name, style="bold"), Text(clip(shown)))
     console().print(table)

@@ -17,7 +17,7 @@ from nostr_client.cli.filteroptions import (
     stored_filter_options,
     unlimited_filter_options,
 )
-from nostr_client.cli.output import console, json_option, moment, print_json, say
+from nostr_client.cli.output import cell, console, json_option, moment, print_json, say
 from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.runner import run_async
@@ -229,7 +229,7 @@ def _tell_import(report: ImportReport) -> None:
 def _cell(name: str, value: object) -> str:
     if name in ("oldest", "newest") and isinstance(value, int):
         return f"{moment(value)} UTC"
-    return "" if value is None else str(value)
+    return cell(value)
 
 
 def _tell_stats(found: StoreStats) -> None:

@@ -273,7 +273,8 @@ async def test_an_event_that_does_not_hold_is_not_sent() -> None:
 
 
 async def test_relay_info() -> None:
-    document = {"name": "One", "supported_nips": [1, 45], "limitation": {"max_limit": 500}}
+    limits = {"max_limit": 500, "auth_required": False}
+    document = {"name": "One", "supported_nips": [1, 45], "limitation": limits}
     async with FaultyRelay(info=document) as relay:
         told = await cli("relay", "info", relay.url, "--json")
         shown = await cli("relay", "info", relay.url)
@@ -281,6 +282,7 @@ async def test_relay_info() -> None:
     assert told.json["limitation"]["max_limit"] == 500
     rows = dict(line.split(maxsplit=1) for line in shown.out.splitlines())
     assert rows["supported_nips"].rstrip() == "1, 45"
+    assert rows["auth_required"].rstrip() == "false"
     assert "(" not in shown.out
     async with FaultyRelay(info=b"no json") as relay:
         broken = await cli("relay", "info", relay.url)

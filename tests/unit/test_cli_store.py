@@ -88,6 +88,8 @@ def test_query_count_stats_and_verify(path: Path, lines: list[str]) -> None:
     assert (stats["oldest"], stats["newest"]) == (0, 9)
     table = run_cli("stats", "--store", path).stdout
     assert "kind 1" in table
+    assert "false" in table
+    assert "False" not in table
     assert "1970-01-01 00:00:09 UTC" in table
     checked = run_cli("verify", "--store", path, "--json")
     assert checked.returncode == 0
