@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from agent.commands import tables
 from agent.commands.connect import asks
 from nostr_client.cli.exitcodes import FAILURE, OK
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from agent.api import schema
     from agent.api.client import AgentClient
     from agent.commands.connect import Ask
 
-stream_option = click.option("--stream", default="app", show_default=True, help="Which stream.")
+APP: Final = "app"
+ALL: Final = ">"
+
+stream_option = click.option("--stream", default=APP, show_default=True, help="Which stream.")
 limit_option = click.option(
     "--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Rows."
 )
@@ -37,26 +41,62 @@ def _tell_audit(found: schema.Audit) -> None:
 
 
 @counter.command()
-@click.argument("pattern", default=">")
-@stream_option
+@click.argument("pattern", default=ALL)
+@click.option("--stream", help="Which stream. Else app, or the one that has what app lacks.")
 @limit_option
 @asks(tables.counters)
-def get(pattern: str, stream: str, limit: int) -> Ask:
+def get(pattern: str, stream: str | None, limit: int) -> Ask:
     """Counters by subject; `*` stands for one token, a last `>` for the rest.
 
-    A subject without either that no counter has is a failure.
+    A subject that no counter has is a failure, and a pattern (but `>`) that none has in any stream.
     """
     return lambda c: _counters(c, stream, pattern, limit)
 
 
-async def _counters(client: AgentClient, stream: str, pattern: str, limit: int) -> schema.Counters:
+async def _counters(
+    client: AgentClient, stream: str | None, pattern: str, limit: int
+) -> schema.Counters:
     from nostr_client.counters.rules import no_message
     from nostr_client.counters.subjects import has_wildcard
 
-    found = await client.counters(stream, pattern, limit=limit)
-    if not found.counters and not has_wildcard(pattern):
-        raise no_message(pattern)
+    found = await (
+        client.counters(stream, pattern, limit=limit) if stream else _in_any(client, pattern, limit)
+    )
+    may_be_nothing = has_wildcard(pattern) if stream else pattern == ALL
+    if not found.counters and not may_be_nothing:
+        raise no_message(f"{pattern} in {f'stream {stream}' if stream else 'any stream'}")
     return found
+
+
+async def _in_any(client: AgentClient, pattern: str, limit: int) -> schema.Counters:
+    """What app has, else the one stream that has something; InvalidInput where several have."""
+    from agent.api.schema import Counters
+
+    names = [one.name for one in (await client.streams()).streams]
+    having = []
+    for name in sorted(names, key=APP.__ne__):
+        found = await _readable(client, name, pattern, limit)
+        if found is not None and found.counters:
+            having.append(found)
+            if name == APP:
+                break
+    if len(having) > 1:
+        raise InvalidInput(f"name a stream by --stream of {', '.join(o.stream for o in having)}")
+    return having[0] if having else Counters(stream=APP, counters=())
+
+
+async def _readable(
+    client: AgentClient, stream: str, pattern: str, limit: int
+) -> schema.Counters | None:
+    """The counters of a stream; None of one that keeps none, or is gone by now."""
+    from agent.api.client import ApiError
+
+    try:
+        return await client.counters(stream, pattern, limit=limit)
+    except ApiError as error:
+        if error.code != "counter":
+            raise
+        return None
 
 
 @counter.command(context_settings={"ignore_unknown_options": True})

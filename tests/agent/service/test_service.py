@@ -25,6 +25,7 @@ from agent.config.load import draft
 from agent.config.model import RelaysSection
 from agent.relaybook import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
 from agent.service.run import once
+from nostr_client.counters.config import StreamConfig
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.event import EventTemplate
 from nostr_client.keys import verify
@@ -487,11 +488,14 @@ async def test_what_is_not_there_is_told_by_its_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with an_agent(tmp_path) as agent:
+        assert await asyncio.to_thread(run, ["counter", "get"]) == 0
         await agent.client.add("app", "app.x", 5)
         for words, code, said in (
             ("counter get no.such", 1, "no.such"),
             ("counter recount no.such", 1, "no message found"),
-            ("counter get no.>", 0, ""),
+            ("counter get no.>", 1, "no.> in any stream"),
+            ("counter get no.> --stream app", 0, ""),
+            ("counter get app.y --stream app", 1, "app.y in stream app"),
             ("counter get app.x", 0, ""),
             ("watch rm nosuch", 2, "there is no watch"),
             ("sync show nosuch", 2, "there is no sync"),
@@ -499,6 +503,34 @@ async def test_what_is_not_there_is_told_by_its_code(
         ):
             assert await asyncio.to_thread(run, words.split()) == code, words
             assert said in capsys.readouterr().err
+
+
+async def test_counters_are_found_in_whichever_stream_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    streams = (("app", "app.>"), ("one", "hits.one.*"), ("two", "hits.two.*"))
+    more = "".join(
+        f'[[counters.streams]]\nname = "{name}"\nsubjects = ["{subject}"]\n'
+        for name, subject in streams
+    )
+    async with an_agent(tmp_path, more=more) as agent:
+        await agent.client.add("app", "app.x", 5)
+        await agent.client.add("one", "hits.one.a", 6)
+        await agent.client.add("two", "hits.two.a", 7)
+        plain = StreamConfig(name="plain", subjects=("plain.>",))
+        await agent.service.agent.parts.counters.create_stream(plain)
+        for words, code, has, lacks in (
+            (["hits.one.>"], 0, "hits.one.a", "app.x"),
+            (["hits.two.a"], 0, "hits.two.a", "app.x"),
+            ([], 0, "app.x", "hits"),
+            (["hits.two.a", "--stream", "app"], 1, "stream app", "hits.two.a 7"),
+            (["hits.*.a"], 2, "--stream of one, two", "app.x"),
+            (["hits..a"], 2, "hits..a", "any stream"),
+        ):
+            assert await asyncio.to_thread(run, ["counter", "get", *words]) == code, words
+            said = "".join(capsys.readouterr())
+            assert has in said
+            assert lacks not in said
 
 
 async def test_run_stops_in_order_on_sigterm_and_reads_again_on_sighup(tmp_path: Path) -> None:
