@@ -32,6 +32,8 @@ TIMEOUT_S: Final = 30.0
 QUIET_S: Final = 45.0
 """A stream without a word for so long is dead: the agent sends one every 15."""
 
+_WRONG_NAMES: Final = ((404, "not_found"), (409, "duplicate"))
+
 MOST_BYTES: Final = 64 * 1024 * 1024
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -48,7 +50,7 @@ class ApiError(NostrTallyError):
 
 
 class InvalidRequest(ApiError, InvalidInput):
-    """The agent says that what it was given cannot be used: 400, or a name that it does not know.
+    """The agent says that what it was given cannot be used: 400, or a name unknown to it, or taken.
 
     A counter that is not there is a plain ApiError, as for a counter server.
     """
@@ -336,7 +338,7 @@ async def _checked(response: aiohttp.ClientResponse, most: int, *, ready: bool =
     except msgspec.MsgspecError:
         text = clip(raw.decode("utf-8", "replace"))
         problem = schema.Problem(code="http", message=f"HTTP {response.status}: {text}")
-    given = response.status == 400 or (response.status, problem.code) == (404, "not_found")
+    given = response.status == 400 or (response.status, problem.code) in _WRONG_NAMES
     refusal = InvalidRequest if given else ApiError
     raise refusal(response.status, problem.code, problem.message)
 

@@ -505,6 +505,19 @@ async def test_what_is_not_there_is_told_by_its_code(
             assert said in capsys.readouterr().err
 
 
+async def test_a_name_that_is_taken_is_wrong_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with an_agent(tmp_path):
+        for words, said in (
+            (f"watch add w --query followers --target {TARGET}", "there is a watch called w"),
+            ("sync add s --filter {} --direction down", "there is a sync called s"),
+        ):
+            assert await asyncio.to_thread(run, words.split()) == 0, words
+            assert await asyncio.to_thread(run, words.split()) == 2, words
+            assert said in capsys.readouterr().err
+
+
 async def test_counters_are_found_in_whichever_stream_has_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
