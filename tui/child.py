@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -66,10 +66,15 @@ class Child:
         if line.endswith(b"\n"):
             told = msgspec.json.decode(line, type=_Told)
             return told.api, Path(told.token)
-        found = addresses()  # one with a configuration of its own says it where commands look
-        if found.pid != self.process.pid:
-            raise NetworkError("the agent is starting")
-        return found.api, Path(found.token)
+        return self._published()
+
+    def _published(self) -> tuple[str, Path]:
+        """Where one with a configuration of its own says it: where commands look."""
+        with suppress(NetworkError):  # it tells how to start an agent, which is done
+            found = addresses()
+            if found.pid == self.process.pid:
+                return found.api, Path(found.token)
+        raise NetworkError("the agent is starting")
 
     def _last_words(self) -> str:
         text = os.pread(self._talk.fileno(), 64 * 1024, 0).decode("utf-8", "replace")

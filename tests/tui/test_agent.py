@@ -6,20 +6,23 @@ import asyncio
 import os
 import sys
 import time
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
 from agent.api.address import reach
 from agent.relay.server import serve
 from agent.specs import WatchSpec
+from nostr_client.errors import NetworkError
 from nostr_client.event import EventTemplate
 from nostr_client.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import an_agent, config_text
 from tests.tui.driving import driving
 from tests.worlds import signer
-from tui.child import SANDBOX, child
+from tui.child import SANDBOX, Child, child
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +106,13 @@ async def test_an_agent_that_is_killed_is_away_until_it_is_back(tmp_path: Path) 
         finally:
             process.terminate()
             await process.wait()
+
+
+def test_an_agent_of_our_own_that_has_said_nothing_yet_is_starting() -> None:
+    with TemporaryFile() as said, TemporaryFile() as talk:
+        one = Child(Mock(returncode=None), said, talk)
+        with pytest.raises(NetworkError, match=r"^the agent is starting$"):
+            one.locate()
 
 
 @pytest.mark.timeout(150)
