@@ -17,7 +17,7 @@ from nostr_client.cli.counterbackend import (
     place,
 )
 from nostr_client.cli.counterstream import source, stream
-from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.output import cell, console, json_option, print_json
 from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ def _tell(entries: list[Entry]) -> None:
 def _tell_recount(found: dict[str, Any]) -> None:
     breaks = found.pop("breaks")
     for name, value in found.items():
-        click.echo(f"{name}: {str(value).lower()}")
+        click.echo(f"{name}: {cell(value)}")
     for one in breaks:
         click.echo(f"break: at {one['seq']} {one['found']}, and not {one['expected']}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +17,7 @@ from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.worlds import NOTE, reaction
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from agent.api import schema
@@ -79,6 +80,18 @@ async def told(agent: Running, line: str) -> list[str]:
     return [one.fields["when"] for one in found.journal.lines if one.event == "alert"]
 
 
+@asynccontextmanager
+async def asked_once_then_mute(folder: Path) -> AsyncIterator[tuple[FaultyRelay, FaultyRelay]]:
+    """The relays of a watch whose number an agent that ended has kept; the second is mute now."""
+    gated = Gated()
+    gated.open.set()
+    async with FaultyRelay(events=FEW) as fast, FaultyRelay(gated, events=MANY) as slow:
+        async with an_agent(folder, [fast.url, slow.url], WATCH) as agent:
+            await kept(agent, 12)
+        gated.open.clear()
+        yield fast, slow
+
+
 async def test_a_new_watch_keeps_and_tells_nothing_until_each_relay_was_asked(
     tmp_path: Path,
 ) -> None:
@@ -107,28 +120,20 @@ async def test_a_relay_that_cannot_be_reached_holds_no_number_back(tmp_path: Pat
 async def test_after_a_restart_a_live_event_moves_the_number_though_a_relay_is_mute(
     tmp_path: Path,
 ) -> None:
-    gated = Gated()
-    gated.open.set()
-    async with FaultyRelay(events=FEW) as fast, FaultyRelay(gated, events=MANY) as slow:
-        async with an_agent(tmp_path, [fast.url, slow.url], WATCH) as agent:
-            await kept(agent, 12)
-        gated.open.clear()
-        async with an_agent(tmp_path, [fast.url, slow.url], WATCH) as agent:
-            await fast.heard("REQ", fast.verbs()["REQ"] + 1)
-            await fast.broadcast(reaction(20, at=int(time.time())))
-            await agent.until(shows(13), "w")
-            await kept(agent, 13)
+    async with (
+        asked_once_then_mute(tmp_path) as (fast, slow),
+        an_agent(tmp_path, [fast.url, slow.url], WATCH) as agent,
+    ):
+        await fast.heard("REQ", fast.verbs()["REQ"] + 1)
+        await fast.broadcast(reaction(20, at=int(time.time())))
+        await agent.until(shows(13), "w")
+        await kept(agent, 13)
 
 
 async def test_what_a_relay_said_long_ago_is_asked_again_first(tmp_path: Path) -> None:
-    gated = Gated()
-    gated.open.set()
-    async with FaultyRelay(events=FEW) as fast, FaultyRelay(gated, events=MANY) as slow:
-        async with an_agent(tmp_path, [fast.url, slow.url], WATCH) as agent:
-            await kept(agent, 12)
+    async with asked_once_then_mute(tmp_path) as (fast, slow):
         with closing(sqlite3.connect(tmp_path / "store.db")) as conn, conn:
             conn.execute("UPDATE claim SET asked_at = asked_at - ?", (KEEP,))
-        gated.open.clear()
         async with an_agent(tmp_path, [fast.url, slow.url], WATCH) as agent:
             await agent.client.recount("w")
             await agent.until(shows(4), "w")
