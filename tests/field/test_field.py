@@ -1,0 +1,31 @@
+"""Every file of `data/field/` whose check is here gives its right value."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import SHARED, missing
+from tests.field import field_checks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = {path.stem: path for path in sorted((SHARED / "data" / "field").glob("*.json"))}
+CHECKS = field_checks()
+
+
+def test_the_folder_is_here() -> None:
+    if not FILES:
+        missing(f"{SHARED}/data/field")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name in CHECKS])
+def test_case(name: str, tmp_path: Path) -> None:
+    answer = CHECKS[name](json.loads(FILES[name].read_text("utf-8")), tmp_path)
+    if inspect.iscoroutine(answer):
+        asyncio.run(answer)
