@@ -80,7 +80,7 @@ class Requests:
 
     def _refused(self, row: Row, address: Address | None) -> Status | None:
         known = Known(
-            deleted=(row.id, row.pubkey) in self._ids,
+            deleted=self._is_deleted(row),
             deleted_until=None if address is None else self._until.get(address),
             vanished_until=self._vanished_until(row),
         )
@@ -88,11 +88,16 @@ class Requests:
         status, _ = rules.verdict(event_of(row), known, ends, self._settings.now)
         return None if status is Status.STORED else status
 
+    def _is_deleted(self, row: Row) -> bool:
+        if row.kind != kinds.GIFT_WRAP:
+            return (row.id, row.pubkey) in self._ids
+        keys = map(bytes.fromhex, filter(rules.is_id, rules.owners(event_of(row))))
+        return any((row.id, key) in self._ids for key in keys)
+
     def _vanished_until(self, row: Row) -> int | None:
         if not self._vanished:
             return None
-        event = event_of(row)
-        keys = (event.pubkey, *rules.wrapped_for(event))
+        keys = rules.owners(event_of(row))
         until = max((self._vanished[key] for key in keys if key in self._vanished), default=None)
         return until if until is not None and row.created_at <= until else None
 

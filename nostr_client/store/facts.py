@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from nostr_client import kinds
 from nostr_client.store.lookup import rows_in
-from nostr_client.store.rules import NOTHING, Address, Known, Version, is_deletable, wrapped_for
+from nostr_client.store.rows import decode_tags
+from nostr_client.store.rules import (
+    NOTHING,
+    Address,
+    Known,
+    Version,
+    is_deletable,
+    owners,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -41,9 +50,10 @@ class Facts:
         self.doomed: dict[int, bytes] = {}
         """Stored events that this batch removes, seq to id."""
         id_tombs, self._addr_tombs, vanished = conn.execute(_ANY).fetchone()
-        pubkeys = {event.pubkey for event in events}
-        if vanished:
-            pubkeys.update(key for event in events for key in wrapped_for(event))
+        if vanished or id_tombs:
+            pubkeys = {key for event in events for key in owners(event)}
+        else:
+            pubkeys = {event.pubkey for event in events}
         self.authors = authors.find(conn, pubkeys)
         self._dead = _dead(conn, ids, events, self.authors) if id_tombs else set()
         self._dead_until: dict[Address, int] = {}
@@ -54,14 +64,14 @@ class Facts:
         if not self._dead and not self._vanished:
             return NOTHING
         return Known(
-            deleted=(event.id, event.pubkey) in self._dead,
+            deleted=self._is_dead(event),
             vanished_until=self._vanished_until(event),
         )
 
     def about_version(self, event: Event, address: Address, current: Version | None) -> Known:
         """What bears on a version of an address; `current` is the one to beat."""
         return Known(
-            deleted=(event.id, event.pubkey) in self._dead,
+            deleted=self._is_dead(event),
             deleted_until=self._deleted_until(address),
             vanished_until=self._vanished_until(event) if self._vanished else None,
             current=current,
@@ -82,7 +92,7 @@ class Facts:
             self.held.discard(id_.hex())
 
     def bury(self, pubkey: str, ids: Iterable[str]) -> list[tuple[int, bytes]]:
-        """Block ids for their author's events; returns those that are stored, to be doomed."""
+        """Block ids for the events that `pubkey` owns; returns those stored, to be doomed."""
         wanted = list(ids)
         self._dead.update((id_, pubkey) for id_ in wanted)
         a = self.authors[pubkey]
@@ -90,8 +100,12 @@ class Facts:
         self._conn.executemany(
             "INSERT OR IGNORE INTO tomb_id VALUES (?, ?)", [(id_, a) for id_ in raw]
         )
-        rows = rows_in(self._conn, "SELECT seq, id, a, kind FROM event WHERE id IN", raw)
-        return [(seq, id_) for seq, id_, by, kind in rows if by == a and is_deletable(kind)]
+        rows = rows_in(self._conn, "SELECT seq, id, a, kind, tags FROM event WHERE id IN", raw)
+        return [
+            (seq, id_)
+            for seq, id_, by, kind, tags in rows
+            if is_deletable(kind) and (by == a or _is_wrapped_for(pubkey, kind, tags))
+        ]
 
     def bury_until(self, address: Address, until: int) -> None:
         """Block versions of an address up to a time; the newest bound stands."""
@@ -113,6 +127,10 @@ class Facts:
             (self.authors[pubkey], until),
         )
 
+    def _is_dead(self, event: Event) -> bool:
+        dead = self._dead
+        return bool(dead) and any((event.id, key) in dead for key in owners(event))
+
     def _deleted_until(self, address: Address) -> int | None:
         if not self._addr_tombs:
             return None
@@ -122,8 +140,9 @@ class Facts:
         return row[0] if row else until
 
     def _vanished_until(self, event: Event) -> int | None:
-        keys = (event.pubkey, *wrapped_for(event))
-        return max((self._vanished[key] for key in keys if key in self._vanished), default=None)
+        return max(
+            (self._vanished[key] for key in owners(event) if key in self._vanished), default=None
+        )
 
 
 def _held(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
@@ -136,12 +155,24 @@ def _dead(
     events: Sequence[Event],
     authors: dict[str, int],
 ) -> set[tuple[str, str]]:
-    """Ids of the batch that their own author deleted, as (id, pubkey)."""
+    """Ids of the batch that an owner deleted, as (id, the owner's pubkey)."""
     rows = rows_in(conn, "SELECT id, a FROM tomb_id WHERE id IN", ids)
     buried = {(id_.hex(), a) for id_, a in rows}
     if not buried:
         return set()
-    return {(e.id, e.pubkey) for e in events if (e.id, authors.get(e.pubkey)) in buried}
+    return {
+        (event.id, key)
+        for event in events
+        for key in owners(event)
+        if (event.id, authors.get(key)) in buried
+    }
+
+
+def _is_wrapped_for(pubkey: str, kind: int, tags: bytes) -> bool:
+    """Whether a stored event is a gift wrap for this public key."""
+    if kind != kinds.GIFT_WRAP:
+        return False
+    return any(tag[0] == "p" and tag[1:2] == (pubkey,) for tag in decode_tags(tags))
 
 
 def _vanished(conn: sqlite3.Connection, authors: dict[str, int]) -> dict[str, int]:

@@ -60,7 +60,7 @@ class Known(NamedTuple):
     held: bool = False
     """The event itself is there."""
     deleted: bool = False
-    """Its author deleted its id."""
+    """One of its owners deleted its id."""
     deleted_until: int | None = None
     """Its author deleted the versions of its address up to this time."""
     vanished_until: int | None = None
@@ -176,7 +176,7 @@ def is_future(created_at: int, now: int) -> bool:
 
 def deletion(event: Event) -> Deletion:
     """What a kind 5 event asks for: its `e` ids, and those `a` addresses that are its author's."""
-    ids = dict.fromkeys(value for value in event.tag_values("e") if _is_id(value))
+    ids = dict.fromkeys(value for value in event.tag_values("e") if is_id(value))
     found = (parse_address(value) for value in event.tag_values("a"))
     own = dict.fromkeys(a for a in found if a is not None and a.pubkey == event.pubkey)
     return Deletion(tuple(ids), tuple(own))
@@ -189,7 +189,7 @@ def parse_address(text: str) -> Address | None:
     """
     kind, _, rest = text.partition(":")
     pubkey, _, d = rest.partition(":")
-    if not (kind.isascii() and kind.isdigit() and len(kind) <= 5 and _is_id(pubkey)):
+    if not (kind.isascii() and kind.isdigit() and len(kind) <= 5 and is_id(pubkey)):
         return None
     number = int(kind)
     if kinds.is_addressable(number) or (kinds.is_replaceable(number) and not d):
@@ -197,7 +197,8 @@ def parse_address(text: str) -> Address | None:
     return None
 
 
-def _is_id(text: str) -> bool:
+def is_id(text: str) -> bool:
+    """Whether a text is 64 lower-case hex digits, as ids and public keys are."""
     return len(text) == 64 and _HEX.issuperset(text)
 
 
@@ -217,3 +218,14 @@ def _normal(url: str) -> str:
 def wrapped_for(event: Event) -> Iterator[str]:
     """Whom a gift wrap is for: who vanishes takes these with them (NIP-62, NIP-59)."""
     return event.tag_values("p") if event.kind == kinds.GIFT_WRAP else iter(())
+
+
+def owners(event: Event) -> tuple[str, ...]:
+    """The public keys whose requests to delete an id or to vanish remove the event.
+
+    These are its author and, as the author of a gift wrap is a key that nobody keeps, the
+    recipients of a gift wrap (NIP-09, NIP-59, NIP-62).
+    """
+    if event.kind != kinds.GIFT_WRAP:  # nearly every event
+        return (event.pubkey,)
+    return (event.pubkey, *wrapped_for(event))

@@ -169,7 +169,7 @@ class _Batch:
         latest = [self._latest.get(address, "") for address in wanted.addresses]
         for id_ in named:
             event = self._pending[id_].event
-            if event.pubkey == request.pubkey and rules.is_deletable(event.kind):
+            if request.pubkey in rules.owners(event) and rules.is_deletable(event.kind):
                 self._drop(id_, Status.DELETED, "its author asked for its deletion")
         for id_ in latest:
             if id_ in self._pending and self._pending[id_].event.created_at <= request.created_at:
@@ -198,7 +198,7 @@ class _Batch:
 
     def _note_persons(self, event: Event) -> None:
         if self._by_person is not None:
-            for key in {event.pubkey, *rules.wrapped_for(event)}:
+            for key in set(rules.owners(event)):
                 self._by_person.setdefault(key, []).append(event.id)
 
     def _ensure_author(self, pubkey: str) -> int:

@@ -64,22 +64,26 @@ class Model:
 
     def _erases(self, request: Event, event: Event) -> bool:
         if request.kind == kinds.VANISH and ["relay", "ALL_RELAYS"] in map(list, request.tags):
-            mine = request.pubkey == event.pubkey and event.kind != kinds.VANISH
-            wrap = event.kind == kinds.GIFT_WRAP and request.pubkey in event.tag_values("p")
-            return (mine or wrap) and event.created_at <= request.created_at
-        if request.kind != kinds.DELETION or request.pubkey != event.pubkey:
+            owns = event.kind != kinds.VANISH and self._owns(request.pubkey, event)
+            return owns and event.created_at <= request.created_at
+        if request.kind != kinds.DELETION or not self._owns(request.pubkey, event):
             return False
         if event.kind in (kinds.DELETION, kinds.VANISH):
             return False
         if event.id in request.tag_values("e"):
             return True
         d = rules.d_of(event)
-        address = f"{event.kind}:{event.pubkey}:{d}"
+        address = f"{event.kind}:{request.pubkey}:{d}"
         return (
             d is not None
             and address in request.tag_values("a")
             and event.created_at <= request.created_at
         )
+
+    @staticmethod
+    def _owns(pubkey: str, event: Event) -> bool:
+        wrapped = event.kind == kinds.GIFT_WRAP and pubkey in event.tag_values("p")
+        return wrapped or pubkey == event.pubkey
 
     def visible(self, now: int) -> list[Event]:
         alive = [event for event in self.events.values() if not rules.is_expired(event, now)]

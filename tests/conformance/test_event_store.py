@@ -268,6 +268,29 @@ async def test_an_expiration_that_is_no_time_is_none(store: SqliteStore, text: s
     assert await save(store, make(tags=(("expiration", text),))) == [Status.STORED]
 
 
+async def test_a_recipient_deletes_a_gift_wrap(store: SqliteStore) -> None:
+    wrap = make(2, kind=1059, at=10, tags=(("p", pubkey(0)),))
+    foreign = make(2, kind=1059, at=11, tags=(("p", pubkey(1)), ("e", pubkey(0))))
+    note = make(2, kind=1, at=12, tags=(("p", pubkey(0)),))
+    named = tuple(("e", one.event.id) for one in (wrap, foreign, note))
+    deletion = make(0, kind=5, at=20, tags=named)
+    await store.save([wrap, foreign, note])
+    assert await save(store, deletion) == [Status.STORED]
+    assert await ids(store) == newest(foreign, note, deletion)
+    assert await save(store, wrap) == [Status.DELETED]
+
+
+@pytest.mark.parametrize("deletion_first", [True, False])
+async def test_a_recipient_deletes_a_gift_wrap_of_the_same_batch(
+    store: SqliteStore, deletion_first: bool
+) -> None:
+    wrap = make(2, kind=1059, at=10, tags=(("p", pubkey(1)), ("p", pubkey(0))))
+    deletion = make(0, kind=5, at=20, tags=(("e", wrap.event.id),))
+    batch = [deletion, wrap] if deletion_first else [wrap, deletion]
+    await store.save(batch)
+    assert await ids(store) == newest(deletion)
+
+
 async def test_vanishing_takes_everything_up_to_its_time(store: SqliteStore) -> None:
     before, after = make(at=10), make(at=21)
     deletion, other = make(kind=5, at=11), make(1, at=10)

@@ -74,10 +74,7 @@ def _with_vanished(events: DataFrame, vanished: DataFrame) -> DataFrame:
         "pubkey",
         "left",
     )
-    wraps = _tags_of(events.where(f.col("kind") == kinds.GIFT_WRAP)).where(
-        (f.col("name") == "p") & f.col("value").rlike(_ID)
-    )
-    receivers = wraps.select("id", f.unhex("value").alias("who")).join(vanished, "who")
+    receivers = _receivers(events).join(vanished, "who")
     by_receiver = receivers.groupBy("id").agg(f.max("until").alias("by_receiver"))
     both = by_author.join(by_receiver, "id", "left")
     until = f.greatest("by_author", "by_receiver")
@@ -86,11 +83,21 @@ def _with_vanished(events: DataFrame, vanished: DataFrame) -> DataFrame:
     )
 
 
+def _receivers(events: DataFrame) -> DataFrame:
+    """Whom gift wraps are for: `id`, `who`."""
+    wraps = _tags_of(events.where(f.col("kind") == kinds.GIFT_WRAP))
+    named = wraps.where((f.col("name") == "p") & f.col("value").rlike(_ID))
+    return named.select("id", f.unhex("value").alias("who"))
+
+
 def _with_deleted(judged: DataFrame, asked: DataFrame) -> DataFrame:
     """Adds `by_id` and `deleted_until`."""
     ids = asked.where((f.col("name") == "e") & f.col("value").rlike(_ID))
-    ids = ids.select(f.unhex("value").alias("id"), f.col("who").alias("pubkey")).distinct()
-    found = judged.join(ids.withColumn("by_id", f.lit(True)), ["id", "pubkey"], "left")
+    ids = ids.select(f.unhex("value").alias("id"), "who").distinct()
+    # An event's owners are its author and, of a gift wrap, its recipients.
+    owners = judged.select("id", f.col("pubkey").alias("who")).unionByName(_receivers(judged))
+    by_id = owners.join(ids, ["id", "who"]).select("id", f.lit(True).alias("by_id")).distinct()
+    found = judged.join(by_id, "id", "left")
     return found.join(_addresses(asked), ["pubkey", "kind", "d"], "left")
 
 

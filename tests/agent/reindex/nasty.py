@@ -117,8 +117,12 @@ def _deletions(rng: random.Random, made: Sequence[Event] | list[Event]) -> list[
         author = next(a for a in range(8) if n % 4 == 0 or pubkey(a) == event.pubkey)
         asked.append(make(author, 5, at=NOW - 300 + n, tags=(("e", event.id), ("e", "x"))))
     address = f"30023:{pubkey(0)}:x"
+    wraps = [make(n % 3, 1059, at=NOW - 250 + n, tags=(("p", pubkey(6)),)) for n in range(3)]
     return [
         *asked,
+        *wraps,
+        make(6, 5, at=NOW - 240, tags=(("e", wraps[0].id), ("e", wraps[1].id))),
+        make(5, 5, at=NOW - 239, tags=(("e", wraps[2].id),)),
         make(0, 5, at=NOW - 85, tags=(("a", address), ("a", f"0:{pubkey(0)}:"), ("a", "3:nobody"))),
         make(1, 5, at=NOW, tags=(("a", address), ("a", f"00003:{pubkey(1)}"))),
         make(2, 5, at=NOW, tags=(("e", asked[0].id),)),
