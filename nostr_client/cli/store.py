@@ -53,16 +53,16 @@ def store() -> None:
 def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> None:
     """Save the events of JSONL files, gzipped or not; "-" is stdin.
 
-    Every line is verified. What is left out is told by reason, and is no failure: exit code 1 only
-    when not one of the lines is an event. After an interruption, import again to go on.
+    Every event is verified. JSON arrays and recorded EVENT frames are read too. Exit code 1: a
+    line is no event that holds; its reason and the first line are printed, and all other events
+    are saved. After an interruption, import again to go on.
     """
     report = run_async(_import(store_place(path), files))
     if as_json:
         print_json({**_fields(report), "stored": report.stored})
     else:
         _tell_import(report)
-    nothing = 0 < report.lines == sum(report.reasons.values())
-    click.get_current_context().exit(1 if nothing else 0)
+    click.get_current_context().exit(0 if report.whole else 1)
 
 
 @store.command()
@@ -223,7 +223,7 @@ def _tell_import(report: ImportReport) -> None:
         if status != "stored":
             say(f"{number} {status}")
     for reason, number in report.reasons.items():
-        say(f"  {number} × {reason}")
+        say(f"  {number} × {reason} (first in line {report.first_lines[reason]})")
 
 
 def _cell(name: str, value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 from nostr_client.errors import InvalidInput
 
@@ -25,18 +25,27 @@ class Lines(Protocol):
     def readline(self, size: int = -1, /) -> bytes: ...
 
 
-def read_lines(stream: Lines, chunk: int) -> Iterator[list[bytes]]:
-    """Lines without their end, blank ones left out, in lists; one over LINE_LIMIT is cut.
+class Line(NamedTuple):
+    """One line without its end, and its number in the input, from 1."""
 
-    Split at newlines alone: U+2028 and its like are part of a line.
+    number: int
+    text: bytes
+
+
+def read_lines(stream: Lines, chunk: int) -> Iterator[list[Line]]:
+    """Lines in lists of `chunk`, without the blank ones; one over LINE_LIMIT is cut.
+
+    A line ends only at a newline: U+2028 and its like are part of a line.
     """
-    lines: list[bytes] = []
+    lines: list[Line] = []
+    number = 0
     while raw := stream.readline(LINE_LIMIT + 1):
+        number += 1
         if len(raw) > LINE_LIMIT and not raw.endswith(b"\n"):
             _skip_rest(stream)
-        line = raw.strip(b" \t\r\n")
-        if line:
-            lines.append(line)
+        text = raw.strip(b" \t\r\n")
+        if text:
+            lines.append(Line(number, text))
         if len(lines) == chunk:
             yield lines
             lines = []

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from nostr_client.errors import InvalidEvent
-from nostr_client.event import Event, parse_event
+from nostr_client.event import Event
 from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.store.base import Status
-from nostr_client.store.lines import LINE_LIMIT, Lines, read_lines
+from nostr_client.store.event_lines import parse_event_line
+from nostr_client.store.lines import Lines, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
+    from nostr_client.errors import InvalidEvent
     from nostr_client.store.base import Outcome
+    from nostr_client.store.lines import Line
 
     Progress = Callable[[int, int], None]
 
@@ -48,25 +50,35 @@ class Target(Protocol):
 
 
 class ImportReport(msgspec.Struct):
-    """What became of the lines; blank lines are not counted."""
+    """What became of the events of a file, and of the lines that hold none.
+
+    `lines` counts both; blank lines and the brackets of an array are not counted.
+    """
 
     lines: int = 0
     bytes: int = 0
     statuses: dict[Status, int] = {}
     reasons: dict[str, int] = {}
     """Why lines are INVALID: the most frequent, at most REASONS_KEPT and "other"."""
+    first_lines: dict[str, int] = {}
+    """For each of these reasons the number of the first line that has it, over all files."""
 
     @property
     def stored(self) -> int:
         return self.statuses.get(Status.STORED, 0)
 
+    @property
+    def whole(self) -> bool:
+        """True when every line was an event whose id and signature hold."""
+        return not self.reasons
+
 
 async def import_jsonl(
     store: Target, lines: Lines, progress: Progress | None = None
 ) -> ImportReport:
-    """Verify and save every line that is an event; the rest is counted, with reasons.
+    """Verify and save the events of every line; the rest is counted, with reasons and places.
 
-    A line is read to LINE_LIMIT bytes; a broken last line is one invalid line. `progress` gets
+    `event_lines` says which forms are read. A broken last line is one invalid line. `progress` gets
     lines and bytes so far. Raises StoreError; what was saved before stays. Cancelled, it keeps
     what was committed, and importing again continues.
     """
@@ -84,7 +96,7 @@ async def import_jsonl(
 
 
 async def _next_batch(
-    store: Target, source: Iterator[list[bytes]], threads: ThreadPoolExecutor, tally: _Tally
+    store: Target, source: Iterator[list[Line]], threads: ThreadPoolExecutor, tally: _Tally
 ) -> list[VerifiedEvent] | None:
     """The verified events of the next chunks; None at the end of the lines."""
     loop = asyncio.get_running_loop()
@@ -97,31 +109,48 @@ async def _next_batch(
         if not chunks:
             return batch if turn else None
         parsed = [loop.run_in_executor(threads, parse_lines, chunk) for chunk in chunks]
-        events = tally.read(chunks, [one for part in await asyncio.gather(*parsed) for one in part])
-        held = await store.held([event.id for event in events])
-        fresh = tally.known(events, held)
+        found = tally.read(chunks, [one for part in await asyncio.gather(*parsed) for one in part])
+        held = await store.held([one.event.id for one in found])
+        fresh = tally.known(found, held)
         parts = [fresh[at : at + CHUNK] for at in range(0, len(fresh), CHUNK)]
-        jobs = [loop.run_in_executor(threads, verify_many, part) for part in parts]
+        jobs = [loop.run_in_executor(threads, _verify, part) for part in parts]
         batch.extend(tally.checked([one for part in await asyncio.gather(*jobs) for one in part]))
     return batch
 
 
-def _take(source: Iterator[list[bytes]], most: int) -> list[list[bytes]]:
+def _take(source: Iterator[list[Line]], most: int) -> list[list[Line]]:
     return [lines for _, lines in zip(range(most), source, strict=False)]
 
 
-def parse_lines(lines: Sequence[bytes]) -> list[Event | InvalidEvent]:
-    """Each line as an event, or why it is none."""
-    return [_parse(line) for line in lines]
+class _Placed(NamedTuple):
+    """An event and the line that it stands in."""
+
+    line: int
+    event: Event
 
 
-def _parse(line: bytes) -> Event | InvalidEvent:
-    if len(line) > LINE_LIMIT:
-        return InvalidEvent("a line of more than 16 MiB")
-    try:
-        return parse_event(line)
-    except InvalidEvent as error:
-        return error
+class _Refused(NamedTuple):
+    """Why a line, or an event in it, is not taken."""
+
+    line: int
+    error: InvalidEvent
+
+
+def parse_lines(lines: Sequence[Line]) -> list[_Placed | _Refused]:
+    """The events of each line, or why it has none."""
+    return [
+        _Placed(line.number, one) if isinstance(one, Event) else _Refused(line.number, one)
+        for line in lines
+        for one in parse_event_line(line.text)
+    ]
+
+
+def _verify(found: Sequence[_Placed]) -> list[VerifiedEvent | _Refused]:
+    results = verify_many([one.event for one in found])
+    return [
+        result if isinstance(result, VerifiedEvent) else _Refused(one.line, result)
+        for one, result in zip(found, results, strict=True)
+    ]
 
 
 class _Tally:
@@ -133,23 +162,24 @@ class _Tally:
         self.bytes = 0
         self._statuses: Counter[Status] = Counter()
         self._reasons: Counter[str] = Counter()
+        self._first_lines: dict[str, int] = {}
 
     def read(
-        self, chunks: Sequence[Sequence[bytes]], parsed: Sequence[Event | InvalidEvent]
-    ) -> list[Event]:
+        self, chunks: Sequence[Sequence[Line]], parsed: Sequence[_Placed | _Refused]
+    ) -> list[_Placed]:
         self._lines += len(parsed)
-        self.bytes += sum(len(line) + 1 for chunk in chunks for line in chunk)
+        self.bytes += sum(len(line.text) + 1 for chunk in chunks for line in chunk)
         if self._progress is not None:
             self._progress(self._lines, self.bytes)
         self._refused(parsed)
-        return [one for one in parsed if isinstance(one, Event)]
+        return [one for one in parsed if isinstance(one, _Placed)]
 
-    def known(self, events: Sequence[Event], held: set[str]) -> list[Event]:
-        fresh = [event for event in events if event.id not in held]
-        self._statuses[Status.DUPLICATE] += len(events) - len(fresh)
+    def known(self, found: Sequence[_Placed], held: set[str]) -> list[_Placed]:
+        fresh = [one for one in found if one.event.id not in held]
+        self._statuses[Status.DUPLICATE] += len(found) - len(fresh)
         return fresh
 
-    def checked(self, results: Sequence[VerifiedEvent | InvalidEvent]) -> list[VerifiedEvent]:
+    def checked(self, results: Sequence[VerifiedEvent | _Refused]) -> list[VerifiedEvent]:
         self._refused(results)
         return [one for one in results if isinstance(one, VerifiedEvent)]
 
@@ -158,11 +188,13 @@ class _Tally:
 
     def _refused(self, results: Sequence[object]) -> None:
         for one in results:
-            if isinstance(one, InvalidEvent):
+            if isinstance(one, _Refused):
                 self._statuses[Status.INVALID] += 1
-                reason = str(one)
+                reason = str(one.error)
                 full = len(self._reasons) >= REASONS_KEPT and reason not in self._reasons
-                self._reasons["other" if full else reason] += 1
+                kept = "other" if full else reason
+                self._reasons[kept] += 1
+                self._first_lines[kept] = min(one.line, self._first_lines.get(kept, one.line))
 
     def report(self) -> ImportReport:
         return ImportReport(
@@ -170,6 +202,7 @@ class _Tally:
             self.bytes,
             {status: number for status, number in self._statuses.items() if number},
             dict(self._reasons.most_common()),
+            self._first_lines,
         )
 
 

@@ -41,19 +41,22 @@ def path(tmp_path: Path, lines: list[str]) -> Path:
     return tmp_path / "s.db"
 
 
-def test_import_tells_what_it_left_out_and_succeeds(path: Path, lines: list[str]) -> None:
+def test_a_file_that_is_partly_read_names_the_line_and_fails(path: Path, lines: list[str]) -> None:
     file = path.with_name("more.jsonl")
     file.write_text(f"{lines[0]}\nnot json\n{make(5).event.to_json()}\n", "utf-8")
     done = run_cli("import", file, "-", "--store", path, "--json")
-    assert done.returncode == 0
+    assert done.returncode == 1
     report = json.loads(done.stdout)
     assert report["stored"] == 1
+    assert list(report["first_lines"].values()) == [2]
     assert report["statuses"] == {"stored": 1, "duplicate": 1, "invalid": 1}
     assert done.stderr == ""
     again = run_cli("import", file, "--store", path)
     assert again.stdout == "0 of 3 stored\n"
     assert "2 duplicate" in again.stderr
     assert "1 invalid" in again.stderr
+    assert "(first in line 2)" in again.stderr
+    assert again.returncode == 1
 
 
 def test_import_reads_gzip_and_fails_where_nothing_is_an_event(

@@ -24,26 +24,30 @@ def test_lines_are_split_at_newlines_alone_and_long_ones_are_cut(
     monkeypatch.setattr(module, "LINE_LIMIT", 8)
     text = "a\u2028b\n\r\n" + "x" * 30 + "\n12345678\n" + "y" * 100
     chunks = list(read_lines(io.BytesIO(text.encode()), chunk=2))
-    lines = [line for chunk in chunks for line in chunk]
+    lines = [line.text for chunk in chunks for line in chunk]
     assert lines == ["a\u2028b".encode(), b"x" * 9, b"12345678", b"y" * 9]
     assert max(map(len, chunks)) == 2
 
 
 def test_files_are_joined_even_when_a_last_line_does_not_end() -> None:
     stream = joined([io.BytesIO(b"a\nb"), io.BytesIO(b""), io.BytesIO(b"c\n")])
-    assert list(read_lines(stream, 5)) == [[b"a", b"b", b"c"]]
+    assert [line.text for part in read_lines(stream, 5) for line in part] == [b"a", b"b", b"c"]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_file_and_none_elsewhere_is_dropped() -> None:
     mark = b"\xef\xbb\xbf"
     stream = joined([file(mark + b"a\n" + mark + b"b"), file(mark), file(mark + b"\nc\n")])
-    assert list(read_lines(stream, 5)) == [[b"a", mark + b"b", b"c"]]
+    assert [line.text for part in read_lines(stream, 5) for line in part] == [
+        b"a",
+        mark + b"b",
+        b"c",
+    ]
 
 
 def test_what_is_gzipped_is_read_as_what_is_not() -> None:
     packed = file(gzip.compress(PLAIN[:20_000]) + gzip.compress(PLAIN[20_000:]))
     stream = joined([unpacked(packed), unpacked(file(b"more"))])
-    read = [line for chunk in read_lines(stream, 64) for line in chunk]
+    read = [line.text for chunk in read_lines(stream, 64) for line in chunk]
     assert read == [*PLAIN.splitlines(), b"more"]
 
 
