@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import msgspec
 
-from nostr_client.errors import DeadlineExceeded, InvalidInput, RelayError, RelayRefused
+from nostr_client.errors import (
+    DeadlineExceeded,
+    InvalidInput,
+    ProtocolError,
+    RelayError,
+    RelayRefused,
+)
 from nostr_client.options import Options
 from nostr_client.relay import Relay, as_filters
 from nostr_client.relayurl import normalize
@@ -46,6 +52,8 @@ class PublishStatus(StrEnum):
     REFUSED = "refused"
     TIMEOUT = "timeout"
     UNREACHABLE = "unreachable"
+    INVALID = "invalid"
+    """The relay's answer was no valid OK, so what it did with the event is not known."""
 
 
 class PublishResult(msgspec.Struct, frozen=True):
@@ -166,6 +174,7 @@ class RelayPool:
         asked = {relay.url: relay for relay in map(self.relay, relays)}
         seconds = self.options.timeouts.group if timeout is None else timeout
         found: dict[str, T | RelayError] = {}
+        before = {url: relay.notices for url, relay in asked.items()}
 
         async def one(relay: Relay) -> None:
             try:
@@ -178,9 +187,11 @@ class RelayPool:
                 for relay in asked.values():
                     group.create_task(one(relay))
         except TimeoutError:
-            text = f"no answer within {seconds:g} s"
-            late = {url: DeadlineExceeded(text, relay=url) for url in asked if url not in found}
-            found |= late
+            found |= {
+                url: _late(relay, seconds, before[url])
+                for url, relay in asked.items()
+                if url not in found
+            }
         return _sorted_out(asked, found)
 
     async def count(
@@ -282,8 +293,16 @@ def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> Ga
     return Gathered(answers, errors)
 
 
+def _late(relay: Relay, seconds: float, before: tuple[str, ...]) -> DeadlineExceeded:
+    """No answer, with the NOTICE that came meanwhile: some relays refuse by a NOTICE alone."""
+    heard = f"; NOTICE: {relay.notices[-1]}" if relay.notices != before else ""
+    return DeadlineExceeded(f"no answer within {seconds:g} s{heard}", relay=relay.url)
+
+
 def _publish_result(error: RelayError) -> PublishResult:
     if isinstance(error, RelayRefused):
         return PublishResult(PublishStatus.REFUSED, error.reason)
-    late = isinstance(error, DeadlineExceeded)
-    return PublishResult(PublishStatus.TIMEOUT if late else PublishStatus.UNREACHABLE, str(error))
+    if isinstance(error, DeadlineExceeded):
+        return PublishResult(PublishStatus.TIMEOUT, str(error))
+    broken = isinstance(error, ProtocolError)
+    return PublishResult(PublishStatus.INVALID if broken else PublishStatus.UNREACHABLE, str(error))

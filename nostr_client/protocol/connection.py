@@ -250,10 +250,16 @@ class Connection:
 
     def _published(self, message: wire.Ok) -> str | None:
         """Whose OK it is: some relays put "?" or "" for the id of an event that they refuse."""
-        if message.event_id in self._publishes:
-            return message.event_id
-        nameless = len(message.event_id) < 64 and not message.accepted
-        return next(iter(self._publishes)) if nameless and len(self._publishes) == 1 else None
+        if message.accepted:
+            return message.event_id if message.event_id in self._publishes else None
+        return self._meant(message.event_id)
+
+    def _meant(self, event_id: str) -> str | None:
+        """The pending EVENT that a malformed OK is about: the one it names, or the only one."""
+        if event_id in self._publishes:
+            return event_id
+        alone = len(self._publishes) == 1 and len(event_id) < 64
+        return next(iter(self._publishes)) if alone else None
 
     def _notice(self, message: wire.Notice) -> Notifications:
         self.tally.notices += 1
@@ -295,9 +301,9 @@ class Connection:
         if error.label == "COUNT" and error.ref in self._counts:
             del self._counts[error.ref]
             return [note.CountFailed(error.ref, failure)]
-        if error.label == "OK" and error.ref in self._publishes:
-            del self._publishes[error.ref]
-            return [note.PublishFailed(error.ref, failure)]
+        if error.label == "OK" and (key := self._meant(error.ref)):
+            del self._publishes[key]
+            return [note.PublishFailed(key, failure)]
         if error.label.startswith("NEG-") and error.ref in self._negs:
             self.neg_close(error.ref)
             return [note.NegEnded(error.ref, failure)]

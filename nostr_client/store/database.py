@@ -8,9 +8,10 @@ newest commits may be missing, whole, never torn. With `"full"` it has reached t
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from nostr_client.errors import SchemaTooNew, StoreCorrupt, StoreError
+from nostr_client.errors import SchemaTooNew, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.places import user_path
 from nostr_client.store.connect import (
     Opened,
@@ -37,6 +38,27 @@ T = TypeVar("T")
 MEMORY = ":memory:"
 
 _DEFAULTS = StoreOptions()
+
+_TURN_POLL_S = 0.05
+"""Seconds between two looks at another writer's lock; the lock itself wakes nobody."""
+
+
+async def _open_in_turn(
+    file: Path, migrations: Sequence[Migrations], options: StoreOptions
+) -> Opened:
+    """Open a file for writing once the process that writes it ends. Raises StoreLocked and others.
+
+    Another Database of this process does not end while this one waits, so it is not waited for.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + options.turn_s
+    while True:
+        try:
+            return await asyncio.to_thread(open_file, file, migrations, options)
+        except StoreLocked as error:
+            if error.pid in (None, os.getpid()) or loop.time() >= end:
+                raise
+        await asyncio.sleep(_TURN_POLL_S)
 
 
 class Database:
@@ -76,16 +98,18 @@ class Database:
     ) -> Self:
         """Open a file, or ":memory:", and bring it to the newest schema.
 
-        Raises StoreLocked (another process writes it; not with read_only), SchemaTooNew,
-        StoreCorrupt (not a database, or another program's), StoreFull, StoreError.
+        Raises StoreLocked (another process still writes it after `turn_s`; not with read_only),
+        SchemaTooNew, StoreCorrupt (not a database, or another program's), StoreFull, StoreError.
         """
         if str(path) == MEMORY:
             opened = await asyncio.to_thread(open_memory, migrations, options)
             return cls(None, opened, options)
         file = user_path(path)
-        opener = open_read_only if read_only else open_file
         try:
-            opened = await asyncio.to_thread(opener, file, migrations, options)
+            if read_only:
+                opened = await asyncio.to_thread(open_read_only, file, migrations, options)
+            else:
+                opened = await _open_in_turn(file, migrations, options)
         except (StoreCorrupt, SchemaTooNew) as error:
             raise type(error)(f"{file}: {error}") from error
         return cls(file, opened, options)

@@ -35,5 +35,9 @@ class StoreOptions:
     busy_timeout_s: float = 5.0
     """How long a foreign program's lock on the file (a shell, a backup) is waited for."""
 
+    turn_s: float = 3.0
+    """Seconds that a second writer waits for the first one to close the store: two commands of one
+    script overlap by a moment, while an agent that runs does not go away."""
+
     max_page_count: int | None = None
     """Largest size of the file in pages of 4096 bytes; None: as large as the disk."""

@@ -95,6 +95,44 @@ async def test_count_has_a_status_from_each_and_ends_at_the_deadline(stack: Asyn
     assert all(isinstance(told.errors[one.url], RelayRefused) for one in refusing)
 
 
+class AnswersByNotice(Behaviour):
+    """A NOTICE, and no OK, for every event."""
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("NOTICE", "blocked: pay first")
+
+
+class BreaksOk(Behaviour):
+    """An OK that names the event or not, and does not say whether it was taken."""
+
+    def __init__(self, *parts: object) -> None:
+        self.parts = parts
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("OK", *(message[1]["id"] if one == "id" else one for one in self.parts))
+
+
+async def test_a_notice_in_the_place_of_an_ok_is_shown(stack: AsyncExitStack) -> None:
+    (server,) = await serve(stack, AnswersByNotice())
+    pool = await stack.enter_async_context(RelayPool())
+    event = SIGNER.sign_now(EventTemplate(kind=1, created_at=1))
+    result = (await pool.publish(event, [server.url], timeout=0.3))[server.url]
+    assert result.status is PublishStatus.TIMEOUT
+    assert "blocked: pay first" in result.message
+
+
+@pytest.mark.parametrize("parts", [("id",), ("id", "yes"), (), (7, True)])
+async def test_a_malformed_ok_is_the_fault_of_the_relay(
+    stack: AsyncExitStack, parts: tuple[object, ...]
+) -> None:
+    (server,) = await serve(stack, BreaksOk(*parts))
+    pool = await stack.enter_async_context(RelayPool())
+    event = SIGNER.sign_now(EventTemplate(kind=1, created_at=1))
+    result = (await pool.publish(event, [server.url]))[server.url]
+    assert result.status is PublishStatus.INVALID
+    assert "OK" in result.message
+
+
 async def test_publish_has_a_status_from_each(stack: AsyncExitStack) -> None:
     silent, good, refusing = await serve(stack, Silent(), None, RefusesEvents())
     nobody = await gone(stack)

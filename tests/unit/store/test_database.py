@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import sqlite3
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -205,6 +206,55 @@ async def test_a_second_writer_is_told_the_holders_pid(tmp_path: Path) -> None:
             assert caught.value.pid == os.getpid()
     async with await Database.open(tmp_path / "n.db", migrations=[SCHEMA]):
         pass
+
+
+_HOLDER = """
+import sys
+from pathlib import Path
+from nostr_client.store.lock import WriterLock
+lock = WriterLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+async def holder(tmp_path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Another process that writes `n.db` until its stdin ends."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _HOLDER, str(tmp_path / "n.db"),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"held\n"
+    yield process
+    process.stdin.close()
+    await process.wait()
+
+
+async def test_a_second_writer_waits_for_its_turn(
+    tmp_path: Path, holder: asyncio.subprocess.Process
+) -> None:
+    options = StoreOptions(turn_s=50)
+    async with asyncio.TaskGroup() as group:
+        opening = group.create_task(
+            Database.open(tmp_path / "n.db", migrations=[SCHEMA], options=options)
+        )
+        await asyncio.sleep(0.1)
+        assert not opening.done()
+        assert holder.stdin is not None
+        holder.stdin.close()
+    async with opening.result():
+        pass
+
+
+async def test_a_second_writer_gives_up_after_its_turn(
+    tmp_path: Path, holder: asyncio.subprocess.Process
+) -> None:
+    options = StoreOptions(turn_s=0.1)
+    with pytest.raises(StoreLocked, match=str(holder.pid)):
+        await Database.open(tmp_path / "n.db", migrations=[SCHEMA], options=options)
 
 
 async def test_a_reader_works_beside_the_writer_and_cannot_write(tmp_path: Path) -> None:
