@@ -45,13 +45,14 @@ class SpeaksNeg(Behaviour):
     `most`: records of one session, above which it refuses by `overflow` (`{most}` is filled in;
     `fourth`: whether the maximum is the fourth element too). `hides`: ids that it lists and never
     sends. `refuses`: reason for an event that it does not take, or "". `label`: what it says for
-    NEG-ERR.
+    NEG-ERR. `snapshot`: it compares its newest so many events alone, and does not say so.
     """
 
     def __init__(
         self,
         *,
         most: int | None = None,
+        snapshot: int | None = None,
         overflow: str = "blocked: too many query results",
         fourth: bool = True,
         frame_limit: int = 0,
@@ -61,6 +62,7 @@ class SpeaksNeg(Behaviour):
         label: str = "NEG-ERR",
     ) -> None:
         self.most = most
+        self.snapshot = snapshot
         self.overflow = overflow
         self.fourth = fourth
         self.frame_limit = frame_limit
@@ -103,7 +105,8 @@ class SpeaksNeg(Behaviour):
             text = self.overflow.format(most=self.most)
             await self.neg_error(peer, sub_id, text, *tail)
             return
-        items = [(event.created_at, bytes.fromhex(event.id)) for event in events]
+        named = events[: self.snapshot]
+        items = [(event.created_at, bytes.fromhex(event.id)) for event in named]
         engine = Responder(seal(items), frame_limit=self.frame_limit)
         self.engines[peer, sub_id] = engine
         self.peak = max(self.peak, len(self.engines))
