@@ -99,7 +99,7 @@ class SpeaksNeg(Behaviour):
         filters = await self.neg_filters(peer, sub_id, wanted)
         if filters is None:
             return
-        events = peer.relay.query([one.replace(limit=None) for one in filters])
+        events = self.compared(peer, [one.replace(limit=None) for one in filters])
         if self.most is not None and len(events) > self.most:
             tail = [self.most] if self.fourth else []
             text = self.overflow.format(most=self.most)
@@ -111,6 +111,10 @@ class SpeaksNeg(Behaviour):
         self.engines[peer, sub_id] = engine
         self.peak = max(self.peak, len(self.engines))
         await self.answer(peer, sub_id, engine, bytes.fromhex(first))
+
+    def compared(self, peer: Peer, filters: list[Filter]) -> list[Event]:
+        """The events that a session compares, newest first."""
+        return peer.relay.query(filters)
 
     async def neg_filters(self, peer: Peer, sub_id: str, wanted: Any) -> list[Filter] | None:
         """The filters that a NEG-OPEN asks for; None when it was refused."""

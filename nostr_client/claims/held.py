@@ -135,7 +135,10 @@ class HeldRows:
         self._held = held - self._conn.executemany(_DELETE, keys).rowcount
 
     def confirm(self, at: int) -> None:
-        self._save(msgspec.structs.replace(self.mark, confirmed_at=at, holes=()))
+        self._save(self.mark.as_confirmed(at))
+
+    def prove(self, at: int) -> None:
+        self._save(self.mark.as_proven(at))
 
     def differ(self, by: int) -> None:
         self._save(msgspec.structs.replace(self.mark, differs=by))

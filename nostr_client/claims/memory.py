@@ -37,7 +37,11 @@ class Memory(Protocol):
         ...
 
     def confirm(self, at: int) -> None:
-        """The relay's own count is equal to what is held, seen at `at`: nothing is missing."""
+        """The relay's own count is equal to the number of what is held, seen at `at`."""
+        ...
+
+    def prove(self, at: int) -> None:
+        """What is held is what the relay holds, all of it, seen at `at`."""
         ...
 
     def differ(self, by: int) -> None:
@@ -115,7 +119,10 @@ class ListMemory:
         return changes
 
     def confirm(self, at: int) -> None:
-        self.mark = msgspec.structs.replace(self.mark, confirmed_at=at, holes=())
+        self.mark = self.mark.as_confirmed(at)
+
+    def prove(self, at: int) -> None:
+        self.mark = self.mark.as_proven(at)
 
     def differ(self, by: int) -> None:
         self.mark = msgspec.structs.replace(self.mark, differs=by)
@@ -187,13 +194,15 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:
     `sums`: the amounts are wanted.
     """
     ids, authors = memory.ids_and_authors()
-    drift = Drift.of(memory.mark, memory.unseen(now), len(ids))
+    mark = memory.mark
+    drift = Drift.of(mark, memory.unseen(now), len(ids))
     return Reading(
         authors=authors,
         events=ids,
-        complete=memory.mark.complete,
+        complete=mark.complete,
+        proven=mark.proven,
         gone=drift.share if drift else 0.0,
-        missed=drift.missed if drift else 0.0,
         evidence=drift.evidence if drift else 1,
+        whole_at=mark.whole_at,
         amounts={event.id: event.amount for event in memory.events()} if sums else None,
     )

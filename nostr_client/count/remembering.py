@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.claims import Asked, is_answer
+from nostr_client.merge import Proven
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,10 +59,17 @@ async def remembered(
 
 
 def stand_in(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
-    """A failure to be shown, and the earlier answer to count with, under the name used now."""
+    """A failure to be shown, and the earlier answer to count with, under the name used now.
+
+    The answer proves nothing of now, whatever it was made of.
+    """
     said = datetime.fromtimestamp(earlier.asked_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    shown = claim.warned(f"counted with what it said {said}")
-    return shown, msgspec.structs.replace(earlier, relay=claim.relay)
+    shown = claim.warned(f"counted with what it said {said}, which is not exact now")
+    reading = earlier.reading
+    if reading is not None:
+        reading = msgspec.structs.replace(reading, proven=Proven.NOTHING)
+    changes = {"relay": claim.relay, "reading": reading, "stands_in": True}
+    return shown, msgspec.structs.replace(earlier, **changes)
 
 
 def merge_input(
