@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client.claims import Asked, is_answer
-from nostr_client.merge import Proven
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,11 +64,7 @@ def stand_in(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
     """
     said = datetime.fromtimestamp(earlier.asked_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
     shown = claim.warned(f"counted with what it said {said}, which is not exact now")
-    reading = earlier.reading
-    if reading is not None:
-        reading = msgspec.structs.replace(reading, proven=Proven.NOTHING)
-    changes = {"relay": claim.relay, "reading": reading, "stands_in": True}
-    return shown, msgspec.structs.replace(earlier, **changes)
+    return shown, msgspec.structs.replace(earlier, relay=claim.relay, stands_in=True)
 
 
 def merge_input(

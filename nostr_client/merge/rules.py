@@ -145,10 +145,13 @@ def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None
 
 
 def _no_more(authors: Figure, events: int) -> Figure:
+    if not events:
+        return Figure.exactly(0)
     if not authors.low <= events < (authors.high or 0):
         return authors
-    capped = min(authors.value, events)
-    return msgspec.structs.replace(authors, value=capped, high=events)
+    # The low end of an estimate is no proof: people who react twice may be fewer than it says.
+    low, capped = min(authors.low, events - 1), min(authors.value, events)
+    return msgspec.structs.replace(authors, value=capped, low=low, high=events)
 
 
 def _no_fewer(events: Figure, people: int) -> Figure:
@@ -171,7 +174,7 @@ def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
     if not told:
         return None
     total = sum(worth.values())
-    exact = all_read(weighed) and _are_known(readings(weighed), _ids)
+    exact = all_read(weighed) and _are_known(weighed, _ids)
     return Figure.exactly(total) if exact else Figure.at_least(total)
 
 
@@ -231,11 +234,11 @@ def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
 
 
 def _authors_read(weighed: Sequence[Weighed]) -> Figure:
-    return _read_figure(readings(weighed), _authors)
+    return _read_figure(weighed, _authors)
 
 
 def _events_read(weighed: Sequence[Weighed]) -> Figure:
-    return _read_figure(readings(weighed), _ids)
+    return _read_figure(weighed, _ids)
 
 
 def _authors(reading: Reading) -> frozenset[bytes]:
@@ -246,23 +249,27 @@ def _ids(reading: Reading) -> frozenset[bytes]:
     return reading.events
 
 
-def _read_figure(found: Sequence[Reading], part: Callable[[Reading], frozenset[bytes]]) -> Figure:
+def _read_figure(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> Figure:
     """What was read: exact where this round proved all of it, else at least that."""
+    found = readings(weighed)
     number = len(_union(map(part, found)))
-    if _are_known(found, part):
+    if _are_known(weighed, part):
         return Figure.exactly(number)
     return Figure.at_least(number, number - gone_at_most(found, part))
 
 
-def _are_known(found: Sequence[Reading], part: Callable[[Reading], frozenset[bytes]]) -> bool:
+def _are_known(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> bool:
     """Whether the members of all readings are proven, and too fresh for one to be gone by now."""
-    proven = all(reading.proven is Proven.MEMBERS for reading in found)
+    found = readings(weighed)
+    proven = all(w.is_of_now for w in weighed) and all(
+        reading.proven is Proven.MEMBERS for reading in found
+    )
     return proven and not gone_at_most(found, part)
 
 
 def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
     """One relay alone whose own count is what was read: its number, though not its members."""
-    if len(weighed) != 1:
+    if len(weighed) != 1 or not weighed[0].is_of_now:
         return None
     (reading,) = readings(weighed)
     if reading.proven is not Proven.NUMBER or gone_at_most([reading], _ids):
@@ -305,10 +312,11 @@ def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
 def _estimated(estimate: float, floor: int) -> Figure:
     low, high = hll.interval(estimate)
     value = max(round(low if math.isinf(estimate) else estimate), floor)
+    least = max(math.floor(low), floor)
+    if math.isfinite(high) and math.ceil(high) <= least:  # more are known than it estimates
+        return Figure.at_least(value, least)
     return Figure(
-        value=value,
-        low=max(math.floor(low), floor),
-        high=None if math.isinf(high) else max(math.ceil(high), value),
+        value=value, low=least, high=None if math.isinf(high) else max(math.ceil(high), value)
     )
 
 

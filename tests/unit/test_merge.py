@@ -304,6 +304,50 @@ def test_nothing_that_stands_in_is_exact(people: int, one: bool) -> None:
                     assert figure.high is None or figure.low < figure.high
 
 
+@st.composite
+def any_claim(draw: st.DrawFn) -> Claim:
+    """A claim of one of five relays, made in any way, of now or of before."""
+    relay = draw(st.sampled_from("abcde"))
+    first, people = draw(st.integers(0, 40)), draw(st.sampled_from([0, 1, 2, 5, 40, 300]))
+    whom = range(first, first + people)
+    made = draw(
+        st.sampled_from(
+            [
+                failed(relay),
+                count_claim(relay, people),
+                count_claim(relay, people, limited=True),
+                count_claim(relay, people, count_high=people + 1, limited=True),
+                hll_claim(relay, whom),
+                hll_claim(relay, whom, count=1),
+                hll_claim(relay, whom, approximate=True),
+                read_claim(relay, whom, complete=False),
+                *(over_time(relay, whom, proven, gone=0.02) for proven in Proven),
+                *(over_time(relay, whom, proven) for proven in Proven),
+            ]
+        )
+    )
+    return msgspec.structs.replace(made, stands_in=draw(st.booleans()))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(any_claim(), max_size=5),
+    st.booleans(),
+    st.sampled_from(TrustPolicy),
+)
+def test_what_is_not_exact_leaves_room_for_another_number(
+    claims: list[Claim], one: bool, policy: TrustPolicy
+) -> None:
+    merged = merge_claims(claims, one_per_author=one, policy=policy)
+    for figure in (merged.authors, merged.events, merged.corroborated):
+        if figure is not None and not figure.exact:
+            assert figure.high is None or figure.low < figure.high
+            assert figure.low <= figure.value
+    used = {claim.relay: claim for claim in merged.claims}
+    if merged.figure is not None and merged.figure.exact:
+        assert not any(claim.stands_in for claim in used.values())
+
+
 def test_nobody_has_no_events() -> None:
     merged = merge_claims([hll_claim("a", []), hll_claim("b", [])], one_per_author=False)
     assert merged.authors == Figure.exactly(0)
