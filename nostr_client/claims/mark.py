@@ -37,16 +37,27 @@ PRIOR_GONE: Final = 0.01 / DAY
 """Share of events that vanish in a second, before a relay has shown it: one in a hundred a day."""
 
 
+VOID: Final = -1
+"""Amount of an event that matches the filter and that the query does not count."""
+
+
 class Held(NamedTuple):
     """One event that a relay gave: raw id and author, 32 bytes each.
 
-    `amount` is what the event is worth where the query sums something (millisats of a zap).
+    `amount` is what the event is worth where the query sums something (millisats of a zap). It is
+    VOID for a matching event that the query looked into and does not count: a relay's COUNT and its
+    NIP-77 answer are about those too.
     """
 
     created_at: int
     id: bytes
     author: bytes
     amount: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether the query counts it."""
+        return self.amount != VOID
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,9 +185,14 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
         """The mark after a round that proved which events the relay holds, all of them."""
         return msgspec.structs.replace(self, proven=Proven.MEMBERS, whole_at=at, holes=())
 
-    def as_confirmed(self, at: int) -> Mark:
-        """The mark after the relay's own count was equal to the number of events that it gave."""
-        proven = self.proven if self.proven is Proven.MEMBERS else Proven.NUMBER
+    def as_confirmed(self, at: int, *, judged: bool) -> Mark:
+        """The mark after the relay's own count was equal to the number of events that it gave.
+
+        Where the query does not count all of them (`judged`), that proves no number: one that
+        counts may be gone, and one that does not may have come late.
+        """
+        number = Proven.NOTHING if judged else Proven.NUMBER
+        proven = self.proven if self.proven is Proven.MEMBERS else number
         return msgspec.structs.replace(self, proven=proven, confirmed_at=at, holes=())
 
     def _pace(self, update: Update) -> int | None:

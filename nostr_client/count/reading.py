@@ -96,12 +96,14 @@ class Reader:
     async def read(self, told: int | None = None) -> None:
         """Read what is due, to the end or to the budget. Raises RelayError; safe to cancel.
 
-        `told` is the exact number of events that the relay has just counted.
+        `told` is the exact number of events that the relay has just counted, before the query's own
+        rules about their content.
         """
         self._round = Round(
             self._query.filters,
             clock=self._clock,
-            told=None if self._query.is_zaps else told,
+            told=told,
+            judged=self._query.is_zaps,
             reread=self._reread,
         )
         if await self._compare(self._round):
@@ -200,8 +202,8 @@ class Reader:
         memory.apply(
             Update(start=0, end=None, upto=self._clock, at=self._clock, found=tuple(events))
         )
-        memory.confirm(self._clock)
         memory.prove(self._clock)
+        memory.confirm(self._clock)
 
     async def take_stock(self, elapsed: float, error: RelayError | None) -> Found:
         """Take in what came before the end, and say what is held. Raises StoreError.
@@ -215,11 +217,12 @@ class Reader:
         current = self._round is not None and self._round.current
         if not current:
             registers = None
+            counted = [event for event in self._came.values() if event.counts]
             reading = Reading(
-                authors=frozenset(event.author for event in self._came.values()),
-                events=frozenset(self._came),
+                authors=frozenset(event.author for event in counted),
+                events=frozenset(event.id for event in counted),
                 complete=False,
-                amounts={e.id: e.amount for e in self._came.values()} if self._sums else None,
+                amounts={e.id: e.amount for e in counted} if self._sums else None,
             )
         self.complete = reading.complete
         return Found(
@@ -319,7 +322,7 @@ class Reader:
     async def _taken(self, events: Sequence[VerifiedEvent]) -> list[Held]:
         if self._keep is not None and events:
             await self._keep(self._relay.url, events)
-        return [held for item in events if (held := self._query.hold(item.event)) is not None]
+        return [self._query.hold_any(item.event) for item in events]
 
     def _spent(self) -> bool:
         """Whether the budget is used up; says so once."""

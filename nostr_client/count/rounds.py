@@ -57,10 +57,10 @@ class Round:
     """See the module. `clock` is the earlier of our time and the relay's, in Unix seconds.
 
     `told`: what the relay just answered to a plain COUNT, if it is exact; `counts`: whether it may
-    be asked for more. `reread` is the policy of reading again. `stalled`: the relay
-    did not page by `until`. `confirmed`: its own count is equal to what is held. `current`: what is
-    new was read, at least in part. A round that read all of time says so to the memory, as that
-    alone proves which events the relay holds.
+    be asked for more. `judged`: the query does not count all events that match. `reread` is the
+    policy of reading again. `stalled`: the relay did not page by `until`. `confirmed`: its own
+    count is equal to what is held. `current`: what is new was read, at least in part. A round that
+    read all of time says so to the memory, as that alone proves which events the relay holds.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Round:
         clock: int,
         told: int | None = None,
         counts: bool = False,
+        judged: bool = False,
         reread: Reread = _WEEKLY,
         page: int = PAGE,
         cap: int | None = None,
@@ -80,6 +81,7 @@ class Round:
         self._filters = tuple(filters)
         self._clock = clock
         self._told = told
+        self._judged = judged
         self._counts = (counts or told is not None) and len(self._filters) == 1
         self._reread = reread
         self._page = page
@@ -273,7 +275,7 @@ class Round:
         return self._compare(memory)
 
     def _confirm(self, memory: Memory) -> None:
-        memory.confirm(self._clock)
+        memory.confirm(self._clock, judged=self._judged)
         self.confirmed = True
 
 
