@@ -249,6 +249,8 @@ class HeldRows:
         """Registers only grow by adding; after a removal they are made from all authors."""
         if self._offset is None or not (fresh or anew or self._registers is None):
             return
+        # A newest version that does not count takes its author out.
+        anew = anew or (self._replaces and not all(event.counts for event in fresh))
         if anew or self._registers is None:
             sql = "SELECT DISTINCT author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
             authors = [author for (author,) in self._conn.execute(sql, (*self._key, VOID))]
