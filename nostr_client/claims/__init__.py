@@ -5,6 +5,7 @@ from __future__ import annotations
 from nostr_client.claims.book import ClaimBook
 from nostr_client.claims.mark import (
     OVERLAP,
+    VOID,
     Changes,
     Drift,
     Held,
@@ -20,6 +21,7 @@ from nostr_client.claims.schema import CLAIMS
 __all__ = [
     "CLAIMS",
     "OVERLAP",
+    "VOID",
     "Asked",
     "Changes",
     "ClaimBook",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from nostr_client import hll
-from nostr_client.claims.mark import Changes, Held, Mark
+from nostr_client.claims.mark import VOID, Changes, Held, Mark
 from nostr_client.claims.memory import is_newer, supersedes
 
 if TYPE_CHECKING:
@@ -134,8 +134,11 @@ class HeldRows:
         keys = [(*self._key, event.created_at, event.id) for event in events]
         self._held = held - self._conn.executemany(_DELETE, keys).rowcount
 
-    def confirm(self, at: int) -> None:
-        self._save(msgspec.structs.replace(self.mark, confirmed_at=at, holes=()))
+    def confirm(self, at: int, *, judged: bool = False) -> None:
+        self._save(self.mark.as_confirmed(at, judged=judged))
+
+    def prove(self, at: int) -> None:
+        self._save(self.mark.as_proven(at))
 
     def differ(self, by: int) -> None:
         self._save(msgspec.structs.replace(self.mark, differs=by))
@@ -152,8 +155,8 @@ class HeldRows:
         return map(Held._make, self._conn.execute(sql, self._key).fetchall())
 
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
-        sql = "SELECT id, author FROM claim_event WHERE q = ? AND r = ?"
-        rows = self._conn.execute(sql, self._key).fetchall()
+        sql = "SELECT id, author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
+        rows = self._conn.execute(sql, (*self._key, VOID)).fetchall()
         ids, authors = zip(*rows, strict=True) if rows else ((), ())
         return frozenset(ids), frozenset(authors)
 
@@ -246,12 +249,15 @@ class HeldRows:
         """Registers only grow by adding; after a removal they are made from all authors."""
         if self._offset is None or not (fresh or anew or self._registers is None):
             return
+        # A newest version that does not count takes its author out.
+        anew = anew or (self._replaces and not all(event.counts for event in fresh))
         if anew or self._registers is None:
-            sql = "SELECT DISTINCT author FROM claim_event WHERE q = ? AND r = ?"
-            authors = [author for (author,) in self._conn.execute(sql, self._key)]
+            sql = "SELECT DISTINCT author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
+            authors = [author for (author,) in self._conn.execute(sql, (*self._key, VOID))]
             self._registers = hll.from_pubkeys(authors, self._offset)
         else:
-            added = hll.from_pubkeys([event.author for event in fresh], self._offset)
+            counted = [event.author for event in fresh if event.counts]
+            added = hll.from_pubkeys(counted, self._offset)
             self._registers = hll.merge(self._registers, added)
 
     def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nostr_client.claims.spans import Spans, holds, join
+from nostr_client.merge import Proven
 
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
@@ -36,16 +37,27 @@ PRIOR_GONE: Final = 0.01 / DAY
 """Share of events that vanish in a second, before a relay has shown it: one in a hundred a day."""
 
 
+VOID: Final = -1
+"""Amount of an event that matches the filter and that the query does not count."""
+
+
 class Held(NamedTuple):
     """One event that a relay gave: raw id and author, 32 bytes each.
 
-    `amount` is what the event is worth where the query sums something (millisats of a zap).
+    `amount` is what the event is worth where the query sums something (millisats of a zap). It is
+    VOID for a matching event that the query looked into and does not count: a relay's COUNT and its
+    NIP-77 answer are about those too.
     """
 
     created_at: int
     id: bytes
     author: bytes
     amount: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether the query counts it."""
+        return self.amount != VOID
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +107,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     what is held, `differs`: by how much it was larger where reading again did not explain it (some
     relays count what they do not give); 0 again once all was read again. `gone`, `missed` and
     `exposure` tell what reading again has found so far: events gone, events that had come late,
-    event-seconds looked at.
+    event-seconds looked at. `proven`: what the last round proved about all that is held; any update
+    ends it. `whole_at`: when a round last read or proved the whole.
     """
 
     covered: Spans = ()
@@ -111,6 +124,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     missed: int = 0
     exposure: float = 0.0
     largest: int = 0
+    proven: Proven = Proven.NOTHING
+    whole_at: int | None = None
 
     @property
     def last_read(self) -> int | None:
@@ -146,8 +161,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
         """The mark after an update; `newest` is that of all that is held now, up to the clock."""
         holes = [s for s in self.holes if not update.spans(s)] + list(update.holes)
         late = [t for t in changes.fresh if holds(self.covered, t)]
-        return msgspec.structs.replace(
+        mark = msgspec.structs.replace(
             self,
+            proven=Proven.NOTHING,
             covered=join(self.covered, update.start, update.upto),
             holes=tuple(sorted(set(holes)))[-MOST_HOLES:],
             newest=newest,
@@ -161,6 +177,23 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
             differs=0 if update.sweep_to == 0 else self.differs,
             pace=self._pace(update),
         )
+        if mark.whole_at is None and mark.complete:
+            return msgspec.structs.replace(mark, whole_at=update.at)
+        return mark
+
+    def as_proven(self, at: int) -> Mark:
+        """The mark after a round that proved which events the relay holds, all of them."""
+        return msgspec.structs.replace(self, proven=Proven.MEMBERS, whole_at=at, holes=())
+
+    def as_confirmed(self, at: int, *, judged: bool) -> Mark:
+        """The mark after the relay's own count was equal to the number of events that it gave.
+
+        Where the query does not count all of them (`judged`), that proves no number: one that
+        counts may be gone, and one that does not may have come late.
+        """
+        number = Proven.NOTHING if judged else Proven.NUMBER
+        proven = self.proven if self.proven is Proven.MEMBERS else number
+        return msgspec.structs.replace(self, proven=proven, confirmed_at=at, holes=())
 
     def _pace(self, update: Update) -> int | None:
         if update.sweep_to is None or self.swept_at is None:
@@ -184,14 +217,14 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drift(NamedTuple):
-    """What may have changed in a holding since it was read: expected numbers of events.
+    """What may be gone of a holding since it was read: a share of the events.
 
-    `share` of the held events may be gone, `missed` may have come unseen. `evidence` is the number
-    of events found gone that the share was learnt from, which tells how far it may be off.
+    `evidence` is the number of events found gone that the share was learnt from, which tells how
+    far it may be off. What may have come unseen is not a matter of rates: a relay can receive any
+    number of old events at once.
     """
 
     share: float
-    missed: float
     evidence: int
 
     @classmethod
@@ -204,12 +237,11 @@ class Drift(NamedTuple):
         if not held or (unseen <= 0 and not (mark.missed and mark.confirmed_at)):
             return None
         if unseen <= 0:
-            return cls(1 / held, 1.0, mark.missed)
+            return cls(1 / held, mark.missed)
         # One event and the exposure at which the prior expects one: it fades as evidence comes in.
         exposure = mark.exposure + 1 / PRIOR_GONE
         gone = (mark.gone + 1) / exposure * unseen
-        missed = (mark.missed + 1) / exposure * unseen
-        return cls(min(gone / held, 1.0), missed, mark.gone + 1)
+        return cls(min(gone / held, 1.0), mark.gone + 1)
 
 
 @dataclass(frozen=True, slots=True)

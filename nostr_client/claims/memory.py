@@ -36,8 +36,15 @@ class Memory(Protocol):
         """Take in what was read, all of it or, where it raises, nothing."""
         ...
 
-    def confirm(self, at: int) -> None:
-        """The relay's own count is equal to what is held, seen at `at`: nothing is missing."""
+    def confirm(self, at: int, *, judged: bool = False) -> None:
+        """The relay's own count is equal to the number of what is held, seen at `at`.
+
+        `judged`: the query looks into the events, and does not count all of them.
+        """
+        ...
+
+    def prove(self, at: int) -> None:
+        """What is held is what the relay holds, all of it, seen at `at`."""
         ...
 
     def differ(self, by: int) -> None:
@@ -49,11 +56,11 @@ class Memory(Protocol):
         ...
 
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
-        """Those of all events that are held."""
+        """Those of all events that are held and counted."""
         ...
 
     def registers(self) -> bytes | None:
-        """The registers of the authors, where they are kept; None where they are not."""
+        """The registers of the counted authors, where they are kept; None where they are not."""
         ...
 
     def unseen(self, now: int) -> float:
@@ -82,7 +89,8 @@ class ListMemory:
         return self._events.values()
 
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
-        return frozenset(self._events), frozenset(e.author for e in self._events.values())
+        counted = [event for event in self._events.values() if event.counts]
+        return frozenset(e.id for e in counted), frozenset(e.author for e in counted)
 
     def registers(self) -> bytes | None:
         return None
@@ -114,8 +122,11 @@ class ListMemory:
         self.mark = self.mark.moved(update, changes, self._newest(update.at))
         return changes
 
-    def confirm(self, at: int) -> None:
-        self.mark = msgspec.structs.replace(self.mark, confirmed_at=at, holes=())
+    def confirm(self, at: int, *, judged: bool = False) -> None:
+        self.mark = self.mark.as_confirmed(at, judged=judged)
+
+    def prove(self, at: int) -> None:
+        self.mark = self.mark.as_proven(at)
 
     def differ(self, by: int) -> None:
         self.mark = msgspec.structs.replace(self.mark, differs=by)
@@ -187,13 +198,15 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:
     `sums`: the amounts are wanted.
     """
     ids, authors = memory.ids_and_authors()
-    drift = Drift.of(memory.mark, memory.unseen(now), len(ids))
+    mark = memory.mark
+    drift = Drift.of(mark, memory.unseen(now), memory.count(0, None))
     return Reading(
         authors=authors,
         events=ids,
-        complete=memory.mark.complete,
+        complete=mark.complete,
+        proven=mark.proven,
         gone=drift.share if drift else 0.0,
-        missed=drift.missed if drift else 0.0,
         evidence=drift.evidence if drift else 1,
-        amounts={event.id: event.amount for event in memory.events()} if sums else None,
+        whole_at=mark.whole_at,
+        amounts={e.id: e.amount for e in memory.events() if e.counts} if sums else None,
     )

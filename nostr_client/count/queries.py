@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from nostr_client import hll, kinds, nip19
-from nostr_client.claims import Held
+from nostr_client.claims import VOID, Held
 from nostr_client.count.folding import fold
 from nostr_client.errors import InvalidFilter, InvalidIdentifier, InvalidInput, clip
 from nostr_client.filters import Filter
@@ -62,6 +62,14 @@ class Query(msgspec.Struct, frozen=True):
             return None
         sender = bytes.fromhex(zap.sender)
         return Held(event.created_at, bytes.fromhex(event.id), sender, zap.amount)
+
+    def hold_any(self, event: Event) -> Held:
+        """As `hold`; a matching event that does not count is kept as VOID.
+
+        What a relay counts and names is every event that matches, so that is what is compared.
+        """
+        id, author = bytes.fromhex(event.id), bytes.fromhex(event.pubkey)
+        return self.hold(event) or Held(event.created_at, id, author, VOID)
 
     @property
     def offset(self) -> int | None:

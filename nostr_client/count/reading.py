@@ -8,6 +8,7 @@ relay that speaks NIP-77 is compared with it instead: only what changed is read.
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.claims import Held, Update, reading_of
@@ -16,15 +17,16 @@ from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.filters import Filter
 from nostr_client.keys import VerifiedEvent, verify_many
-from nostr_client.merge import Reading
+from nostr_client.merge import Proven, Reading
+from nostr_client.options import ReadBudget
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from nostr_client.claims import Mark, Memory, Place, Reread
     from nostr_client.count.queries import Query
-    from nostr_client.options import ReadBudget
     from nostr_client.relay import Relay
+    from nostr_client.snapshot import Proof
     from nostr_client.subscription import Subscription
 
     Keep = Callable[[str, Sequence[VerifiedEvent]], Awaitable[object]]
@@ -94,12 +96,14 @@ class Reader:
     async def read(self, told: int | None = None) -> None:
         """Read what is due, to the end or to the budget. Raises RelayError; safe to cancel.
 
-        `told` is the exact number of events that the relay has just counted.
+        `told` is the exact number of events that the relay has just counted, before the query's own
+        rules about their content.
         """
         self._round = Round(
             self._query.filters,
             clock=self._clock,
-            told=None if self._query.is_zaps else told,
+            told=told,
+            judged=self._query.is_zaps,
             reread=self._reread,
         )
         if await self._compare(self._round):
@@ -131,42 +135,74 @@ class Reader:
         if len(self._query.filters) != 1 or self._relay.capabilities.negentropy is False:
             return False
         (asked,) = self._query.filters
-        held = await self._place.use(lambda memory: list(memory.events()))
+        held, largest = await self._place.use(lambda m: (list(m.events()), m.mark.largest))
         if not held:
             return False
-        from nostr_client.count.comparing import compare
+        from nostr_client.count.comparing import Comparison
 
-        found = await compare(
-            self._relay, asked, held, most=self._budget.events, silence=self._silence
+        comparison = Comparison(
+            self._relay,
+            asked,
+            {one.id: one.created_at for one in held},
+            self,
+            most=self._budget.events,
+            silence=self._silence,
+            largest=largest,
         )
-        if found is None or not await self._fetch(list(found.need)):
+        if not await comparison.run():
+            await self._place.use(lambda memory: memory.add(self._came.values(), self._clock))
             return False
-        now = {one.id: one for one in held if one.id not in found.gone} | self._came
+        now = {one.id: one for one in held if one.id not in comparison.gone} | self._came
         await self._place.use(lambda memory: self._settle(memory, now.values()))
         round_.current = round_.confirmed = True
         return True
 
-    async def _fetch(self, ids: list[bytes]) -> bool:
-        """Download events by id; False where the budget or the relay ends it."""
+    async def fetch(self, ids: Sequence[bytes]) -> dict[bytes, int] | None:
+        """Download events by id; the times of those that came, by id.
+
+        None where the budget or the relay ends it. A relay may cut a page, so what is missing is
+        asked for until nothing more comes. Raises RelayError.
+        """
+        came: dict[bytes, int] = {}
         for start in range(0, len(ids), _IDS):
-            asked = Filter(ids=[key.hex() for key in ids[start : start + _IDS]])
-            found: list[Held] = []
-            with self._relay.subscribe([asked], live=False) as page:
-                self._begin(page)
-                try:
-                    whole = await self._read_page(page, found)
-                finally:
-                    self._close(page)
-                    self._came.update((event.id, event) for event in found)
-            if page.error is not None or not whole:
-                return False
-        return True
+            left = list(ids[start : start + _IDS])
+            while left:
+                found = await self._by_id(left)
+                if found is None:
+                    return None
+                came |= found
+                missing = [key for key in left if key not in found]
+                left = missing if len(missing) < len(left) else []
+        return came
+
+    async def _by_id(self, ids: Sequence[bytes]) -> dict[bytes, int] | None:
+        """One REQ by ids."""
+        asked = Filter(ids=[key.hex() for key in ids])
+        left = ReadBudget(
+            bytes=max(self._budget.bytes - self._bytes_before, 1),
+            events=max(self._budget.events - self._frames_before, 1),
+        )
+        page = await self._relay.fetch(asked, budget=left, partial=True)
+        await self._keep_aside(page.events, page.frames, page.bytes)
+        if not page.complete:
+            return None
+        return {bytes.fromhex(one.event.id): one.event.created_at for one in page.events}
+
+    async def take(self, proof: Proof) -> None:
+        """Take in the events that a proof brought, and what it cost."""
+        await self._keep_aside(proof.beyond, proof.frames, proof.bytes)
+
+    async def _keep_aside(self, events: Sequence[VerifiedEvent], frames: int, size: int) -> None:
+        self._frames_before += frames
+        self._bytes_before += size
+        self._came.update((event.id, event) for event in await self._taken(events))
 
     def _settle(self, memory: Memory, events: Iterable[Held]) -> None:
         """Keep what the relay holds now, all of it."""
         memory.apply(
             Update(start=0, end=None, upto=self._clock, at=self._clock, found=tuple(events))
         )
+        memory.prove(self._clock)
         memory.confirm(self._clock)
 
     async def take_stock(self, elapsed: float, error: RelayError | None) -> Found:
@@ -181,11 +217,12 @@ class Reader:
         current = self._round is not None and self._round.current
         if not current:
             registers = None
+            counted = [event for event in self._came.values() if event.counts]
             reading = Reading(
-                authors=frozenset(event.author for event in self._came.values()),
-                events=frozenset(self._came),
+                authors=frozenset(event.author for event in counted),
+                events=frozenset(event.id for event in counted),
                 complete=False,
-                amounts={e.id: e.amount for e in self._came.values()} if self._sums else None,
+                amounts={e.id: e.amount for e in counted} if self._sums else None,
             )
         self.complete = reading.complete
         return Found(
@@ -212,6 +249,8 @@ class Reader:
         warnings = [self._cut] if self._cut else []
         if self._invalid:
             warnings.append(f"read: {self._invalid} events that do not hold were left out")
+        if mark is not None and mark.complete and mark.proven is not Proven.MEMBERS:
+            warnings.append(_read_earlier(mark))
         if mark is not None and mark.holes:
             count = len(mark.holes)
             warnings.append(f"read: {count} seconds hold more events than a page, incomplete")
@@ -283,7 +322,7 @@ class Reader:
     async def _taken(self, events: Sequence[VerifiedEvent]) -> list[Held]:
         if self._keep is not None and events:
             await self._keep(self._relay.url, events)
-        return [held for item in events if (held := self._query.hold(item.event)) is not None]
+        return [self._query.hold_any(item.event) for item in events]
 
     def _spent(self) -> bool:
         """Whether the budget is used up; says so once."""
@@ -306,3 +345,11 @@ class Reader:
         self._frames_before += stats.frames
         self._bytes_before += stats.bytes
         self._invalid += stats.invalid
+
+
+def _read_earlier(mark: Mark) -> str:
+    """Why a reading is not exact: what it goes on from, and what it cannot show."""
+    when = "earlier"
+    if mark.whole_at is not None:
+        when = datetime.fromtimestamp(mark.whole_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"read: read whole {when}, since then only what is new: at least"

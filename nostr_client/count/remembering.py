@@ -58,10 +58,13 @@ async def remembered(
 
 
 def stand_in(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
-    """A failure to be shown, and the earlier answer to count with, under the name used now."""
+    """A failure to be shown, and the earlier answer to count with, under the name used now.
+
+    The answer proves nothing of now, whatever it was made of.
+    """
     said = datetime.fromtimestamp(earlier.asked_at or 0.0, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    shown = claim.warned(f"counted with what it said {said}")
-    return shown, msgspec.structs.replace(earlier, relay=claim.relay)
+    shown = claim.warned(f"counted with what it said {said}, which is not exact now")
+    return shown, msgspec.structs.replace(earlier, relay=claim.relay, stands_in=True)
 
 
 def merge_input(

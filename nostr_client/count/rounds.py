@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.claims import Reread, Update
 from nostr_client.claims.mark import DAY
-from nostr_client.claims.spans import gaps
+from nostr_client.claims.spans import gaps, join
 from nostr_client.count.checking import Check
 from nostr_client.paging import PAGE
 from nostr_client.walk import Walk
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.claims import Held, Mark, Memory
+    from nostr_client.claims.spans import Spans
     from nostr_client.filters import Filter
 
 _WEEKLY: Final = Reread()
 
 RECENT: Final = 7 * DAY
 """Seconds back in which late events are looked for: what comes later is found by reading again."""
+
+FEW: Final = 10
+"""Events held up to which each round reads the whole: one small page proves an exact number."""
 
 
 class ReadPage(NamedTuple):
@@ -53,9 +57,10 @@ class Round:
     """See the module. `clock` is the earlier of our time and the relay's, in Unix seconds.
 
     `told`: what the relay just answered to a plain COUNT, if it is exact; `counts`: whether it may
-    be asked for more. `reread` is the policy of reading again. `stalled`: the relay
-    did not page by `until`. `confirmed`: its own count is equal to what is held. `current`: what is
-    new was read, at least in part.
+    be asked for more. `judged`: the query does not count all events that match. `reread` is the
+    policy of reading again. `stalled`: the relay did not page by `until`. `confirmed`: its own
+    count is equal to what is held. `current`: what is new was read, at least in part. A round that
+    read all of time says so to the memory, as that alone proves which events the relay holds.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class Round:
         clock: int,
         told: int | None = None,
         counts: bool = False,
+        judged: bool = False,
         reread: Reread = _WEEKLY,
         page: int = PAGE,
         cap: int | None = None,
@@ -75,12 +81,14 @@ class Round:
         self._filters = tuple(filters)
         self._clock = clock
         self._told = told
+        self._judged = judged
         self._counts = (counts or told is not None) and len(self._filters) == 1
         self._reread = reread
         self._page = page
         self._cap = cap
         self._windows: deque[_Window] = deque()
         self._planned = self._stopped = self._asked_all = False
+        self._read: Spans = ()
         self._window = _Window(0, None)
         self._walk: Walk | None = None
         self._check: Check | None = None
@@ -147,13 +155,20 @@ class Round:
             return False
         self._planned = True
         self._expect(mark, held)
-        self._begin(_Window(mark.read_from(), None), mark.largest)
+        self._begin(_Window(_news_from(mark, held), None), mark.largest)
         return True
 
     def advance(self, memory: Memory) -> bool:
         """Take in what was read, and go on; False at the end. Call it whenever nothing is asked."""
         if self._walk is not None:
             self._settle(memory, self._walk)
+        more = self._go_on(memory)
+        whole = self._read == ((0, self._clock),) and memory.mark.complete and not self.stalled
+        if not more and whole:
+            memory.prove(self._clock)
+        return more
+
+    def _go_on(self, memory: Memory) -> bool:
         if not self._planned:
             self._plan(memory)
         if self._stopped:
@@ -173,11 +188,13 @@ class Round:
             return
         whole = reached == window.start
         self.current = self.current or window.end is None
+        upto = self._clock if window.end is None else min(window.end, self._clock)
+        self._read = join(self._read, reached, upto)
         memory.apply(
             Update(
                 start=reached,
                 end=window.end,
-                upto=self._clock if window.end is None else min(window.end, self._clock),
+                upto=upto,
                 at=self._clock,
                 found=tuple(walk.found.values()),
                 holes=tuple(sorted(walk.holes)),
@@ -195,8 +212,9 @@ class Round:
             self._windows += [_Window(news, None), *(_Window(a, b) for a, b in unread)]
             self._windows.append(_Window(overlap, news - 1))
             return
-        self._windows.append(_Window(overlap, None))
         held = memory.count(0, None)
+        overlap = _news_from(mark, held)
+        self._windows.append(_Window(overlap, None))
         self._expect(mark, held)
         due = self._reread.due(mark, held, self._clock)
         if due and overlap:
@@ -257,8 +275,13 @@ class Round:
         return self._compare(memory)
 
     def _confirm(self, memory: Memory) -> None:
-        memory.confirm(self._clock)
+        memory.confirm(self._clock, judged=self._judged)
         self.confirmed = True
+
+
+def _news_from(mark: Mark, held: int) -> int:
+    """Where the reading of what is new begins."""
+    return 0 if held <= FEW else mark.read_from()
 
 
 def _sweep(memory: Memory, due: int, last: int) -> _Window:

@@ -11,6 +11,7 @@ from nostr_client.merge.values import (
     Merged,
     Method,
     Part,
+    Proven,
     Reading,
     Unit,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Merged",
     "Method",
     "Part",
+    "Proven",
     "Reading",
     "TrustPolicy",
     "Unit",

@@ -1,7 +1,8 @@
-"""What was read some time ago, and how far it may be off by now. Pure.
+"""What was read some time ago, and how much of it may be gone by now. Pure.
 
 Reading only what is new never shows what was removed. Reading again shows it, part by part, and so
-tells how much goes between two readings; from that the rest is bounded, not known.
+tells how much goes between two readings; from that the rest is bounded, not known. What came
+unseen is not bounded by that: a relay can receive any number of old events at once.
 """
 
 from __future__ import annotations
@@ -23,18 +24,15 @@ def gone_at_most(readings: Sequence[Reading], part: Callable[[Reading], frozense
     expected number is not scaled down by what is known better elsewhere.
     """
     old = [reading for reading in readings if reading.gone]
+    if not old:
+        return 0
     expected, known = 0.0, frozenset[bytes]()
     for reading in sorted(old, key=lambda one: -one.gone):
         expected += reading.gone * len(part(reading) - known)
         known |= part(reading)
     sure = frozenset[bytes]().union(*(part(one) for one in readings if not one.gone))
-    evidence = max((one.evidence for one in old), default=1)
+    evidence = max(one.evidence for one in old)
     return min(_upper(expected, evidence), len(known - sure))
-
-
-def missed_at_most(readings: Sequence[Reading]) -> int:
-    """How many may have come to the relays unseen, 97 times in 100, if no two saw the same."""
-    return _upper(sum(reading.missed for reading in readings), 1)
 
 
 def _upper(mean: float, evidence: int) -> int:

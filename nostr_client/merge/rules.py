@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from nostr_client import hll
-from nostr_client.merge.drift import gone_at_most, missed_at_most
+from nostr_client.merge.drift import gone_at_most
 from nostr_client.merge.sketches import classical_estimate, corroborated, estimate, joined
-from nostr_client.merge.values import Claim, Figure
+from nostr_client.merge.values import Claim, Figure, Proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -67,6 +67,11 @@ class Weighed:
             bare = self.registers is None and count_counts and not claim.weak_zero
             self.incomplete = answered and bare
 
+    @property
+    def is_of_now(self) -> bool:
+        """Whether the relay said it now: what stands in for silence proves nothing of today."""
+        return not self.claim.stands_in
+
     def for_want_of_better(self) -> Weighed:
         """This claim, whose count failed the tests, with its count all the same."""
         merged = self.registers is not None
@@ -74,7 +79,7 @@ class Weighed:
 
 
 def _is_firm(claim: Claim) -> bool:
-    if claim.weak_zero or claim.approximate or claim.limited:
+    if claim.weak_zero or claim.approximate or claim.limited or claim.stands_in:
         return False
     if claim.reading is not None:
         return not claim.reading.complete
@@ -103,7 +108,7 @@ def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figur
     """
     read = _authors_read(weighed)
     if all_read(weighed):
-        return read
+        return _own_number(weighed) or read if one_per_author else read
     if any(w.registers is not None and w.claim.reading is None for w in weighed):
         return _from_registers(weighed, read, one_per_author)
     if readings(weighed):
@@ -115,7 +120,7 @@ def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
     """Distinct events over all relays, for a query whose authors may have several."""
     read = _events_read(weighed)
     if all_read(weighed):
-        return read
+        return _own_number(weighed) or read
     counted = _from_counts(weighed)
     if counted is None:
         return Figure.at_least(read.low) if read.value else None
@@ -140,10 +145,13 @@ def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None
 
 
 def _no_more(authors: Figure, events: int) -> Figure:
+    if not events:
+        return Figure.exactly(0)
     if not authors.low <= events < (authors.high or 0):
         return authors
-    capped = min(authors.value, events)
-    return msgspec.structs.replace(authors, value=capped, high=events)
+    # The low end of an estimate is no proof: people who react twice may be fewer than it says.
+    low, capped = min(authors.low, events - 1), min(authors.value, events)
+    return msgspec.structs.replace(authors, value=capped, low=low, high=events)
 
 
 def _no_fewer(events: Figure, people: int) -> Figure:
@@ -166,7 +174,7 @@ def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
     if not told:
         return None
     total = sum(worth.values())
-    exact = all_read(weighed) and all(reading.current for reading in readings(weighed))
+    exact = all_read(weighed) and _are_known(weighed, _ids)
     return Figure.exactly(total) if exact else Figure.at_least(total)
 
 
@@ -226,26 +234,47 @@ def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
 
 
 def _authors_read(weighed: Sequence[Weighed]) -> Figure:
-    found = readings(weighed)
-    return _read_figure(found, _union(r.authors for r in found), lambda r: r.authors)
+    return _read_figure(weighed, _authors)
 
 
 def _events_read(weighed: Sequence[Weighed]) -> Figure:
+    return _read_figure(weighed, _ids)
+
+
+def _authors(reading: Reading) -> frozenset[bytes]:
+    return reading.authors
+
+
+def _ids(reading: Reading) -> frozenset[bytes]:
+    return reading.events
+
+
+def _read_figure(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> Figure:
+    """What was read: exact where this round proved all of it, else at least that."""
     found = readings(weighed)
-    return _read_figure(found, _union(r.events for r in found), lambda r: r.events)
+    number = len(_union(map(part, found)))
+    if _are_known(weighed, part):
+        return Figure.exactly(number)
+    return Figure.at_least(number, number - gone_at_most(found, part))
 
 
-def _read_figure(
-    found: Sequence[Reading],
-    union: frozenset[bytes],
-    part: Callable[[Reading], frozenset[bytes]],
-) -> Figure:
-    """What was read: exact where all of it is known now, else with what may have changed."""
-    if all(reading.current for reading in found):
-        return Figure.exactly(len(union))
-    gone = gone_at_most(found, part)
-    high = len(union) + missed_at_most(found)
-    return Figure(value=len(union), low=len(union) - gone, high=high)
+def _are_known(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> bool:
+    """Whether the members of all readings are proven, and too fresh for one to be gone by now."""
+    found = readings(weighed)
+    proven = all(w.is_of_now for w in weighed) and all(
+        reading.proven is Proven.MEMBERS for reading in found
+    )
+    return proven and not gone_at_most(found, part)
+
+
+def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
+    """One relay alone whose own count is what was read: its number, though not its members."""
+    if len(weighed) != 1 or not weighed[0].is_of_now:
+        return None
+    (reading,) = readings(weighed)
+    if reading.proven is not Proven.NUMBER or gone_at_most([reading], _ids):
+        return None
+    return Figure.exactly(len(reading.events))
 
 
 def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bool) -> Figure:
@@ -266,7 +295,7 @@ def _of_one_relay(weighed: Weighed, union: bytes) -> Figure:
     if weighed.firm_count is not None:
         return Figure.exactly(weighed.firm_count)
     if union == hll.EMPTY and not weighed.loose_count:
-        return Figure.exactly(0)
+        return Figure.exactly(0) if weighed.is_of_now else Figure.at_least(0)
     figure = _estimated(estimate(union), 0)
     told = weighed.loose_count
     if told is None or figure.high is None or not figure.low <= told <= figure.high:
@@ -276,17 +305,18 @@ def _of_one_relay(weighed: Weighed, union: bytes) -> Figure:
 
 def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
     """No register is set anywhere: nobody, if every relay was heard."""
-    heard = not missing and all(w.registers is not None for w in weighed)
+    heard = not missing and all(w.registers is not None and w.is_of_now for w in weighed)
     return Figure.exactly(0) if heard else Figure.at_least(0)
 
 
 def _estimated(estimate: float, floor: int) -> Figure:
     low, high = hll.interval(estimate)
     value = max(round(low if math.isinf(estimate) else estimate), floor)
+    least = max(math.floor(low), floor)
+    if math.isfinite(high) and math.ceil(high) <= least:  # more are known than it estimates
+        return Figure.at_least(value, least)
     return Figure(
-        value=value,
-        low=max(math.floor(low), floor),
-        high=None if math.isinf(high) else max(math.ceil(high), value),
+        value=value, low=least, high=None if math.isinf(high) else max(math.ceil(high), value)
     )
 
 
@@ -307,9 +337,10 @@ def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
         return None
     if len(weighed) == 1 and weighed[0].firm_count is not None:
         return Figure.exactly(weighed[0].firm_count)
-    cut = (w.loose_count or 0 for w in weighed if w.claim.limited)
+    cut = (w.loose_count or 0 for w in weighed if w.claim.limited and w.is_of_now)
     low = max(best_count(weighed), *cut, 0)
-    high = weighed[0].claim.count_high if len(weighed) == 1 else None
+    alone = len(weighed) == 1 and weighed[0].is_of_now
+    high = weighed[0].claim.count_high if alone else None
     return Figure(value=max(loose), low=low, high=high, lower_bound=True)
 
 

@@ -39,30 +39,41 @@ class Unit(StrEnum):
     EVENTS = "events"
 
 
+class Proven(StrEnum):
+    """What the round that a reading stands in proved about it.
+
+    MEMBERS: the relay holds just these events. The whole was read, or compared by negentropy with
+    both ends proven. NUMBER: the relay's own count is the number of events. It tells nothing about
+    which ones: one that went and one that came late make up for each other. NOTHING: the reading
+    goes on from an earlier whole one, and an old event that came late may be missing.
+    """
+
+    MEMBERS = "members"
+    NUMBER = "number"
+    NOTHING = "nothing"
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was found by reading a relay's events: raw pubkeys and ids, 32 bytes each.
 
     Every event behind it was verified and matched, so a relay can leave events out of a reading
     but not invent them. `complete` is false where a budget, a deadline or the relay ended it.
 
-    What was read earlier and only continued now may have changed since: `gone` is the share of it
-    that is expected to be gone, `missed` the number of events expected to have come unseen, and
-    `evidence` the number of cases that the share was learnt from. Both are 0 for what is known now.
+    `proven`: what this round proved. What was read earlier and only continued now may have changed
+    since: `gone` is the share of it that is expected to be gone, 0 for what is known now, and
+    `evidence` the number of cases that the share was learnt from. Nothing bounds what may have come
+    unseen. `whole_at`: when the whole was last read or proven, Unix seconds.
     `amounts` are what events are worth, by id, where the query sums something.
     """
 
     authors: frozenset[bytes]
     events: frozenset[bytes]
     complete: bool
+    proven: Proven = Proven.MEMBERS
     gone: float = 0.0
-    missed: float = 0.0
     evidence: int = 1
+    whole_at: int | None = None
     amounts: Mapping[bytes, int] | None = None
-
-    @property
-    def current(self) -> bool:
-        """True when nothing of it is older than the claim it stands in."""
-        return not self.gone and not self.missed
 
 
 class Claim(Told, frozen=True, kw_only=True, gc=False):
@@ -70,7 +81,7 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
 
     `registers` are 256 bytes. `count_high` is set where several filters were counted one by one:
     `count` is then the largest and `count_high` the sum of their counts. `reading` lives in memory
-    alone.
+    alone. `stands_in`: the relay is silent now, and this is what it said before.
     """
 
     status: ClaimStatus
@@ -78,6 +89,7 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
     registers: bytes | None = None
     count_high: int | None = None
     reading: Reading | None = None
+    stands_in: bool = False
 
     @property
     def answered(self) -> bool:
@@ -117,10 +129,10 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
 class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A merged number and how far it can be trusted.
 
-    The truth over the relays that answered lies from `low` to `high`: by proof (as far as what was
-    read once is still there), or 95 times in 100 where a relay's registers were used. `high` is
-    None where nothing bounds it. `lower_bound` says that something is known to be missing, so that
-    the truth may be larger than `value`.
+    The truth over the relays that answered lies from `low` to `high`: by proof, 97 times in 100
+    where something was read in an earlier round and may be gone, or 95 times in 100 where a relay's
+    registers were used. `high` is None where nothing bounds it. `lower_bound` says that something
+    may be missing, so that the truth may be larger than `value`.
     """
 
     value: int

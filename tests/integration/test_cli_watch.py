@@ -96,7 +96,7 @@ async def test_a_watch_from_its_first_to_its_last_day(run: Run, tmp_path: Path) 
     (listed,) = json.loads(out)
     assert (listed["name"], listed["interval"], listed["newest"]["value"]) == ("me", 3600, 60)
     _, out, _ = await run("watch", "list")
-    assert "me  followers  60" in out
+    assert "me  followers  at least 60" in out
     _, out, _ = await run("watch", "show", "me", "--json")
     shown = json.loads(out)
     assert shown["result"]["value"] == 60
@@ -116,7 +116,7 @@ async def check_history(run: Run, tmp_path: Path) -> None:
     _, out, _ = await run("watch", "history", "me", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["value"] for row in rows] == ["50", "60"]
-    assert [row["exact"] for row in rows] == ["true", "true"]
+    assert [row["exact"] for row in rows] == ["true", "false"]
     assert rows[0].keys() == points[0].keys()
     file = tmp_path / "series.parquet"
     code, _, _ = await run("watch", "history", "me", "--format", "parquet", "-o", str(file))

@@ -74,8 +74,9 @@ async def test_a_relay_that_counts_confirms_what_is_held(tmp_path: Path) -> None
         await counted(path, relay, query=REACTIONS)
         del relay.events[500]
         second = await counted(path, relay, query=REACTIONS, now=NOW + 60)
-    assert second.exact
-    assert second.value == 1999
+    assert second.events is not None
+    assert (second.events.value, second.events.exact) == (1999, True)
+    assert (second.value, second.exact) == (1999, False)  # of whom, a number does not tell
     assert second.relays[0].events_read < 0.25 * 2000
 
 
@@ -87,8 +88,9 @@ async def test_a_relay_that_does_not_count_is_not_called_exact_later(tmp_path: P
     assert second.value == 1000
     assert not second.exact
     assert second.low is not None
-    assert second.high is not None
-    assert 950 < second.low < 1000 < second.high < 1050
+    assert second.high is None
+    assert 950 < second.low < 1000
+    assert any("read whole 20" in warning for warning in second.relays[0].warnings)
 
 
 async def test_an_earlier_answer_stands_in_for_a_relay_that_is_away(tmp_path: Path) -> None:
@@ -107,6 +109,76 @@ async def test_an_earlier_answer_stands_in_for_a_relay_that_is_away(tmp_path: Pa
     assert later.value > 400
     assert much_later.value is not None
     assert much_later.value < 340
+
+
+def is_open(result: CountResult) -> bool:
+    """Whether a result leaves room for another number than its value."""
+    return not result.exact and (result.high is None or (result.low or 0) < result.high)
+
+
+@pytest.mark.parametrize("events", [0, 7, 300])
+@pytest.mark.parametrize(
+    "behaviour",
+    [Sketches(), Behaviour(), plain(), Sketches(hll=None)],
+    ids=["hll", "count", "events", "count without hll"],
+)
+async def test_what_stands_in_for_a_silent_relay_is_not_exact(
+    tmp_path: Path, behaviour: Behaviour, events: int
+) -> None:
+    path = tmp_path / "store.db"
+    async with FaultyRelay(behaviour, events=[follow(i) for i in range(events)]) as relay:
+        first = await counted(path, relay)
+        await relay.stop()
+        later = await counted(path, relay, now=NOW + 60)
+        async with NostrClient(timeout=5, store=path, now=lambda: NOW + 60) as client:
+            shown = await client.explain(FOLLOWERS)
+    assert (first.value, first.answered) == (events, 1)
+    for result in (later, shown):
+        assert result.answered == 0
+        assert result.value == events
+        assert is_open(result)
+        assert any("not exact now" in warning for warning in result.relays[0].warnings)
+
+
+async def test_old_events_that_came_late_are_not_counted_out(tmp_path: Path) -> None:
+    """Nothing that the relay is asked for in the second round shows them."""
+    path = tmp_path / "store.db"
+    async with FaultyRelay(plain(), events=[reaction(10_000 + i) for i in range(102)]) as relay:
+        assert (await counted(path, relay, query=REACTIONS)).exact
+        relay.events += [reaction(i) for i in range(10)]
+        second = await counted(path, relay, query=REACTIONS, now=NOW + 60)
+    assert second.value == 102
+    assert is_open(second)
+    assert second.high is None
+    assert second.lower_bound
+
+
+async def test_an_equal_count_is_that_relay_s_number_and_no_union(tmp_path: Path) -> None:
+    """One follower goes and one comes late: the relay's count stays, and who they are does not."""
+    path = tmp_path / "store.db"
+    async with AsyncExitStack() as stack:
+        here, there = [
+            await stack.enter_async_context(
+                FaultyRelay(events=[follow(i, START - 900_000) for i in people])
+            )
+            for people in (range(100), range(50, 150))
+        ]
+        assert (await counted(path, here, there)).exact
+        del here.events[40]
+        here.events.append(follow(60_000, START - 900_000))
+        union = await counted(path, here, there, now=NOW + 60)
+        alone = await counted(path, here, now=NOW + 120)
+    assert is_open(union)
+    assert (alone.value, alone.exact) == (100, True)
+
+
+async def test_few_events_are_read_whole_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with FaultyRelay(plain(), events=[reaction(10_000 + i) for i in range(5)]) as relay:
+        await counted(path, relay, query=REACTIONS)
+        relay.events += [reaction(1), reaction(2)]
+        second = await counted(path, relay, query=REACTIONS, now=NOW + 60)
+    assert (second.value, second.exact) == (7, True)
 
 
 async def test_a_bare_zero_replaces_no_answer(tmp_path: Path) -> None:
@@ -128,7 +200,7 @@ async def test_a_first_reading_within_a_budget_is_continued(tmp_path: Path) -> N
             result = await counted(path, relay, now=NOW + round_, events=600)
             values.append((result.value, result.lower_bound))
     assert values[0] == (599, True)  # the oldest second of a page comes twice
-    assert values[-1] == (1500, False)
+    assert values[-1] == (1500, True)  # of six rounds none read the whole
     assert values == sorted(values, key=lambda pair: pair[0] or 0)
 
 

@@ -17,6 +17,7 @@ from nostr_client.merge import (
     ClaimStatus,
     Figure,
     Method,
+    Proven,
     Reading,
     TrustPolicy,
     Unit,
@@ -242,6 +243,109 @@ def test_events_and_authors_are_kept_apart() -> None:
     assert merged.authors == Figure.exactly(1)
     assert merged.events == Figure.exactly(2)
     assert merged.unit is Unit.AUTHORS
+
+
+def over_time(relay: str, people: range, proven: Proven, **changes: object) -> Claim:
+    """A reading of several rounds."""
+    claim = read_claim(relay, people)
+    assert claim.reading is not None
+    reading = msgspec.structs.replace(claim.reading, proven=proven, **changes)
+    return msgspec.structs.replace(claim, reading=reading)
+
+
+def test_what_this_round_did_not_prove_has_no_upper_end() -> None:
+    fresh = over_time("a", range(100), Proven.MEMBERS)
+    stale = over_time("b", range(50, 150), Proven.NOTHING)
+    assert authors(fresh) == Figure.exactly(100)
+    assert authors(stale) == Figure.at_least(100)
+    assert authors(fresh, stale) == Figure.at_least(150)
+
+
+def test_a_proof_wears_off_as_events_may_be_gone() -> None:
+    old = over_time("a", range(100), Proven.MEMBERS, gone=0.05)
+    figure = authors(old)
+    assert (figure.value, figure.exact, figure.high) == (100, False, None)
+    assert 80 < figure.low < 100
+    assert authors(over_time("a", range(100), Proven.MEMBERS, gone=1e-9)) == Figure.exactly(100)
+
+
+def test_an_equal_count_is_exact_for_its_relay_alone() -> None:
+    one = over_time("a", range(100), Proven.NUMBER)
+    other = over_time("b", range(100), Proven.NUMBER)
+    assert authors(one) == Figure.exactly(100)
+    assert authors(one, other) == Figure.at_least(100)
+    assert authors(one, failed("b")) == Figure.at_least(100)
+
+
+def test_an_equal_count_tells_events_and_not_people() -> None:
+    merged = merge_claims([over_time("a", range(100), Proven.NUMBER)], one_per_author=False)
+    assert merged.events == Figure.exactly(100)
+    assert merged.authors == Figure.at_least(100)
+
+
+@pytest.mark.parametrize("one", [True, False])
+@pytest.mark.parametrize("people", [0, 8, 300])
+def test_nothing_that_stands_in_is_exact(people: int, one: bool) -> None:
+    said = [
+        count_claim("a", people),
+        count_claim("a", people, count_high=people),
+        count_claim("a", people, limited=True),
+        hll_claim("a", range(people)),
+        hll_claim("a", range(people), approximate=True),
+        over_time("a", range(people), Proven.NOTHING),
+    ]
+    for claim in said:
+        stands_in = msgspec.structs.replace(claim, stands_in=True)
+        for claims in ([stands_in], [stands_in, read_claim("b", range(4))]):
+            merged = merge_claims(claims, one_per_author=one)
+            for figure in (merged.authors, merged.events):
+                if figure is not None:
+                    assert not figure.exact
+                    assert figure.high is None or figure.low < figure.high
+
+
+@st.composite
+def any_claim(draw: st.DrawFn) -> Claim:
+    """A claim of one of five relays, made in any way, of now or of before."""
+    relay = draw(st.sampled_from("abcde"))
+    first, people = draw(st.integers(0, 40)), draw(st.sampled_from([0, 1, 2, 5, 40, 300]))
+    whom = range(first, first + people)
+    made = draw(
+        st.sampled_from(
+            [
+                failed(relay),
+                count_claim(relay, people),
+                count_claim(relay, people, limited=True),
+                count_claim(relay, people, count_high=people + 1, limited=True),
+                hll_claim(relay, whom),
+                hll_claim(relay, whom, count=1),
+                hll_claim(relay, whom, approximate=True),
+                read_claim(relay, whom, complete=False),
+                *(over_time(relay, whom, proven, gone=0.02) for proven in Proven),
+                *(over_time(relay, whom, proven) for proven in Proven),
+            ]
+        )
+    )
+    return msgspec.structs.replace(made, stands_in=draw(st.booleans()))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(any_claim(), max_size=5),
+    st.booleans(),
+    st.sampled_from(TrustPolicy),
+)
+def test_what_is_not_exact_leaves_room_for_another_number(
+    claims: list[Claim], one: bool, policy: TrustPolicy
+) -> None:
+    merged = merge_claims(claims, one_per_author=one, policy=policy)
+    for figure in (merged.authors, merged.events, merged.corroborated):
+        if figure is not None and not figure.exact:
+            assert figure.high is None or figure.low < figure.high
+            assert figure.low <= figure.value
+    used = {claim.relay: claim for claim in merged.claims}
+    if merged.figure is not None and merged.figure.exact:
+        assert not any(claim.stands_in for claim in used.values())
 
 
 def test_nobody_has_no_events() -> None:

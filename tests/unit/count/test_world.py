@@ -41,7 +41,7 @@ def seen(seed: int) -> Seen:
     choices: dict[str, list[SimPeer]] = {
         "all": world.peers,
         "read": [p for p in world.peers if p.by_events],
-        "counting": [p for p in world.peers if p.name.startswith("counting")],
+        "counting": [p for p in world.peers if p.name == "counting1"],
     }
     results = {name: world.result(peers) for name, peers in choices.items()}
     numbers = {n: (r, world.truth(r, choices[n])) for n, r in results.items()}
