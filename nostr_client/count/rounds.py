@@ -54,7 +54,7 @@ class Round:
     """See the module. `clock` is the earlier of our time and the relay's, in Unix seconds.
 
     `told`: what the relay just answered to a plain COUNT, if it is exact; `counts`: whether it may
-    be asked for more. `reread` is the policy of reading again. `stalled`: why the relay could not be
+    be asked for more. `reread` is the policy of reading again. `stalled`: why the relay cannot be
     read to the end, or "". `confirmed`: its own count is equal to what is held. `current`: what is
     new was read, at least in part.
     """
