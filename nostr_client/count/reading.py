@@ -76,7 +76,8 @@ class Reader:
         self._bytes_before = 0
         self._frames_before = 0
         self._open: Subscription | None = None
-        self._invalid = self._unread = self._void = 0
+        self._invalid = self._unread = 0
+        self._void: set[str] = set()
         self._cut = ""
         self._stock: _Stock | None = None
         self.complete = False
@@ -213,9 +214,9 @@ class Reader:
         if self._invalid:
             warnings.append(f"read: {self._invalid} events that do not hold were left out")
         if self._void:
-            warnings.append(f"read: {self._void} receipts that do not hold were left out")
+            warnings.append(f"read: {len(self._void)} receipts that do not hold were left out")
         if self._unread:
-            warnings.append(f"read: {self._unread} events could not be read, incomplete")
+            warnings.append(f"read: {self._unread} frames could not be read, incomplete")
         if mark is not None and mark.holes:
             count = len(mark.holes)
             warnings.append(f"read: events of {count} seconds may be missing, incomplete")
@@ -287,9 +288,9 @@ class Reader:
     async def _taken(self, events: Sequence[VerifiedEvent]) -> list[Held]:
         if self._keep is not None and events:
             await self._keep(self._relay.url, events)
-        held = [found for item in events if (found := self._query.hold(item.event)) is not None]
-        self._void += len(events) - len(held)
-        return held
+        held = [(item, self._query.hold(item.event)) for item in events]
+        self._void.update(item.event.id for item, found in held if found is None)
+        return [found for _, found in held if found is not None]
 
     def _spent(self) -> bool:
         """Whether the budget is used up; says so once."""

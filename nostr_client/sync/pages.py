@@ -64,7 +64,7 @@ async def count_holes(relay: Relay, filter: Filter, walk: Walk) -> None:
 def tell_gaps(walk: Walk, tally: Tally) -> None:
     """Say what the walk could not read."""
     if walk.unread:
-        tally.lacks(f"{walk.unread} events of the relay could not be read")
+        tally.lacks(f"{walk.unread} frames of the relay could not be read")
     if walk.holes:
         tally.lacks(f"{len(walk.holes)} seconds may hold more events than the relay sends")
     if walk.stalled:
