@@ -209,7 +209,7 @@ class Session:
         return frames
 
     def end_stored(self, job: FetchJob, hint: Hint | None = None) -> list[Output]:
-        """All stored events of `job` were given: EOSE with its hint, then what arrived meanwhile."""
+        """All stored events of `job` were given: EOSE, then what arrived meanwhile."""
         subscription = job.subscription
         if not self.is_open(subscription):
             return []

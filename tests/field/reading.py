@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nostr_client import count
 from nostr_client.client import NostrClient
@@ -11,6 +10,9 @@ from nostr_client.event import parse_event
 from tests.faults import Pages
 from tests.faulty_relay import FaultyRelay
 from tests.field import field_case
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @field_case("zap-junk-page")
