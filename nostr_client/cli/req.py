@@ -46,7 +46,7 @@ def req(
     urls = chosen_relays(relays)
     client = NostrClient(urls, timeout=timeout, signer=optional_signer(key_file))
     statuses = run_async(_print_events(client, filters, None if live else timeout))
-    for relay, status, why in statuses:
+    for relay, _, why in statuses:
         if why:
             say(f"nostr-client: req: {relay}: {why}")
     click.get_current_context().exit(outcome_code([status for _, status, _ in statuses]))

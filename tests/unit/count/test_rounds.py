@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +13,10 @@ from nostr_client.claims import Held, ListMemory, Reread
 from nostr_client.claims.mark import DAY, HOUR
 from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.filters import Filter
-from nostr_client.protocol import SMALL
+from nostr_client.messages import Hint
+from nostr_client.protocol import SMALL, Sent
 from nostr_client.walk import Walk
-from tests.simulation import SimRelay, drive, event
+from tests.simulation import Order, SimRelay, drive, event
 
 NOW = 1_700_000_000
 KINDS = Filter(kinds=[7])
@@ -137,6 +139,52 @@ def test_a_dense_second_is_read_by_a_larger_limit_where_the_relay_lets(proof: st
     assert memory.mark.complete == (proof != "none")
 
 
+class Spoiled(SimRelay):
+    """Sends one event, `bad`, as a frame that cannot be read."""
+
+    bad = b""
+
+    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+        page, was_sent = super().answer(asked)
+        stamps = tuple(None if s and s.id == self.bad.hex() else s for s in was_sent.stamps)
+        good = [one for one in page if one.id != self.bad]
+        return good, msgspec.structs.replace(was_sent, stamps=stamps)
+
+
+@pytest.mark.parametrize("hints", [False, True])
+def test_an_event_that_could_not_be_read_is_missed_until_it_is_read(hints: bool) -> None:
+    relay, memory = Spoiled(history(700), hints=hints), ListMemory()
+    relay.bad = list(relay.events)[300]
+    read(memory, relay, NOW, told=True)
+    assert not memory.mark.complete
+    read(memory, relay, NOW + HOUR, told=True)
+    assert not memory.mark.complete
+    relay.bad = b""
+    for day in range(1, 9):
+        read(memory, relay, NOW + day * DAY, told=True)
+    assert memory.mark.complete
+    assert ids(memory) == set(relay.events)
+
+
+def test_finish_beside_a_larger_count_does_not_end_a_round() -> None:
+    """A relay that says `finish` at its cap, and counts truly."""
+    relay, memory = SaysFinish(history(700), cap=100), ListMemory()
+    read(memory, relay, NOW, told=True)
+    assert ids(memory) == set(relay.events)
+    for n in range(150):
+        relay.add(event(NOW + 60 + n, n, 2))
+    read(memory, relay, NOW + HOUR, told=True)
+    assert ids(memory) == set(relay.events)
+
+
+class SaysFinish(SimRelay):
+    """A relay that says `finish` at every page."""
+
+    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+        page, was_sent = super().answer(asked)
+        return page, msgspec.structs.replace(was_sent, hint=Hint.FINISH)
+
+
 class ByKind(SimRelay):
     """A relay that looks at kinds: an event's kind is 1 for even amounts, else 7."""
 
@@ -185,12 +233,16 @@ STEPS = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(STEPS, st.integers(SMALL, 16), st.booleans())
+@given(STEPS, st.integers(SMALL, 16), st.booleans(), st.sampled_from(Order), st.booleans())
 def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
-    steps: list[tuple[list[Held], int, int, bool]], cap: int, told: bool
+    steps: list[tuple[list[Held], int, int, bool]],
+    cap: int,
+    told: bool,
+    order: Order,
+    hints: bool,
 ) -> None:
     """Arrivals in any order of time, removals, cuts: read again, nothing differs."""
-    relay, memory = SimRelay(cap=cap), ListMemory()
+    relay, memory = SimRelay(cap=cap, order=order, hints=hints), ListMemory()
     policy = Reread(every=0.001, most_at_once=0.001)
     now = NOW
     for arrivals, victim, pages, cut in steps:
