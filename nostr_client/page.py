@@ -9,6 +9,8 @@ import msgspec
 
 from nostr_client.errors import DeadlineExceeded, RelayError
 from nostr_client.keys import VerifiedEvent
+from nostr_client.messages import Hint
+from nostr_client.protocol import Sent
 
 if TYPE_CHECKING:
     from nostr_client.options import ReadBudget
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """What one relay sent for one stored query.
 
-    `complete`: EOSE came, and nothing was cut off. `frames` counts EVENT frames of any quality:
-    whether a page was full is judged by it, not by the events that were good. `cut`: the budget
-    ended it. `error`: why it is not complete otherwise.
+    `complete`: EOSE came, no frame was unreadable, and our budget cut nothing off. The relay may
+    hold more all the same: its cap cuts too, and `hint` is what it says of that (NIP-67).
+    `frames` counts EVENT frames of any quality: whether a page was full is judged by it, not by the
+    events that were good; `malformed` are those that could not be read. `sent` has them in their
+    order, for a query with a limit. `cut`: the budget ended it. `error`: why it ended otherwise.
     """
 
     events: tuple[VerifiedEvent, ...]
@@ -30,7 +34,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     frames: int = 0
     bytes: int = 0
     invalid: int = 0
+    malformed: int = 0
     mismatched: int = 0
+    hint: Hint | None = None
+    sent: Sent = Sent()
 
     def is_full(self, limit: int) -> bool:
         """Whether the relay sent as many events as were asked for, so that there may be more."""
@@ -64,7 +71,7 @@ async def read_page(
         except TimeoutError:
             error = DeadlineExceeded("no EOSE before the deadline", relay=relay)
         error = error or subscription.error
-    return _page(subscription, events, cut, error)
+    return _page(subscription, events, cut, error, subscription.sent(relay))
 
 
 async def _next_batch(subscription: Subscription, silence: float) -> list[VerifiedEvent]:
@@ -79,16 +86,23 @@ def _spent(subscription: Subscription, events: int, budget: ReadBudget | None) -
 
 
 def _page(
-    subscription: Subscription, events: list[VerifiedEvent], cut: bool, error: RelayError | None
+    subscription: Subscription,
+    events: list[VerifiedEvent],
+    cut: bool,
+    error: RelayError | None,
+    sent: Sent,
 ) -> Page:
     stats = subscription.statistics()
     return Page(
         events=tuple(events),
-        complete=error is None and not cut,
+        complete=error is None and not cut and not stats.malformed,
         cut=cut,
         error=error,
         frames=stats.frames,
         bytes=stats.bytes,
         invalid=stats.invalid,
+        malformed=stats.malformed,
         mismatched=stats.mismatched,
+        hint=sent.hint,
+        sent=sent,
     )

@@ -21,7 +21,8 @@ from nostr_client.event import Event
 from nostr_client.filters import Filter
 from nostr_client.gate import Gate
 from nostr_client.keys import VerifiedEvent
-from nostr_client.protocol import Tally
+from nostr_client.protocol import Sent, Tally
+from nostr_client.protocol.state import wanted_events
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -296,6 +297,18 @@ class Subscription:
             mismatched=sum(tally.mismatched for tally in tallies),
             excess=sum(tally.excess for tally in tallies),
             dropped=sum(source.dropped for source in sources),
+        )
+
+    def sent(self, relay: str) -> Sent:
+        """What a relay sent for this stored query, in its order, good and bad; see `Sent`."""
+        source = self.sources[relay]
+        tally = source.tally
+        stamps = tuple(tally.stamps)
+        return Sent(
+            stamps=stamps,
+            limit=wanted_events(source.filters),
+            excess=tally.frames - len(stamps),
+            hint=tally.hint,
         )
 
     def close(self) -> None:

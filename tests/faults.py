@@ -275,3 +275,74 @@ class FewSubscriptions(Behaviour):
             return
         self.peak = max(self.peak, len(peer.subscriptions) + 1)
         await super().on_req(peer, message)
+
+
+class Pages(Behaviour):
+    """Sends at most `cap` events of a REQ, in an order, with or without hints (NIP-67).
+
+    `oldest`: the oldest, oldest first; `shuffled`: any, by id; otherwise the newest, newest first.
+    It knows no COUNT unless `counts`.
+    """
+
+    def __init__(
+        self,
+        cap: int,
+        *,
+        oldest: bool = False,
+        shuffled: bool = False,
+        hints: bool = False,
+        counts: bool = False,
+    ) -> None:
+        self.cap = cap
+        self.oldest = oldest
+        self.shuffled = shuffled
+        self.hints = hints
+        self.counts = counts
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        asked = Filter.from_json(message[2])
+        matching = peer.relay.query([asked.replace(limit=None)])
+        if self.oldest:
+            matching.reverse()
+        if self.shuffled:
+            matching.sort(key=lambda event: event.id)
+        page = matching[: min(self.cap, asked.limit or self.cap)]
+        for event in page:
+            await self.send_event(peer, message[1], event)
+        hint = "finish" if len(page) == len(matching) else "more"
+        await peer.send("EOSE", message[1], *([[hint]] if self.hints else []))
+
+    async def send_event(self, peer: Peer, sub_id: str, event: Event) -> None:
+        """Send one event; override it to spoil some."""
+        await peer.send_event(sub_id, event)
+
+    async def on_count(self, peer: Peer, message: list[Any]) -> None:
+        if self.counts:
+            await super().on_count(peer, message)
+        else:
+            await peer.send("CLOSED", message[1], "unsupported: no COUNT here")
+
+
+UNREADABLE: dict[str, str] = {
+    "lone surrogate": r'{{"id":"{id}","content":"\ud800"}}',
+    "nested": '{{"id":"{id}","content":' + "[" * 3_000 + "]" * 3_000 + "}}",
+    "too large": '{{"id":"{id}","content":"' + "x" * 600_000 + '"}}',
+    "no event": '{{"id":"{id}"}}',
+}
+"""Events that no client can read, `{id}` the event's id."""
+
+
+class Unreadable(Pages):
+    """Sends one event in a form that cannot be read; see UNREADABLE."""
+
+    def __init__(self, form: str, bad: str, cap: int = 500, **options: bool) -> None:
+        super().__init__(cap, **options)
+        self.form = form
+        self.bad = bad
+
+    async def send_event(self, peer: Peer, sub_id: str, event: Event) -> None:
+        if event.id == self.bad:
+            text = UNREADABLE[self.form].format(id=event.id)
+            await peer.send_text(f'["EVENT",{json.dumps(sub_id)},{text}]')
+        else:
+            await peer.send_event(sub_id, event)

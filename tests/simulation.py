@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from nostr_client.claims import Held
 from nostr_client.count.rounds import AskCount, ReadPage, Round
+from nostr_client.filters import Filter
+from nostr_client.messages import Hint
+from nostr_client.protocol import Sent, Stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from nostr_client.claims import Memory
-    from nostr_client.filters import Filter
-
-Order = tuple[int, bytes]
 
 
 def event(at: int, author: int, n: int = 0, amount: int = 0) -> Held:
@@ -24,27 +25,51 @@ def event(at: int, author: int, n: int = 0, amount: int = 0) -> Held:
     return Held(at, sha256(b"%d %d %d" % (at, author, n)).digest(), key, amount)
 
 
-class SimRelay:
-    """Events in the order of time, given as a relay gives them: newest first, up to a cap."""
+class Order(StrEnum):
+    """Which events a relay sends where its cap cuts them, and how they are ordered."""
 
-    def __init__(self, events: Iterable[Held] = (), *, cap: int = 500) -> None:
+    NEWEST = "the newest, newest first"
+    OLDEST = "the oldest, oldest first"
+    TURNED = "the newest, oldest first"
+    ANY = "any, by id"
+
+
+class SimRelay:
+    """Events in the order of time, given as a relay gives them: newest first, up to a cap.
+
+    `hints`: it says `finish` and `more` (NIP-67). `exclusive`: it leaves out the second of `until`.
+    """
+
+    def __init__(
+        self,
+        events: Iterable[Held] = (),
+        *,
+        cap: int = 500,
+        order: Order = Order.NEWEST,
+        hints: bool = False,
+        exclusive: bool = False,
+    ) -> None:
         self.cap = cap
+        self.order = order
+        self.hints = hints
+        self.exclusive = exclusive
         self.read = 0
+        self.asked = 0
         self.counts = 0
         self._events: dict[bytes, Held] = {}
-        self._order: list[Order] = []
+        self._times: list[tuple[int, bytes]] = []
         for one in events:
             self.add(one)
 
     def add(self, one: Held) -> None:
         if one.id not in self._events:
             self._events[one.id] = one
-            insort(self._order, (one.created_at, one.id))
+            insort(self._times, (one.created_at, one.id))
 
     def remove(self, id: bytes) -> None:
         one = self._events.pop(id, None)
         if one is not None:
-            del self._order[bisect_left(self._order, (one.created_at, one.id))]
+            del self._times[bisect_left(self._times, (one.created_at, one.id))]
 
     @property
     def events(self) -> dict[bytes, Held]:
@@ -52,11 +77,37 @@ class SimRelay:
 
     def page(self, asked: Filter) -> list[Held]:
         """What a REQ gives."""
-        low, high = self._range(asked)
+        return self.answer(asked)[0]
+
+    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+        """What a REQ gives, and the same as the reader sees it."""
+        self.asked += 1
+        if self.exclusive and asked.until is not None:
+            asked = asked.replace(until=asked.until - 1) if asked.until else Filter(ids=[])
+        matching = self._matching(asked)
         most = min(self.cap, asked.limit or self.cap)
-        found = self._order[max(low, high - most) : high]
+        found = self._chosen(matching, most)
         self.read += len(found)
-        return [self._events[id] for _, id in reversed(found)]
+        hint = (Hint.FINISH if len(found) == len(matching) else Hint.MORE) if self.hints else None
+        return found, sent(found, asked, hint)
+
+    def _matching(self, asked: Filter) -> list[Held]:
+        """What matches, oldest first."""
+        if asked.matches_nothing:
+            return []
+        low, high = self._range(asked)
+        return [self._events[id] for _, id in self._times[low:high]]
+
+    def _chosen(self, matching: list[Held], most: int) -> list[Held]:
+        match self.order:
+            case Order.NEWEST:
+                return matching[-most:][::-1]
+            case Order.TURNED:
+                return matching[-most:]
+            case Order.OLDEST:
+                return matching[:most]
+            case Order.ANY:
+                return sorted(matching, key=lambda one: one.id)[:most]
 
     def count(self, asked: Filter) -> int:
         """What a COUNT gives."""
@@ -65,9 +116,15 @@ class SimRelay:
         return high - low
 
     def _range(self, asked: Filter) -> tuple[int, int]:
-        low = bisect_left(self._order, (asked.since or 0, b""))
+        low = bisect_left(self._times, (asked.since or 0, b""))
         until = 2**62 if asked.until is None else asked.until
-        return low, bisect_right(self._order, (until, b"\xff" * 33))
+        return low, bisect_right(self._times, (until, b"\xff" * 33))
+
+
+def sent(page: Sequence[Held], asked: Filter, hint: Hint | None = None) -> Sent:
+    """A page as the relay sent it, where every frame was good."""
+    stamps = tuple(Stamp(one.created_at, one.id.hex()) for one in page)
+    return Sent(stamps=stamps, limit=asked.limit, hint=hint)
 
 
 def drive(
@@ -89,8 +146,7 @@ def drive(
             between()
             match question:
                 case ReadPage(asked):
-                    page = relay.page(asked)
-                    reading.page(page, len(page))
+                    reading.page(*relay.answer(asked))
                     pages += 1
                 case AskCount(asked):
                     reading.count(relay.count(asked) if countable else None)

@@ -35,7 +35,7 @@ def document(options: RelayOptions, *, search: bool, write_restricted: bool) -> 
 
 
 def _nips(options: RelayOptions, *, search: bool) -> list[int]:
-    spoken = {1, 9, 11, 40, 42, 62, 70}
+    spoken = {1, 9, 11, 40, 42, 62, 67, 70}
     optional = {45: options.count, 50: search, 77: options.negentropy}
     return sorted(spoken | {nip for nip, on in optional.items() if on})
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from agent.relay.outputs import Job, Output
     from nostr_client.event import Event
     from nostr_client.filters import Filter
-    from nostr_client.messages import ClientMessage
+    from nostr_client.messages import ClientMessage, Hint
     from nostr_client.store.base import Outcome
 
 
@@ -208,7 +208,7 @@ class Session:
             frames.append(subscription.frame(event.to_json()))
         return frames
 
-    def end_stored(self, job: FetchJob) -> list[Output]:
+    def end_stored(self, job: FetchJob, hint: Hint | None = None) -> list[Output]:
         """All stored events of `job` were given: EOSE, then what arrived meanwhile."""
         subscription = job.subscription
         if not self.is_open(subscription):
@@ -220,7 +220,7 @@ class Session:
         late = [text for event_id, text in subscription.backlog if event_id not in sent]
         subscription.backlog.clear()
         frames = [subscription.frame(text) for text in late]
-        return [Eose(subscription.sub_id).to_json(), *frames, Settle(subscription)]
+        return [Eose(subscription.sub_id, hint).to_json(), *frames, Settle(subscription)]
 
     def live(self, subscription: Subscription, event: Event, event_json: str) -> str | None:
         """The frame of a new event that matches `subscription`, or None when it gets none now."""

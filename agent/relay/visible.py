@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 QUERY_S = 30.0
 """Seconds that the store may take for one question: nobody waits longer for a relay."""
 
-AT_ONCE = 500
-"""Events that are read in one go; more are read while the first are being sent."""
+AT_ONCE = 501
+"""Events that are read in one go; more are read while the first are being sent.
+
+One more than clients mostly ask for: it shows whether there are more (NIP-67).
+"""
 
 PAGE = 100
 """Events that are made into frames at once: the loop is free between two pages."""

@@ -10,6 +10,7 @@ from agent.relay.outputs import CountJob, FetchJob, NegOpenJob, NegStepJob, Save
 from agent.relay.snapshot import open_session, step_session
 from agent.relay.visible import Refused, Visible
 from nostr_client.errors import InvalidInput, StoreError
+from nostr_client.messages import Hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from agent.relay.connection import Connection
     from agent.relay.core import Core
     from agent.relay.outputs import Job, Output
+    from nostr_client.filters import Filter
 
 
 async def perform(job: Job, core: Core, connection: Connection) -> None:
@@ -50,10 +52,34 @@ async def _do(job: Job, core: Core, connection: Connection) -> Sequence[Output]:
 
 async def _fetch(job: FetchJob, core: Core, connection: Connection) -> Sequence[Output]:
     core.context.counted["fetches"] += 1
-    async with aclosing(Visible(core.store, job.viewer).pages(job.filters)) as pages:
+    most = _most(job.filters)
+    asked = [f.replace(limit=most + 1) for f in job.filters] if most else job.filters
+    found = 0
+    async with aclosing(Visible(core.store, job.viewer).pages(asked)) as pages:
         async for events in pages:
-            await connection.put_slowly(connection.session.stored(job, events))
-    return connection.session.end_stored(job)
+            shown = events[: most - found] if most else events
+            found += len(events)
+            await connection.put_slowly(connection.session.stored(job, shown))
+    return connection.session.end_stored(job, _hint(job.filters, found))
+
+
+def _most(filters: Sequence[Filter]) -> int | None:
+    """The limit of a lone filter: one event beyond it shows at once whether there are more.
+
+    None for several filters, whose events overlap, and for no events at all.
+    """
+    return filters[0].limit or None if len(filters) == 1 else None
+
+
+def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
+    """What is known of events that were not sent (NIP-67); `found`: events, each once.
+
+    Fewer than the smallest limit: no filter was cut.
+    """
+    limits = [f.limit for f in filters if f.limit is not None]
+    if len(filters) == 1 and limits and limits[0]:
+        return Hint.MORE if found > limits[0] else Hint.FINISH
+    return Hint.FINISH if not limits or found < min(limits) else None
 
 
 async def _count(job: CountJob, core: Core, connection: Connection) -> Sequence[Output]:

@@ -37,7 +37,8 @@ def req(
     """Print the events that match, one JSON object a line.
 
     Every event is verified and printed once, whichever relays have it. Without --live this ends
-    when every relay has sent what it holds.
+    when every relay has answered. A relay's own cap may cut its answer: stderr says so where the
+    relay does.
     """
     from nostr_client.client import NostrClient
 
@@ -45,9 +46,9 @@ def req(
     urls = chosen_relays(relays)
     client = NostrClient(urls, timeout=timeout, signer=optional_signer(key_file))
     statuses = run_async(_print_events(client, filters, None if live else timeout))
-    for relay, status, why in statuses:
-        if status != "ok":
-            say(f"nostr-client: req: {relay}: {status}{why}")
+    for relay, _, why in statuses:
+        if why:
+            say(f"nostr-client: req: {relay}: {why}")
     click.get_current_context().exit(outcome_code([status for _, status, _ in statuses]))
 
 
@@ -71,5 +72,20 @@ def _status(source: Source) -> tuple[str, str]:
     from nostr_client.count.claiming import status_of
 
     if source.error is not None:
-        return str(status_of(source.error)), f" ({source.error})"
-    return ("ok" if source.stored_end else "timeout"), ""
+        status = str(status_of(source.error))
+        return status, f"{status} ({source.error})"
+    if not source.stored_end:
+        return "timeout", "timeout"
+    return "ok", "; ".join(_lacking(source))
+
+
+def _lacking(source: Source) -> list[str]:
+    """What a relay that answered did not give: events beyond its cap, frames without meaning."""
+    from nostr_client.messages import Hint
+
+    lacking = []
+    if source.tally.hint is Hint.MORE and all(one.limit is None for one in source.filters):
+        lacking.append("it holds more events than it sent: ask again with --until")
+    if source.tally.malformed:
+        lacking.append(f"{source.tally.malformed} frames could not be read")
+    return lacking

@@ -78,7 +78,8 @@ class Reader:
         self._bytes_before = 0
         self._frames_before = 0
         self._open: Subscription | None = None
-        self._invalid = 0
+        self._invalid = self._unread = 0
+        self._void: set[bytes] = set()
         self._cut = ""
         self._stock: _Stock | None = None
         self.complete = False
@@ -249,13 +250,17 @@ class Reader:
         warnings = [self._cut] if self._cut else []
         if self._invalid:
             warnings.append(f"read: {self._invalid} events that do not hold were left out")
+        if self._void:
+            warnings.append(f"read: {len(self._void)} receipts that do not hold were left out")
+        if self._unread:
+            warnings.append(f"read: {self._unread} frames could not be read, incomplete")
         if mark is not None and mark.complete and mark.proven is not Proven.MEMBERS:
             warnings.append(_read_earlier(mark))
         if mark is not None and mark.holes:
             count = len(mark.holes)
-            warnings.append(f"read: {count} seconds hold more events than a page, incomplete")
+            warnings.append(f"read: events of {count} seconds may be missing, incomplete")
         if self._round is not None and self._round.stalled:
-            warnings.append("read: the relay does not page by until, incomplete")
+            warnings.append(f"read: {self._round.stalled}, incomplete")
         return warnings
 
     async def _count(self, asked: Filter, round_: Round) -> None:
@@ -276,20 +281,20 @@ class Reader:
             self._begin(page)
             try:
                 ended = await self._read_page(page, found)
-                frames = page.statistics().frames
+                sent = page.sent(self._relay.url)
             except (TimeoutError, asyncio.CancelledError):
                 round_.part(found)
                 raise
             finally:
                 self._close(page)
                 self._came.update((event.id, event) for event in found)
-        lowered = limit != asked.limit and frames >= limit
+        lowered = limit != asked.limit and sent.limited
         if page.error is not None and ended:
             round_.part(found)
             if not (isinstance(page.error, RelayRefused) and round_.refuse()):
                 raise page.error
-        elif (ended or frames >= limit) and not (lowered and round_.narrowed):
-            round_.page(found, frames)
+        elif (ended or sent.limited) and not (lowered and round_.narrowed):
+            round_.page(found, sent)
         else:
             round_.part(found)
         if self._cut:
@@ -322,7 +327,9 @@ class Reader:
     async def _taken(self, events: Sequence[VerifiedEvent]) -> list[Held]:
         if self._keep is not None and events:
             await self._keep(self._relay.url, events)
-        return [self._query.hold_any(item.event) for item in events]
+        held = [self._query.hold_any(item.event) for item in events]
+        self._void.update(one.id for one in held if not one.counts)
+        return held
 
     def _spent(self) -> bool:
         """Whether the budget is used up; says so once."""
@@ -345,6 +352,7 @@ class Reader:
         self._frames_before += stats.frames
         self._bytes_before += stats.bytes
         self._invalid += stats.invalid
+        self._unread += stats.malformed
 
 
 def _read_earlier(mark: Mark) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nostr_client.claims import Held, Mark, Memory
     from nostr_client.claims.spans import Spans
     from nostr_client.filters import Filter
+    from nostr_client.protocol import Sent
 
 _WEEKLY: Final = Reread()
 
@@ -58,9 +59,10 @@ class Round:
 
     `told`: what the relay just answered to a plain COUNT, if it is exact; `counts`: whether it may
     be asked for more. `judged`: the query does not count all events that match. `reread` is the
-    policy of reading again. `stalled`: the relay did not page by `until`. `confirmed`: its own
-    count is equal to what is held. `current`: what is new was read, at least in part. A round that
-    read all of time says so to the memory, as that alone proves which events the relay holds.
+    policy of reading again. `stalled`: why the relay cannot be read to the end, or "". `confirmed`:
+    its own count is equal to what is held. `current`: what is new was read, at least in part. A
+    round that read all of time says so to the memory, as that alone proves which events the relay
+    holds.
     """
 
     def __init__(
@@ -73,9 +75,8 @@ class Round:
         judged: bool = False,
         reread: Reread = _WEEKLY,
         page: int = PAGE,
-        cap: int | None = None,
     ) -> None:
-        self.stalled = False
+        self.stalled = ""
         self.confirmed = False
         self.current = False
         self._filters = tuple(filters)
@@ -85,7 +86,6 @@ class Round:
         self._counts = (counts or told is not None) and len(self._filters) == 1
         self._reread = reread
         self._page = page
-        self._cap = cap
         self._windows: deque[_Window] = deque()
         self._planned = self._stopped = self._asked_all = False
         self._read: Spans = ()
@@ -116,10 +116,10 @@ class Round:
         """Whether the question is about one second, where a smaller limit would hide something."""
         return self._walk is not None and self._walk.narrowed
 
-    def page(self, events: Sequence[Held], frames: int) -> None:
-        """The answer to a REQ: the matching events that hold, and how many frames came."""
+    def page(self, events: Sequence[Held], sent: Sent) -> None:
+        """The answer to a REQ: the matching events that hold, and all that the relay sent."""
         assert self._walk is not None
-        self._walk.take(events, frames)
+        self._walk.take(events, sent)
 
     def part(self, events: Sequence[Held]) -> None:
         """Events of a page that did not come to its end: they are kept, and prove nothing."""
@@ -155,7 +155,9 @@ class Round:
             return False
         self._planned = True
         self._expect(mark, held)
-        self._begin(_Window(_news_from(mark, held), None), mark.largest)
+        since = _news_from(mark, held)
+        least = (self._told or 0) - (held if since else 0)
+        self._begin(_Window(since, None), mark.largest, least)
         return True
 
     def advance(self, memory: Memory) -> bool:
@@ -174,9 +176,16 @@ class Round:
         if self._stopped:
             return False
         if self._windows:
-            self._begin(self._windows.popleft(), memory.mark.largest)
+            window = self._windows.popleft()
+            self._begin(window, memory.mark.largest, self._least(memory, window))
             return True
         return self._compare(memory)
+
+    def _least(self, memory: Memory, window: _Window) -> int:
+        """How many events the relay's own count says that an open window holds, at least."""
+        if not self._told or window.end is not None:
+            return 0
+        return self._told - memory.count(0, window.start - 1)
 
     def _settle(self, memory: Memory, walk: Walk) -> None:
         """Take in a walk, whole or as far as it came."""
@@ -224,15 +233,15 @@ class Round:
         """Ask along with what is new for what the comparison of counts will most likely need."""
         self._ask_older = bool(self._told and held and not mark.differs and self._clock > RECENT)
 
-    def _begin(self, window: _Window, largest: int) -> None:
+    def _begin(self, window: _Window, largest: int, least: int = 0) -> None:
         self._window = window
         self._walk = Walk(
             self._filters,
             window.start,
             window.end,
             page=self._page,
-            cap=self._cap,
             largest=largest,
+            least=least,
         )
 
     def _compare(self, memory: Memory) -> bool:

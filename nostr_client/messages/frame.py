@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -11,6 +12,10 @@ from nostr_client.errors import InvalidInput, MalformedMessage, clip
 _decode_parts: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
 _decode_any: Final = msgspec.json.Decoder().decode
+
+_HEAD: Final = re.compile(r'\s*\[\s*"([A-Z-]{1,12})"\s*,\s*"([^"\\]{1,64})"')
+_HEAD_SIZE: Final = 200
+"""Characters of a frame in which its label and its id stand: the longest of both, and spaces."""
 
 
 class Frame:
@@ -28,7 +33,8 @@ class Frame:
             self._parts = _decode_parts(raw)
             self.label = _decode_text(self._parts[0])
         except (ValueError, IndexError, RecursionError) as error:
-            raise self.malformed(f"not a JSON array with a label: {clip(str(error))}") from error
+            what = f"not a JSON array with a label: {clip(str(error))}"
+            raise _headed(what, raw) from error
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -88,15 +94,27 @@ def to_bytes(frame: str | bytes, max_size: int) -> bytes:
     """UTF-8 of a frame of at most `max_size` bytes. Raises MalformedMessage."""
     if isinstance(frame, str):
         if len(frame) > max_size:
-            raise _too_large(max_size)
+            raise _too_large(max_size, frame)
         try:
             frame = frame.encode()
         except UnicodeEncodeError as error:
-            raise MalformedMessage("lone surrogates in a frame") from error
+            raise _headed("lone surrogates in a frame", frame) from error
     if len(frame) > max_size:
-        raise _too_large(max_size)
+        raise _too_large(max_size, frame)
     return frame
 
 
-def _too_large(max_size: int) -> MalformedMessage:
-    return MalformedMessage(f"a frame of more than {max_size} bytes")
+def _too_large(max_size: int, frame: str | bytes) -> MalformedMessage:
+    return _headed(f"a frame of more than {max_size} bytes", frame)
+
+
+def _headed(what: str, frame: str | bytes) -> MalformedMessage:
+    """The error for a frame that JSON cannot read, with label and id where its head shows them.
+
+    Whoever asked must learn that one of the events that were sent for the request is lost.
+    """
+    head = frame[:_HEAD_SIZE]
+    text = head if isinstance(head, str) else head.decode(errors="replace")
+    found = _HEAD.match(text)
+    label, ref = found.groups() if found else ("", "")
+    return MalformedMessage(what, label=label, ref=ref)

@@ -18,6 +18,7 @@ from nostr_client.messages.relay import (
     Eose,
     EventReceived,
     Hello,
+    Hint,
     NegErr,
     Notice,
     Ok,
@@ -79,6 +80,14 @@ def _event(parts: Frame) -> EventReceived:
         raise parts.wrap(error) from error
 
 
+def _eose(parts: Frame) -> Eose:
+    """EOSE with its hint (NIP-67); hints that are unknown or contradict each other are ignored."""
+    sub_id = parts.reference()
+    listed = parts.value(2) if len(parts) > 2 else None
+    hints = {hint for hint in Hint if isinstance(listed, list) and hint in listed}
+    return Eose(sub_id, hints.pop() if len(hints) == 1 else None)
+
+
 def _ok(parts: Frame) -> Ok:
     event_id = parts.reference()
     accepted = parts.value(2)
@@ -131,7 +140,7 @@ def _hello(parts: Frame) -> Hello:
 
 _READERS: Final[dict[str, Callable[[Frame], RelayMessage]]] = {
     "EVENT": _event,
-    "EOSE": lambda parts: Eose(parts.reference()),
+    "EOSE": _eose,
     "OK": _ok,
     "CLOSED": lambda parts: Closed(parts.reference(), parts.optional_text(2)),
     "NOTICE": lambda parts: Notice(parts.optional_text(1)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -41,14 +42,25 @@ class EventReceived(msgspec.Struct, frozen=True, gc=False):
         return dump("EVENT", self.sub_id, self.event)
 
 
+class Hint(StrEnum):
+    """What a relay says at EOSE about the events that it did not send (NIP-67)."""
+
+    FINISH = "finish"
+    """It sent every stored event that matches."""
+    MORE = "more"
+    """It holds more events that match."""
+
+
 class Eose(msgspec.Struct, frozen=True):
-    """The end of what the relay has stored (NIP-01)."""
+    """The end of a stored query (NIP-01); `hint` is None where the relay gives none (NIP-67)."""
 
     sub_id: str
+    hint: Hint | None = None
 
     def to_json(self) -> str:
-        """`["EOSE", id]`."""
-        return dump("EOSE", self.sub_id)
+        """`["EOSE", id]`, with `[hint]` as a third element where there is one."""
+        tail = () if self.hint is None else ([self.hint],)
+        return dump("EOSE", self.sub_id, *tail)
 
 
 class Ok(Said, msgspec.Struct, frozen=True):

@@ -22,10 +22,12 @@ from nostr_client.protocol.notifications import (
     StoredEnd,
     SubscriptionEnded,
 )
+from nostr_client.protocol.sent import SMALL, Sent, Stamp
 from nostr_client.protocol.state import FrameTally, Tally
 
 __all__ = [
     "AUTH_KIND",
+    "SMALL",
     "Abused",
     "AuthNeeded",
     "AuthSettled",
@@ -43,6 +45,8 @@ __all__ = [
     "Progress",
     "PublishAnswered",
     "PublishFailed",
+    "Sent",
+    "Stamp",
     "StoredEnd",
     "SubscriptionEnded",
     "Tally",

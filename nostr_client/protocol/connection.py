@@ -188,7 +188,7 @@ class Connection:
     # Messages of the relay.
 
     def _eose(self, message: wire.Eose) -> Notifications:
-        return self._known(self.subscriptions.stored_end(message.sub_id))
+        return self._known(self.subscriptions.stored_end(message.sub_id, message.hint))
 
     def _closed(self, message: wire.Closed) -> Notifications:
         key, reason = message.sub_id, message.message
@@ -307,6 +307,10 @@ class Connection:
         if error.label.startswith("NEG-") and error.ref in self._negs:
             self.neg_close(error.ref)
             return [note.NegEnded(error.ref, failure)]
+        if error.label == "EOSE" and self.subscriptions.get(
+            error.ref
+        ):  # only what follows the id cannot be read
+            return self._eose(wire.Eose(error.ref))
         if error.label == "EVENT":
             return self.subscriptions.malformed(error.ref, size) or self._flooding()
         return self._flooding()

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from nostr_client.messages import Hint
+from nostr_client.protocol.sent import Stamp
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,6 +33,10 @@ class Tally(msgspec.Struct):
     """Events that no filter of the subscription matches."""
     excess: int = 0
     """Stored events beyond the limit that was asked for."""
+    hint: Hint | None = None
+    """What the relay said at its last EOSE (NIP-67)."""
+    stamps: list[Stamp | None] = []
+    """The frames of a stored query with a limit; see `Sent`."""
 
 
 class FrameTally(msgspec.Struct):
@@ -85,10 +92,12 @@ class SubscriptionState(Request):
     def __post_init__(self) -> None:
         self.wanted = wanted_events(self.filters)
 
-    def received(self, size: int) -> None:
-        """Count an EVENT frame of any quality."""
+    def received(self, size: int, stamp: Stamp | None) -> None:
+        """Count an EVENT frame of any quality; `stamp` None: it could not be read."""
         self.tally.frames += 1
         self.tally.bytes += size
+        if not self.live and self.wanted is not None and self.matched < self.wanted:
+            self.tally.stamps.append(stamp)
 
     def accepts(self, event: Event) -> bool:
         """Count an event in; False when it is not what was asked for."""

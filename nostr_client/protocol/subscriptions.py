@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nostr_client import messages as wire
 from nostr_client.errors import ProtocolError, RelayError
 from nostr_client.protocol import notifications as note
+from nostr_client.protocol.sent import Stamp
 from nostr_client.protocol.state import Phase, SubscriptionState, Tally
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Subscriptions:
             return None
         if len(message.event.tags) > self._most_tags:
             return self.malformed(message.sub_id, size)
-        state.received(size)
+        state.received(size, Stamp(message.event.created_at, message.event.id))
         if state.accepts(message.event):
             return [note.EventMatched(message.sub_id, message.event, size)]
         return self._overrun(message.sub_id, state)
@@ -142,7 +143,7 @@ class Subscriptions:
         state = self._states.get(sub_id)
         if state is None:
             return None
-        state.received(size)
+        state.received(size, None)
         state.tally.malformed += 1
         state.strays += 1
         return self._overrun(sub_id, state)
@@ -154,12 +155,13 @@ class Subscriptions:
         text = f"sent {state.strays} events that were not asked for"
         return [note.SubscriptionEnded(sub_id, ProtocolError(text, relay=self._relay))]
 
-    def stored_end(self, sub_id: str) -> list[note.Notification] | None:
+    def stored_end(self, sub_id: str, hint: wire.Hint | None) -> list[note.Notification] | None:
         """EOSE; None for an unknown id, or for the second one of an id."""
         state = self._states.get(sub_id)
         if state is None or state.stored_end:
             return None
         state.stored_end = True
+        state.tally.hint = hint
         self._grow()
         if state.live:
             return [note.StoredEnd(sub_id)]

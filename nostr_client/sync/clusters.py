@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.errors import RelayError
-from nostr_client.paging import PAGE, ROUND
+from nostr_client.paging import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ async def named_parts(
     if filter.kinds is not None and filter.authors is not None:
         return None
     pages = [await _page(relay, filter) for relay in relays]
-    if all(page is not None and _is_whole(page) for page in pages):
+    if all(page is not None and not page.sent.second_may_be_cut(0) for page in pages):
         return None
     seen = [*held, *[one.event for page in pages if page is not None for one in page.events]]
     if not seen:
@@ -66,11 +66,6 @@ async def _page(relay: Relay, filter: Filter) -> Page | None:
         return await relay.fetch(filter.replace(limit=PAGE))
     except RelayError:
         return None
-
-
-def _is_whole(page: Page) -> bool:
-    """Whether it was surely not cut: the caps of relays are round."""
-    return page.frames < PAGE and page.frames % ROUND > 0
 
 
 async def _hold_no_more(relay: Relay, filter: Filter, parts: Sequence[Filter]) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.claims import Held
-from nostr_client.errors import RelayRefused
+from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.store.base import Status
 from nostr_client.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
+    from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
     from nostr_client.page import Page
     from nostr_client.relay import Relay
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from nostr_client.sync.desk import Desk
     from nostr_client.sync.tally import Tally
     from nostr_client.sync.windows import Window
+
+MOST_COUNTS: Final = 8
+"""COUNTs for one window: dense seconds are rare, and a hostile relay can make them up."""
 
 _HELD = (Status.STORED, Status.DUPLICATE)
 _FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
@@ -39,17 +43,32 @@ async def next_page(relay: Relay, walk: Walk) -> Page | None:
 def turn_page(walk: Walk, page: Page) -> None:
     """Let the walk go on from a page. Raises the page's RelayError where it can not."""
     if page.error is None:
-        walk.take([_held(one) for one in page.events], page.frames)
+        walk.take([_held(one) for one in page.events], page.sent)
     elif not (isinstance(page.error, RelayRefused) and walk.refuse()):
         raise page.error
 
 
+async def count_holes(relay: Relay, filter: Filter, walk: Walk) -> None:
+    """Ask the relay how many events the seconds hold of which its pages may not show all."""
+    if relay.capabilities.count is False:
+        return
+    for second in sorted(walk.holes)[-MOST_COUNTS:]:
+        try:
+            answer = await relay.count(filter.replace(since=second, until=second, limit=None))
+        except RelayError:
+            return
+        if not (answer.approximate or answer.limited):
+            walk.counted(second, answer.count)
+
+
 def tell_gaps(walk: Walk, tally: Tally) -> None:
     """Say what the walk could not read."""
+    if walk.unread:
+        tally.lacks(f"{walk.unread} frames of the relay could not be read")
     if walk.holes:
-        tally.lacks(f"{len(walk.holes)} seconds hold more events than the relay sends")
+        tally.lacks(f"{len(walk.holes)} seconds may hold more events than the relay sends")
     if walk.stalled:
-        tally.lacks("the relay does not page by until")
+        tally.lacks(walk.stalled)
 
 
 class Pages:
@@ -75,6 +94,7 @@ class Pages:
         while (page := await next_page(self._relay, walk)) is not None:
             await self._take(page, (walk.found, held))
             turn_page(walk, page)
+        await count_holes(self._relay, window.filter, walk)
         tell_gaps(walk, self._tally)
         if not walk.complete:
             return None

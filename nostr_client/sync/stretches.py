@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nostr_client.sync.items import LocalItems
-from nostr_client.sync.pages import next_page, tell_gaps, turn_page
+from nostr_client.sync.pages import count_holes, next_page, tell_gaps, turn_page
 from nostr_client.sync.windows import Window
 from nostr_client.walk import Walk
 
@@ -30,6 +30,7 @@ async def stretches(filter: Filter, size: int, tally: Tally) -> AsyncGenerator[W
     while True:
         walk = Walk([filter], start, until, exclusive=exclusive)
         low = await _read(walk, size, tally)
+        await count_holes(tally.relay, filter, walk)
         tell_gaps(walk, tally)
         exclusive = walk.exclusive
         if low is None:

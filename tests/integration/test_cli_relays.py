@@ -13,7 +13,7 @@ import pytest
 
 from nostr_client.event import Event, parse_event
 from nostr_client.nip19 import Note, PublicKey
-from tests.faults import COUNT_REFUSALS, RefusesCount, Silent, WantsAuth
+from tests.faults import COUNT_REFUSALS, Pages, RefusesCount, Silent, Unreadable, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.running import started
 from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, signer
@@ -201,6 +201,22 @@ async def test_req_prints_verified_events_once_as_lines() -> None:
     assert len(events) == 12
     assert done.code == 0
     assert done.err == ""
+
+
+async def test_req_says_what_a_relay_did_not_give() -> None:
+    """On stderr: the events that came are good, so the exit code is 0."""
+    events = [reaction(i) for i in range(5)]
+    for behaviour, said in (
+        (Pages(3, hints=True), "it holds more events than it sent"),
+        (Unreadable("nested", events[1].id), "1 frames could not be read"),
+    ):
+        async with FaultyRelay(behaviour, events=events) as relay:
+            done = await cli("req", "--kind", "7", "--relay", relay.url)
+            limited = await cli("req", "--kind", "7", "--limit", "2", "--relay", relay.url)
+        assert done.code == 0
+        assert said in done.err
+        assert len(done.out.splitlines()) in (3, 4)
+        assert "more events" not in limited.err
 
 
 async def test_req_says_which_relay_failed() -> None:

@@ -280,7 +280,7 @@ async def test_a_crowded_second_of_one_author_and_kind_is_partial() -> None:
     async with syncing(everything[:20], (behaviour, everything)) as (client, store, _):
         (one,) = (await client.sync(Filter())).relays
         assert one.status is SyncStatus.PARTIAL
-        assert "1 seconds hold more events than the relay sends" in one.reason
+        assert "1 seconds may hold more events than the relay sends" in one.reason
         assert len(await held_ids(store)) > 100
 
 

@@ -23,6 +23,7 @@ from nostr_client.messages import (
     Eose,
     EventReceived,
     Hello,
+    Hint,
     NegClose,
     NegErr,
     NegMsg,
@@ -37,6 +38,7 @@ from nostr_client.messages import (
 )
 from nostr_client.reasons import Reason
 from tests.conftest import load_cases
+from tests.faults import UNREADABLE
 from tests.unit.strategies import EVENTS, FILTERS, HEX32, SUB_IDS, TEXT, signed
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ QUERIES = st.lists(FILTERS, min_size=1, max_size=3).map(tuple)
 
 FROM_RELAY = st.one_of(
     st.builds(EventReceived, SUB_IDS, EVENTS),
-    st.builds(Eose, SUB_IDS),
+    st.builds(Eose, SUB_IDS, st.none() | st.sampled_from(Hint)),
     st.builds(Ok, HEX32 | st.just("?"), st.booleans(), TEXT),
     st.builds(Closed, SUB_IDS, TEXT),
     st.builds(Notice, TEXT),
@@ -106,6 +108,13 @@ def relay(*parts: object) -> Any:
         (["CLOSED", "r", ""], Closed("r", "")),
         (["NOTICE"], Notice("")),
         (["EOSE", SUB, 1, 2], Eose(SUB)),
+        (["EOSE", SUB, ["finish"]], Eose(SUB, Hint.FINISH)),
+        (["EOSE", SUB, ["soon", "more", 7, None, {}]], Eose(SUB, Hint.MORE)),
+        (["EOSE", SUB, ["finish", "more"]], Eose(SUB)),
+        (["EOSE", SUB, ["FINISH"]], Eose(SUB)),
+        (["EOSE", SUB, []], Eose(SUB)),
+        (["EOSE", SUB, "finish"], Eose(SUB)),
+        (["EOSE", SUB, {"finish": True}], Eose(SUB)),
         (["HELLO", {"count": True, "x": 1}], Hello(True)),
         (["HELLO", {}], Hello(None)),
         (["HELLO", {"count": 1}], Hello(None)),
@@ -407,3 +416,12 @@ def test_nip77_frames_of_negentropy_json(case: dict[str, Any]) -> None:
     assert message.message == expect["message"]
     assert message.max_records == expect.get("maxRecords")
     assert message.overflow is (expect["code"] == "blocked")
+
+
+@pytest.mark.parametrize("form", UNREADABLE)
+def test_an_unreadable_event_names_its_subscription(form: str) -> None:
+    """Who asked must learn that an event is lost, however broken its frame is."""
+    event = UNREADABLE[form].format(id=A)
+    with pytest.raises(MalformedMessage) as caught:
+        parse_relay_message(f' [ "EVENT" , "{SUB}",{event}]')
+    assert (caught.value.label, caught.value.ref) == ("EVENT", SUB)

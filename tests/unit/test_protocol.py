@@ -9,6 +9,7 @@ import pytest
 
 from nostr_client.errors import NetworkError, ProtocolError, RelayRefused, Unsupported
 from nostr_client.filters import Filter
+from nostr_client.messages import Hint
 from nostr_client.options import Limits
 from nostr_client.protocol import (
     AuthNeeded,
@@ -24,6 +25,7 @@ from nostr_client.protocol import (
     NoticeReceived,
     PublishAnswered,
     PublishFailed,
+    Stamp,
     StoredEnd,
     SubscriptionEnded,
     Tally,
@@ -78,6 +80,30 @@ def test_a_stored_query_is_closed_at_eose(connection: Connection) -> None:
     assert sent(connection) == [["CLOSE", sub_id]]
     assert connection.receive(frame) == []
     assert connection.tally.unknown == 1
+
+
+def test_what_was_sent_for_a_stored_query_is_told_in_its_order() -> None:
+    """Whatever it is: events that match and others, and frames that cannot be read."""
+    connection, tally = Connection(URL), Tally()
+    sub_id = connection.subscribe([NOTES.replace(limit=2)], live=False, tally=tally)
+    notes = [signed(n).event for n in range(3)]
+    stranger = signed(kind=2).event
+    connection.receive(event_frame(sub_id, notes[0]))
+    connection.receive(event_frame(sub_id, stranger))
+    connection.receive(f'["EVENT","{sub_id}",{{"content":"\\ud800"}}]')
+    for event in notes[1:]:
+        connection.receive(event_frame(sub_id, event))
+    hear(connection, "EOSE", sub_id, ["more"])
+    stamps = [Stamp(e.created_at, e.id) for e in (notes[0], stranger, notes[1])]
+    assert tally.stamps == [*stamps[:2], None, stamps[2]]
+    assert (tally.frames, tally.malformed, tally.mismatched, tally.excess) == (5, 1, 1, 1)
+    assert tally.hint is Hint.MORE
+
+
+def test_a_hint_that_cannot_be_read_does_not_hide_eose(connection: Connection) -> None:
+    sub_id = connection.subscribe([NOTES], live=False)
+    ended = connection.receive(f'["EOSE","{sub_id}",["\\ud800"]]')
+    assert ended == [SubscriptionEnded(sub_id, None)]
 
 
 def test_a_live_query_goes_on_after_eose(connection: Connection) -> None:

@@ -66,7 +66,7 @@ class Client:
         ids = []
         while (message := await self.receive())[0] == "EVENT":
             ids.append(message[2]["id"])
-        assert message == ["EOSE", sub_id], message
+        assert message[:2] == ["EOSE", sub_id], message
         await self.send("CLOSE", sub_id)
         return ids
 

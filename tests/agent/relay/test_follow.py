@@ -22,7 +22,7 @@ async def test_stored_by_another_way(store: SqliteStore, relay: RelayServer) -> 
         await store.save([VerifiedEvent(first)])
         await client.send("REQ", "s", {"kinds": [1]})
         assert (await client.receive())[2]["id"] == first.id
-        assert await client.receive() == ["EOSE", "s"]
+        assert (await client.receive())[:2] == ["EOSE", "s"]
         await store.save([VerifiedEvent(second), VerifiedEvent(first)])
         assert (await client.receive())[2]["id"] == second.id
         await store.save([VerifiedEvent(third)])

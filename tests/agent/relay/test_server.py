@@ -40,9 +40,36 @@ async def login(client: Client, server: RelayServer, seed: int) -> None:
     assert (await client.ask("AUTH", event))[2] is True
 
 
+async def test_eose_says_whether_there_are_more(relay: RelayServer) -> None:
+    """NIP-67: of one filter it is always known, of several only where none was cut."""
+    events = numbered(5)
+    one, other = {"kinds": [1], "limit": 4}, {"kinds": [1, 7], "limit": 5}
+    asked = {
+        "finish": [{"kinds": [1]}],
+        "finish at exactly the limit": [{"kinds": [1], "limit": 5}],
+        "finish of none": [{"kinds": [7]}],
+        "finish of several": [{"kinds": [1], "limit": 6}, {"kinds": [7], "limit": 6}],
+        "more": [one],
+        "nothing of a limit of 0": [{"kinds": [1], "limit": 0}],
+        "nothing of several": [one, other],
+    }
+    async with connect(relay.url) as client:
+        for event in events:
+            await client.publish(event)
+        for expected, filters in asked.items():
+            await client.send("REQ", "s", *filters)
+            got = 0
+            while (message := await client.receive())[0] == "EVENT":
+                got += 1
+            word = expected.split()[0]
+            assert message == ["EOSE", "s", *([] if word == "nothing" else [[word]])], expected
+            if len(filters) == 1:
+                assert got <= filters[0].get("limit", 5), expected
+
+
 async def test_publish_subscribe_live_and_read_back(relay: RelayServer) -> None:
     async with connect(relay.url) as alice, connect(relay.url) as bob:
-        assert await bob.ask("REQ", "live", {"kinds": [1]}) == ["EOSE", "live"]
+        assert (await bob.ask("REQ", "live", {"kinds": [1]}))[:2] == ["EOSE", "live"]
         event = signed()
         assert await alice.publish(event) == ["OK", event.id, True, ""]
         message = await bob.receive()

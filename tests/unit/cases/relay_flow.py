@@ -11,6 +11,7 @@ import msgspec
 from nostr_client.errors import ProtocolError
 from nostr_client.filters import Filter
 from nostr_client.paging import Pager
+from nostr_client.protocol import Sent, Stamp
 from nostr_client.relay_stats import RelayStatus
 from tests.faults import (
     FewSubscriptions,
@@ -31,19 +32,18 @@ async def check_a_flow(case: Case) -> None:
 
 async def dense_second(case: Case) -> None:
     """1,200 events share a second and a page holds 500: never a loop, never silent."""
-    pager = Pager(Filter(), page=500, cap=500)
-    seen: set[int] = set()
+    second = 1_700_000_000
+    page = tuple(Stamp(second, f"{number:064x}") for number in range(500))
+    pager = Pager(Filter(), page=500)
     for _ in range(50):
         asked = pager.next_filter()
         if asked is None:
             break
-        second = 1_700_000_000
-        page = set(range(500)) if asked.until is None or asked.until >= second else set()
-        pager.turn(len(page), len(page - seen), second if page else None, second if page else None)
-        seen |= page
+        reaches = asked.until is None or asked.until >= second
+        pager.turn(Sent(stamps=page if reaches else (), limit=500))
     else:
         raise AssertionError("the walk does not end")
-    assert pager.dense == [1_700_000_000]
+    assert pager.dense == [second]
     assert not pager.complete
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +13,10 @@ from nostr_client.claims import Held, ListMemory, Reread
 from nostr_client.claims.mark import DAY, HOUR
 from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.filters import Filter
+from nostr_client.messages import Hint
+from nostr_client.protocol import SMALL, Sent
 from nostr_client.walk import Walk
-from tests.simulation import SimRelay, drive, event
+from tests.simulation import Order, SimRelay, drive, event
 
 NOW = 1_700_000_000
 KINDS = Filter(kinds=[7])
@@ -101,8 +104,7 @@ def test_a_relay_that_counts_what_it_does_not_give_is_not_searched_each_time() -
         while reading.advance(memory):
             while (question := reading.question) is not None:
                 if isinstance(question, ReadPage):
-                    page = relay.page(question.filter)
-                    reading.page(page, len(page))
+                    reading.page(*relay.answer(question.filter))
                 else:
                     until = question.filter.until
                     reading.count(relay.count(question.filter) + 10 * (until is None))
@@ -127,22 +129,68 @@ def test_a_denser_second_than_a_page_is_told() -> None:
         assert read(memory, relay, NOW + hour * HOUR) < 1000
 
 
-def test_a_dense_second_is_read_by_a_larger_limit_where_the_relay_lets() -> None:
-    relay = SimRelay([event(NOW - 50, i) for i in range(1234)], cap=5000)
-    memory = ListMemory()
-    read(memory, relay, NOW)
+@pytest.mark.parametrize("proof", ["count", "finish", "none"])
+def test_a_dense_second_is_read_by_a_larger_limit_where_the_relay_lets(proof: str) -> None:
+    """Its 1,234 events may be a cap: the relay's count or its hint shows that they are all."""
+    events = [event(NOW - 50, i) for i in range(1234)]
+    relay, memory = SimRelay(events, cap=5000, hints=proof == "finish"), ListMemory()
+    read(memory, relay, NOW, told=proof == "count")
     assert ids(memory) == set(relay.events)
+    assert memory.mark.complete == (proof != "none")
+
+
+class Spoiled(SimRelay):
+    """Sends one event, `bad`, as a frame that cannot be read."""
+
+    bad = b""
+
+    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+        page, was_sent = super().answer(asked)
+        stamps = tuple(None if s and s.id == self.bad.hex() else s for s in was_sent.stamps)
+        good = [one for one in page if one.id != self.bad]
+        return good, msgspec.structs.replace(was_sent, stamps=stamps)
+
+
+@pytest.mark.parametrize("hints", [False, True])
+def test_an_event_that_could_not_be_read_is_missed_until_it_is_read(hints: bool) -> None:
+    relay, memory = Spoiled(history(700), hints=hints), ListMemory()
+    relay.bad = list(relay.events)[300]
+    read(memory, relay, NOW, told=True)
+    assert not memory.mark.complete
+    read(memory, relay, NOW + HOUR, told=True)
+    assert not memory.mark.complete
+    relay.bad = b""
+    for day in range(1, 9):
+        read(memory, relay, NOW + day * DAY, told=True)
     assert memory.mark.complete
+    assert ids(memory) == set(relay.events)
+
+
+def test_finish_beside_a_larger_count_does_not_end_a_round() -> None:
+    """A relay that says `finish` at its cap, and counts truly."""
+    relay, memory = SaysFinish(history(700), cap=100), ListMemory()
+    read(memory, relay, NOW, told=True)
+    assert ids(memory) == set(relay.events)
+    for n in range(150):
+        relay.add(event(NOW + 60 + n, n, 2))
+    read(memory, relay, NOW + HOUR, told=True)
+    assert ids(memory) == set(relay.events)
+
+
+class SaysFinish(SimRelay):
+    """A relay that says `finish` at every page."""
+
+    def answer(self, asked: Filter) -> tuple[list[Held], Sent]:
+        page, was_sent = super().answer(asked)
+        return page, msgspec.structs.replace(was_sent, hint=Hint.FINISH)
 
 
 class ByKind(SimRelay):
     """A relay that looks at kinds: an event's kind is 1 for even amounts, else 7."""
 
-    def page(self, asked: Filter) -> list[Held]:
+    def _matching(self, asked: Filter) -> list[Held]:
         kinds = set(asked.kinds or ())
-        known = [e for e in self.events.values() if (7 if e.amount % 2 else 1) in kinds]
-        part = SimRelay(known, cap=self.cap)
-        return part.page(asked)
+        return [e for e in super()._matching(asked) if (7 if e.amount % 2 else 1) in kinds]
 
 
 def test_a_dense_second_is_narrowed_by_the_lists_of_the_filter() -> None:
@@ -175,7 +223,8 @@ def test_late_events_within_the_overlap_are_seen_and_make_it_grow() -> None:
     assert ids(memory) == set(relay.events)
 
 
-EVENTS = st.builds(event, st.integers(NOW - 60, NOW + 9), st.integers(0, 400), st.integers(0, 3))
+SECONDS = st.one_of(st.integers(NOW - 60, NOW + 9), st.integers(NOW - 3, NOW))
+EVENTS = st.builds(event, SECONDS, st.integers(0, 400), st.integers(0, 3))
 STEPS = st.lists(
     st.tuples(st.lists(EVENTS, max_size=30), st.integers(0, 99), st.integers(1, 5), st.booleans()),
     min_size=1,
@@ -184,12 +233,16 @@ STEPS = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(STEPS, st.integers(1, 9), st.booleans())
+@given(STEPS, st.integers(SMALL, 16), st.booleans(), st.sampled_from(Order), st.booleans())
 def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
-    steps: list[tuple[list[Held], int, int, bool]], cap: int, told: bool
+    steps: list[tuple[list[Held], int, int, bool]],
+    cap: int,
+    told: bool,
+    order: Order,
+    hints: bool,
 ) -> None:
     """Arrivals in any order of time, removals, cuts: read again, nothing differs."""
-    relay, memory = SimRelay(cap=cap), ListMemory()
+    relay, memory = SimRelay(cap=cap, order=order, hints=hints), ListMemory()
     policy = Reread(every=0.001, most_at_once=0.001)
     now = NOW
     for arrivals, victim, pages, cut in steps:
@@ -198,10 +251,10 @@ def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
         if relay.events and victim % 3 == 0:
             relay.remove(list(relay.events)[victim % len(relay.events)])
         now += 60
-        reading = Round([KINDS], clock=now, reread=policy, page=cap, cap=cap)
+        reading = Round([KINDS], clock=now, reread=policy, page=cap)
         drive(reading, memory, relay, countable=told, most=pages if cut else None)
     now += 60
-    reading = Round([KINDS], clock=now, reread=policy, page=cap, cap=cap)
+    reading = Round([KINDS], clock=now, reread=policy, page=cap)
     drive(reading, memory, relay, countable=told)
     missing = {relay.events[id].created_at for id in set(relay.events) - ids(memory)}
     assert missing <= set(memory.mark.holes)
@@ -211,18 +264,17 @@ def test_any_relay_is_held_exactly_or_said_to_be_incomplete(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(EVENTS, max_size=80), st.integers(1, 9), st.integers(NOW - 60, NOW))
+@given(st.lists(EVENTS, max_size=80), st.integers(SMALL, 16), st.integers(NOW - 60, NOW))
 def test_a_walk_reaches_its_start_and_knows_its_holes(
     events: list[Held], cap: int, start: int
 ) -> None:
     relay = SimRelay(events, cap=cap)
-    walk = Walk([KINDS], start, None, page=cap, cap=cap)
+    walk = Walk([KINDS], start, None, page=cap)
     for _ in range(1000):
         asked = walk.ask()
         if asked is None:
             break
-        page = relay.page(asked)
-        walk.take(page, len(page))
+        walk.take(*relay.answer(asked))
         reached = walk.reached
         if reached is not None:
             wanted = {e.id for e in events if e.created_at >= reached}
