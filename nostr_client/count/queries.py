@@ -1,20 +1,21 @@
 """What can be asked: the canonical queries of NIP-45, and any filters.
 
-Each constructor takes what people copy (npub, nprofile, note, nevent, naddr, with or without
-`nostr:`, or hex) and raises InvalidIdentifier for anything else.
+Each constructor takes what people type and paste, as `nip19.read` does (npub, nprofile, note,
+nevent, naddr, hex, `nostr:`, the URL of a web viewer), and raises InvalidIdentifier for anything
+else.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from nostr_client import hll, kinds, nip19
 from nostr_client.claims import Held
 from nostr_client.count.folding import fold
-from nostr_client.errors import InvalidFilter, InvalidIdentifier, InvalidInput, clip
+from nostr_client.errors import InvalidFilter, InvalidInput, clip
 from nostr_client.filters import Filter
 from nostr_client.merge import Unit
 from nostr_client.outbox import Target, read_target
@@ -138,13 +139,13 @@ def replies(target: str) -> Query:
 
 def quotes(target: str) -> Query:
     """Quotes of an event: kinds 1 and 1111 with its `q` tag."""
-    found = event_or_address(target)
+    found = nip19.event_or_address(target)
     return _canonical("quotes", found, "#q", [kinds.TEXT_NOTE, kinds.COMMENT])
 
 
 def comments(target: str) -> Query:
     """Comments on an event (NIP-22, at any depth): kind 1111 with its root tag `E` or `A`."""
-    found = event_or_address(target)
+    found = nip19.event_or_address(target)
     name = "#A" if ":" in found else "#E"
     return _canonical("comments", found, name, [kinds.COMMENT])
 
@@ -203,7 +204,7 @@ def target_of(query: Query) -> Target:
 
 
 def _about(name: str, target: str, asked: list[int]) -> Query:
-    found = event_or_address(target)
+    found = nip19.event_or_address(target)
     return _canonical(name, found, "#a" if ":" in found else "#e", asked)
 
 
@@ -213,28 +214,10 @@ def _canonical(name: str, target: str, tag: str, asked: list[int]) -> Query:
 
 def _anything(text: str) -> tuple[str, str]:
     """The tag that names a target, and its value; a person is named by npub or nprofile alone."""
-    bare = text.strip().removeprefix("nostr:")
-    if bare.lower().startswith(("npub1", "nprofile1")):
-        return "#p", nip19.decode_pubkey(bare)
     what = "a person or an event: expected npub, nprofile, note, nevent, naddr or 64 hex characters"
-    found = event_or_address(text, what)
+    if not nip19.is_address(text.strip()):
+        match nip19.read(text, what).target:
+            case nip19.PublicKey(pubkey) | nip19.Profile(pubkey):
+                return "#p", pubkey
+    found = nip19.event_or_address(text, what)
     return ("#a" if ":" in found else "#e"), found
-
-
-EVENT: Final = "an event: expected note, nevent, naddr or 64 hex characters"
-
-
-def event_or_address(text: str, what: str = EVENT) -> str:
-    """The hex id of a note, nevent or hex id, or the address of an naddr.
-
-    Raises InvalidIdentifier, which says `what` the text is not.
-    """
-    bare = text.strip()
-    if len(bare) == 64 and not bare.strip("0123456789abcdefABCDEF"):
-        return bare.lower()
-    found = nip19.decode_named(bare, what)
-    if isinstance(found, (nip19.Note, nip19.EventPointer)):
-        return found.id
-    if isinstance(found, nip19.Address):
-        return found.coordinate
-    raise InvalidIdentifier(f"{nip19.named(bare)} is not {what}")

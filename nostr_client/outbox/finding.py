@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import msgspec
 
 from nostr_client import nip19
-from nostr_client.errors import InvalidIdentifier
 from nostr_client.filters import Filter
 from nostr_client.outbox.choose import Chosen, choose_many
 from nostr_client.outbox.relaylist import RELAY_LIST, RelayList, parse_relay_list
@@ -64,30 +63,24 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_target(text: str) -> Target:
-    """What people copy, as a target: npub, nprofile, note, nevent, naddr (also `nostr:`).
+    """What a person named, as a target, by `nip19.read`.
 
     64 hex characters are an event id here: ask for a pubkey by `Target(author=...)`. An address in
     plain text (`kind:pubkey:d`) names its author. Raises InvalidIdentifier.
     """
-    bare = text.strip()
-    if len(bare) == 64 and not bare.strip("0123456789abcdefABCDEF"):
-        return Target(event_id=bare.lower())
-    author = _author_of_address(bare)
-    if author is not None:
-        return Target(author=author)
-    found = nip19.decode(bare)
-    match found:
-        case nip19.PublicKey():
-            return Target(author=found.pubkey)
-        case nip19.Profile():
-            return Target(author=found.pubkey, hints=found.relays)
-        case nip19.Note():
-            return Target(event_id=found.id)
-        case nip19.EventPointer():
-            return Target(author=found.author, event_id=found.id, hints=found.relays)
-        case nip19.Address():
-            return Target(author=found.pubkey, hints=found.relays)
-    raise InvalidIdentifier("names neither a person nor an event")
+    if nip19.is_address(text.strip()):
+        return Target(author=text.strip().split(":")[1])
+    match nip19.read(text).target:
+        case nip19.PublicKey(pubkey):
+            return Target(author=pubkey)
+        case nip19.Profile(pubkey, hints):
+            return Target(author=pubkey, hints=hints)
+        case nip19.Note(id) | nip19.Hex(id):
+            return Target(event_id=id)
+        case nip19.EventPointer(id, hints, author):
+            return Target(author=author, event_id=id, hints=hints)
+        case nip19.Address(_, author, _, hints):
+            return Target(author=author, hints=hints)
 
 
 class RelayFinder:
@@ -198,14 +191,6 @@ class RelayFinder:
 def usable_hints(hints: Iterable[str], choice: RelayChoice) -> list[str]:
     """Those of the relays named in an identifier that may be asked, normalised."""
     return list(dict.fromkeys(normalize(hint) for hint in hints if not choice.objection(hint)))
-
-
-def _author_of_address(text: str) -> str | None:
-    """The pubkey of `kind:pubkey:d`, or None for other text."""
-    kind, _, rest = text.partition(":")
-    pubkey, sign, _ = rest.partition(":")
-    fits = kind.isdecimal() and sign and len(pubkey) == 64
-    return pubkey if fits and not pubkey.strip("0123456789abcdef") else None
 
 
 def _is_newer(event: Event, other: Event | None) -> bool:

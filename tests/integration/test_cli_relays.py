@@ -238,6 +238,36 @@ async def test_publish_an_event_from_stdin_a_file_and_a_key(tmp_path: Any) -> No
     assert sent[2].tags == (("t", "x"),)
 
 
+async def test_publish_events_one_a_line() -> None:
+    lines = "\n".join([follow(1).to_json(), "", follow(2).to_json(), follow(1).to_json()])
+    async with followers(0) as relay:
+        done = await cli("publish", "-", "-r", relay.url, stdin=lines)
+        sent = [message[1]["id"] for message in relay.received if message[0] == "EVENT"]
+        spoilt = f"{follow(3).to_json()}\n{forged(follow(4))}"
+        refused = await cli("publish", "-", "-r", relay.url, stdin=spoilt)
+        assert len([m for m in relay.received if m[0] == "EVENT"]) == len(sent)
+    assert (done.code, sent) == (0, [follow(1).id, follow(2).id])
+    assert refused.code == 2
+    assert "line 2: " in refused.err
+
+
+async def test_published_tags_hold_what_identifiers_name(tmp_path: Any) -> None:
+    key = tmp_path / "key"
+    key.write_text(signer(5).nsec(), "ascii")
+    npub, note = PublicKey(TARGET).encode(), Note(NOTE).encode()
+    tags = [f"p={npub}", "-", f'["e","{note}","wss://r.example","reply"]']
+    args = ["publish", "--content", "x", "--key-file", str(key), *(f"--tag={one}" for one in tags)]
+    async with followers(0) as relay:
+        done = await cli(*args, "-r", relay.url)
+        (sent,) = [parse_event(message[1]) for message in relay.received if message[0] == "EVENT"]
+        broken = await cli(*args, "--tag", "p=npub1broken", "-r", relay.url)
+        assert relay.verbs()["EVENT"] == 1
+    assert done.code == 0
+    assert sent.tags == (("p", TARGET), ("-",), ("e", NOTE, "wss://r.example", "reply"))
+    assert broken.code == 2
+    assert "tag p: 'npub1broken' is not a public key" in broken.err
+
+
 class Rejects(Behaviour):
     """Refuses every event."""
 
