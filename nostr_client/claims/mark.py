@@ -40,12 +40,14 @@ class Held(NamedTuple):
     """One event that a relay gave: raw id and author, 32 bytes each.
 
     `amount` is what the event is worth where the query sums something (millisats of a zap).
+    `label` is what its content says, where that is asked for; it lives in memory alone.
     """
 
     created_at: int
     id: bytes
     author: bytes
     amount: int = 0
+    label: str = ""
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):

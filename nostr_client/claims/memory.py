@@ -181,10 +181,10 @@ def is_newer(event: Held | None, other: Held) -> bool:
     return event is not None and supersedes(event, other)
 
 
-def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:
+def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = False) -> Reading:
     """What is held, as a reading that stands at `now`, with what may have changed since.
 
-    `sums`: the amounts are wanted.
+    `sums`: the amounts are wanted. `labels`: what contents say is wanted.
     """
     ids, authors = memory.ids_and_authors()
     drift = Drift.of(memory.mark, memory.unseen(now), len(ids))
@@ -196,4 +196,5 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:
         missed=drift.missed if drift else 0.0,
         evidence=drift.evidence if drift else 1,
         amounts={event.id: event.amount for event in memory.events()} if sums else None,
+        labels={event.id: event.label for event in memory.events()} if labels else None,
     )

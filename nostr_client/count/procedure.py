@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from nostr_client.count.asking import Asking, CountOptions
+from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
 from nostr_client.merge import TrustPolicy, merge_claims
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from nostr_client.claims import ClaimBook
     from nostr_client.count.queries import Query
-    from nostr_client.merge import Claim
+    from nostr_client.merge import Claim, Merged
     from nostr_client.relay import Relay
 
 
@@ -46,6 +47,7 @@ class Counter:
         self.book = book
         self._now = now
         self._silent: set[str] = set()
+        self._recipients = Recipients()
 
     @property
     def trusted(self) -> frozenset[str]:
@@ -56,6 +58,7 @@ class Counter:
         """The same counter with other claims; it knows the same relays to be silent."""
         other = Counter(self._options, policy=self._policy, book=book, now=self._now)
         other._trusted, other._silent = self._trusted, self._silent
+        other._recipients = self._recipients
         return other
 
     async def count(
@@ -99,12 +102,23 @@ class Counter:
     ) -> list[tuple[str, Claim]]:
         """The claims alone, by normalised URL, in order; what was read is kept, they are not."""
         chosen = options or self._options
+        query = await self.resolved(query, relays, chosen)
         async with task_group() as group:
             tasks = [
                 group.create_task(self._ask(name, relay, query, chosen, group))
                 for name, relay in relays
             ]
         return [(relay.url, task.result()) for (_, relay), task in zip(relays, tasks, strict=True)]
+
+    async def resolved(
+        self,
+        query: Query,
+        relays: Sequence[tuple[str, Relay]],
+        options: CountOptions | None = None,
+    ) -> Query:
+        """The query, of zaps with those whom they may pay, where a relay gives their target."""
+        seconds = (options or self._options).patience
+        return await self._recipients.resolve(query, [relay for _, relay in relays], seconds)
 
     async def explain(
         self,
@@ -160,7 +174,7 @@ class Counter:
         )
         warned = {claim.relay: claim.warnings for claim in merged.claims}
         shown = tuple(claim.warned(*warned.get(claim.relay, ())) for claim in claims)
-        return CountResult(query=query, merged=merged, relays=shown)
+        return CountResult(query=query, merged=_noted(query, merged), relays=shown)
 
     async def _ask(
         self,
@@ -171,9 +185,24 @@ class Counter:
         group: asyncio.TaskGroup,
     ) -> Claim:
         silent = relay.url in self._silent
-        place = await self.book.place(asked_of(query), relay.url) if self.book else None
+        kept = self.book is not None and not (query.needs_target or query.by_content)
+        place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
         asking = Asking(relay, query, options, group, now=self._now, place=place, silent=silent)
         claim = await asking.run(name)
         if asking.silent:
             self._silent.add(relay.url)
         return claim
+
+
+def _noted(query: Query, merged: Merged) -> Merged:
+    """Each part that does not come from events, with what it cannot tell of this question."""
+    if query.note is None:
+        return merged
+    told = {c.relay for c in merged.claims if c.answered and c.reading is None}
+    parts = (
+        msgspec.structs.replace(one, reasons=(*one.reasons, query.note))
+        if one.relay in told
+        else one
+        for one in merged.parts
+    )
+    return msgspec.structs.replace(merged, parts=tuple(parts))

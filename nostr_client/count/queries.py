@@ -8,7 +8,7 @@ else.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from nostr_client.errors import InvalidFilter, InvalidInput, clip
 from nostr_client.filters import Filter
 from nostr_client.merge import Unit
 from nostr_client.outbox import Target, read_target
+from nostr_client.references import reacted_to, reaction_label, reply_place
 from nostr_client.zaps import RECEIPT, read_zap
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ class Query(msgspec.Struct, frozen=True):
 
     `target` is the hex id, hex pubkey or address that a canonical query is about, else None.
     `author` is whoever it is by, where that is known, and `hints` are relays that the identifier
-    named: both help to find relays (NIP-65).
+    named: both help to find relays (NIP-65). `receivers` are whom zaps of the target may pay, hex
+    pubkeys read from the target itself; None where they are not known. `by_content`: what contents
+    say is wanted, so that events are read wherever they are.
     """
 
     filters: tuple[Filter, ...]
@@ -40,11 +43,37 @@ class Query(msgspec.Struct, frozen=True):
     target: str | None = None
     author: str | None = None
     hints: tuple[str, ...] = ()
+    receivers: frozenset[str] | None = None
+    by_content: bool = False
 
     @property
     def is_zaps(self) -> bool:
         """True when events are looked into, so that no relay's own number can be used."""
         return self.name == "zaps"
+
+    @property
+    def needs_target(self) -> bool:
+        """True when the target must be fetched first: it says whom its zaps may pay."""
+        return self.is_zaps and self.receivers is None and self.filters[0].tags[0][0] != "#p"
+
+    @property
+    def judges(self) -> bool:
+        """True when some of the matching events do not count, which only reading them shows."""
+        return self.is_zaps or self._about_event
+
+    @property
+    def reads(self) -> bool:
+        """True when the number comes from events alone, whatever else a relay gives."""
+        return self.is_zaps or self.by_content
+
+    @property
+    def note(self) -> str | None:
+        """What registers and counts cannot tell of this question, as text for people."""
+        return _NOTES.get(self.name) if self._about_event else None
+
+    @property
+    def _about_event(self) -> bool:
+        return self.name in _NOTES and self.target is not None and ":" not in self.target
 
     @property
     def unit(self) -> Unit | None:
@@ -56,13 +85,23 @@ class Query(msgspec.Struct, frozen=True):
 
         The author of a zap is who paid, and its amount is in millisats.
         """
-        if not self.is_zaps:
-            return Held(event.created_at, bytes.fromhex(event.id), bytes.fromhex(event.pubkey))
-        zap = read_zap(event, self.target)
-        if zap is None:
-            return None
-        sender = bytes.fromhex(zap.sender)
-        return Held(event.created_at, bytes.fromhex(event.id), sender, zap.amount)
+        label, author, amount = "", event.pubkey, 0
+        if self.is_zaps:
+            zap = read_zap(event, self.target, self.receivers)
+            if zap is None:
+                return None
+            author, amount = zap.sender, zap.amount
+        elif self.name == "reactions":
+            if self._about_event and reacted_to(event) != self.target:
+                return None
+            label = reaction_label(event)
+        elif self._about_event and self.target is not None:
+            label = reply_place(event, self.target) or ""
+            if not label:
+                return None
+        kept = label if self.by_content else ""
+        id, person = bytes.fromhex(event.id), bytes.fromhex(author)
+        return Held(event.created_at, id, person, amount, kept)
 
     @property
     def offset(self) -> int | None:
@@ -92,6 +131,15 @@ class Query(msgspec.Struct, frozen=True):
         filters = tuple(Filter.from_json(one) for one in fields["filters"])
         hints = tuple(fields.get("hints", ()))
         return cls(filters, fields["name"], fields["target"], fields.get("author"), hints)
+
+
+_NOTES: Final = {
+    "reactions": "registers and counts include reactions that name this event in passing, as part "
+    "of a thread (NIP-25); only events that are read tell them apart",
+    "replies": "registers and counts cannot tell a direct reply from one below it in the thread, "
+    "nor from a mention (NIP-10); only events that are read do",
+}
+"""Queries about an event whose matching events are judged one by one."""
 
 
 @lru_cache(8192)  # asked about many times a round
@@ -128,12 +176,18 @@ def reactions(target: str) -> Query:
 
 
 def reposts(target: str) -> Query:
-    """Reposts of an event: kind 6."""
-    return _about("reposts", target, [kinds.REPOST])
+    """Reposts (NIP-18): kind 6 of notes, kind 16 of anything else, as an address always is.
+
+    An id does not say what it is of, nor does the hint of an nevent prove it, so both are asked.
+    """
+    found = nip19.event_or_address(target)
+    if ":" in found:
+        return _canonical("reposts", found, "#a", [kinds.GENERIC_REPOST])
+    return _canonical("reposts", found, "#e", [kinds.REPOST, kinds.GENERIC_REPOST])
 
 
 def replies(target: str) -> Query:
-    """Replies to an event: kind 1."""
+    """Replies to an event, direct or below it in the thread: kind 1."""
     return _about("replies", target, [kinds.TEXT_NOTE])
 
 

@@ -123,7 +123,9 @@ class Reader:
 
     def _stock_of(self, memory: Memory) -> _Stock:
         return _Stock(
-            reading_of(memory, self._clock, sums=self._sums), memory.mark, memory.registers()
+            reading_of(memory, self._clock, sums=self._sums, labels=self._query.by_content),
+            memory.mark,
+            memory.registers(),
         )
 
     async def _compare(self, round_: Round) -> bool:
@@ -186,6 +188,7 @@ class Reader:
                 events=frozenset(self._came),
                 complete=False,
                 amounts={e.id: e.amount for e in self._came.values()} if self._sums else None,
+                labels=self._labels(),
             )
         self.complete = reading.complete
         return Found(
@@ -197,6 +200,10 @@ class Reader:
             error=error,
             warnings=tuple(self._warnings(mark if current else None)),
         )
+
+    def _labels(self) -> dict[bytes, str] | None:
+        came = self._came.values()
+        return {event.id: event.label for event in came} if self._query.by_content else None
 
     @property
     def _sums(self) -> bool:

@@ -48,7 +48,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     What was read earlier and only continued now may have changed since: `gone` is the share of it
     that is expected to be gone, `missed` the number of events expected to have come unseen, and
     `evidence` the number of cases that the share was learnt from. Both are 0 for what is known now.
-    `amounts` are what events are worth, by id, where the query sums something.
+    `amounts` are what events are worth, by id, where the query sums something; `labels` are what
+    their contents say, where that is asked for.
     """
 
     authors: frozenset[bytes]
@@ -58,6 +59,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     missed: float = 0.0
     evidence: int = 1
     amounts: Mapping[bytes, int] | None = None
+    labels: Mapping[bytes, str] | None = None
 
     @property
     def current(self) -> bool:

@@ -1,0 +1,130 @@
+"""Questions whose matching events are judged one by one: zaps, reactions, replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from nostr_client.client import NostrClient
+from nostr_client.count import Query, reactions, replies, zaps
+from nostr_client.event import Event, EventTemplate, Tags
+from tests.faulty_relay import FaultyRelay
+from tests.worlds import START, Sketches, signer
+from tests.zapping import zap_tags
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.count.result import CountResult
+
+
+def made(i: int, kind: int, tags: Tags = (), content: str = "", at: int = START) -> Event:
+    template = EventTemplate(kind=kind, content=content, tags=tags, created_at=at)
+    return signer(i).sign_now(template).event
+
+
+NOTE = made(0, 1, (("zap", signer(1).pubkey, "wss://r.example", "1"),))
+
+
+def receipt(i: int, receiver: str) -> Event:
+    return made(100 + i, 9735, zap_tags("210n", receiver, ("e", NOTE.id)), at=START + i)
+
+
+RECEIPTS = [receipt(0, NOTE.pubkey), receipt(1, signer(1).pubkey), receipt(2, signer(2).pubkey)]
+
+
+async def counted(query: Query, *relays: FaultyRelay, store: Path | None = None) -> CountResult:
+    async with NostrClient([relay.url for relay in relays], store=store) as client:
+        return await client.count(query)
+
+
+async def test_zaps_may_pay_the_author_and_the_splits_and_nobody_else(tmp_path: Path) -> None:
+    async with FaultyRelay(events=[NOTE, *RECEIPTS]) as relay:
+        first = await counted(zaps(NOTE.id), relay, store=tmp_path / "s.db")
+        relay.events.append(receipt(3, NOTE.pubkey))
+        second = await counted(zaps(NOTE.id), relay, store=tmp_path / "s.db")
+    for result, receipts in ((first, 2), (second, 3)):
+        assert result.events is not None
+        assert result.merged.amount is not None
+        assert (result.events.value, result.merged.amount.value) == (receipts, receipts * 21_000)
+
+
+async def test_one_relay_that_has_the_event_is_enough() -> None:
+    async with FaultyRelay(events=RECEIPTS) as one, FaultyRelay(events=[NOTE]) as other:
+        result = await counted(zaps(NOTE.id), one, other)
+    assert result.events is not None
+    assert (result.events.value, result.exact) == (2, True)
+
+
+async def test_without_the_event_no_zap_is_proven(tmp_path: Path) -> None:
+    """It is not known whom they may pay; once it is, what was read before is judged."""
+    async with FaultyRelay(events=RECEIPTS) as relay:
+        blind = await counted(zaps(NOTE.id), relay, store=tmp_path / "s.db")
+        relay.events.append(NOTE)
+        seeing = await counted(zaps(NOTE.id), relay, store=tmp_path / "s.db")
+    assert not blind.exact
+    assert blind.low in (0, None)
+    assert blind.merged.amount is None
+    assert any("event was not found" in w for w in blind.relays[0].warnings)
+    assert seeing.events is not None
+    assert (seeing.events.value, seeing.exact) == (2, True)
+
+
+async def test_no_receipt_is_no_zap_wherever_the_event_is() -> None:
+    async with FaultyRelay() as relay:
+        result = await counted(zaps(NOTE.id), relay)
+    assert (result.value, result.exact) == (0, True)
+
+
+ADDRESS = f"30023:{signer(0).pubkey}:slug"
+
+
+async def test_the_newest_version_of_an_address_says_who_may_be_paid() -> None:
+    old = made(0, 30023, (("d", "slug"), ("zap", signer(2).pubkey)))
+    new = made(0, 30023, (("d", "slug"), ("zap", signer(1).pubkey)), at=START + 1)
+    paid = [
+        made(100 + i, 9735, zap_tags("210n", signer(i).pubkey, ("a", ADDRESS)), at=START + i)
+        for i in range(3)
+    ]
+    async with FaultyRelay(events=[old, *paid]) as one, FaultyRelay(events=[new, *paid]) as other:
+        result = await counted(zaps(ADDRESS), one, other)
+    assert result.events is not None
+    assert result.events.value == 2
+
+
+def reaction(i: int, content: str) -> Event:
+    return made(i, 7, (("e", NOTE.id),), content, START + i)
+
+
+@pytest.mark.parametrize("behaviour", [None, Sketches()])
+async def test_reactions_are_split_by_content_where_they_are_read(
+    behaviour: Sketches | None,
+) -> None:
+    events = [reaction(i, text) for i, text in enumerate(["+", "", "-", "🤙", "🤙", "🤙"])]
+    asked = msgspec.structs.replace(reactions(NOTE.id), by_content=True)
+    async with (
+        FaultyRelay(behaviour, events=events[:4]) as one,
+        FaultyRelay(behaviour, events=events[2:]) as other,
+    ):
+        result = await counted(asked, one, other)
+    assert result.contents == {"🤙": 3, "+": 2, "-": 1}
+    assert list(result.contents) == ["🤙", "+", "-"]
+    assert result.to_dict()["contents"] == result.contents
+    assert (result.value, result.exact) == (6, True)
+
+
+async def test_replies_are_direct_or_below_and_a_mention_is_none() -> None:
+    other = "ab" * 32
+    events = [
+        made(1, 1, (("e", NOTE.id, "", "root"),)),
+        made(2, 1, (("e", NOTE.id, "", "root"), ("e", other, "", "reply"))),
+        made(3, 1, (("e", NOTE.id, "", "mention"),)),
+        made(4, 1, (("e", NOTE.id),)),
+    ]
+    asked = msgspec.structs.replace(replies(NOTE.id), by_content=True)
+    async with FaultyRelay(events=events) as relay:
+        result = await counted(asked, relay)
+    assert result.contents == {"direct": 2, "thread": 1}
+    assert (result.value, result.exact) == (3, True)
