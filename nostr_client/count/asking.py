@@ -10,7 +10,7 @@ from nostr_client.claims import PlaceInMemory, Reread
 from nostr_client.count.claiming import Outcome, claim_of
 from nostr_client.count.reading import Reader
 from nostr_client.count.union import trial_of
-from nostr_client.errors import DeadlineExceeded, RelayError, RelayRefused
+from nostr_client.errors import DeadlineExceeded, RelayError, RelayRefused, Unsupported
 from nostr_client.options import ReadBudget, Timeouts
 from nostr_client.taskgroup import task_group
 
@@ -30,6 +30,11 @@ PATIENCE_SHARE = 0.3
 
 PATIENCE_MOST = 3.0
 """Seconds after which events are read beside a silent COUNT: slow relays take 3 to 5."""
+
+
+SEARCH_NIP = 50
+
+NO_SEARCH = "search: the relay's document (NIP-11) does not list NIP-50"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +131,10 @@ class Asking:
 
     async def _ask(self) -> None:
         """COUNT, and events beside it as soon as it is silent, refused or without registers."""
+        if self._query.searches and await self._relay.supports(SEARCH_NIP) is False:
+            error = Unsupported(NO_SEARCH, prefix="unsupported", relay=self._relay.url)
+            self._outcome.count_error = error
+            return
         if not self._options.read:
             await self._count()
             return

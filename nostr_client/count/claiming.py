@@ -91,7 +91,8 @@ class Outcome:
 def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
     """The claim that an outcome amounts to; `relay` is the user's spelling."""
     counted = _counted(query, outcome.answers)
-    if query.judges and counted.count is not None:  # of events that nobody has looked at
+    loose = query.judges or query.searches  # of events that nobody has looked at
+    if loose and counted.count is not None:
         counted = msgspec.structs.replace(counted, approximate=True)
     base = Claim(
         relay=relay,
@@ -217,6 +218,8 @@ def _unread(base: Claim, outcome: Outcome, counted: _Counted, found: Found) -> C
 def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
     """A claim by events; where they are not all there, the relay's own count stands beside them."""
     reading, number = found.reading, len(found.reading.events)
+    if query.searches:
+        reading = msgspec.structs.replace(reading, complete=False)
     registers = found.registers
     if registers is None and query.offset is not None:
         registers = hll.from_pubkeys(reading.authors, query.offset)

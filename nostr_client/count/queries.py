@@ -52,6 +52,11 @@ class Query(msgspec.Struct, frozen=True):
         return self.name == "zaps"
 
     @property
+    def searches(self) -> bool:
+        """True for a search (NIP-50): each relay decides what matches, so no number is exact."""
+        return any(f.search is not None for f in self.filters)
+
+    @property
     def needs_target(self) -> bool:
         """True when the target must be fetched first: it says whom its zaps may pay."""
         return self.is_zaps and self.receivers is None and self.filters[0].tags[0][0] != "#p"

@@ -203,6 +203,21 @@ async def test_req_prints_verified_events_once_as_lines() -> None:
     assert done.err == ""
 
 
+async def test_req_does_not_ask_a_relay_that_says_it_does_not_search() -> None:
+    search = ["--filter", '{"kinds":[3],"search":"x"}']
+    async with (
+        FaultyRelay(events=[follow(1)], info={"supported_nips": [1]}) as deaf,
+        FaultyRelay(events=[follow(2)], info={"supported_nips": [50]}) as able,
+    ):
+        both = await cli("req", *search, "-r", deaf.url, "-r", able.url)
+        alone = await cli("req", *search, "-r", deaf.url)
+        assert "REQ" not in deaf.verbs()
+    assert [parse_event(line).id for line in both.out.splitlines()] == [follow(2).id]
+    assert (both.code, alone.code) == (0, 3)
+    for done in (both, alone):
+        assert f"{deaf.url}: unsupported (no search" in done.err
+
+
 async def test_req_says_which_relay_failed() -> None:
     dead = await dead_url()
     async with followers(3) as a:
