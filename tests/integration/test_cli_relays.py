@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nostr_client.event import Event, parse_event
+from nostr_client.event import Event, EventTemplate, parse_event
 from nostr_client.nip19 import Note, PublicKey
 from tests.faults import COUNT_REFUSALS, RefusesCount, Silent, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
@@ -229,6 +229,24 @@ async def test_req_says_which_relay_failed() -> None:
     assert done.err.count("\n") == 1
     alone = await cli("req", "--kind", "1", "-r", dead, "--timeout", "3")
     assert alone.code == 3
+
+
+async def test_each_way_to_find_no_relay_has_its_sentence_and_code() -> None:
+    dead = await dead_url()
+    private = EventTemplate(kind=10002, tags=(("r", "ws://10.0.0.1"),), created_at=1)
+    index = FaultyRelay(events=[signer(7).sign_now(private).event])
+    async with index:
+        told = {
+            "the event was not found": ("reactions", NOTE, index.url),
+            "has published no relay list": ("followers", TARGET, index.url),
+            "only relays that are not asked": ("followers", signer(7).pubkey, index.url),
+            "no indexer answered": ("followers", TARGET, dead),
+        }
+        for words, (what, target, indexer) in told.items():
+            done = await cli("count", what, target, "--indexer", indexer, "--timeout", "5")
+            assert (done.code, done.out) == (3, "")
+            assert words in done.err
+            assert done.err.count("\n") == 1
 
 
 async def test_publish_an_event_from_stdin_a_file_and_a_key(tmp_path: Any) -> None:
