@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nostr_client.claims import PlaceInMemory, Reread
@@ -36,6 +36,9 @@ SEARCH_NIP = 50
 
 NO_SEARCH = "search: the relay's document (NIP-11) does not list NIP-50"
 
+LEAST = 0.1
+"""Seconds that every step has at least, and below which time that is gone is not looked at."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountOptions:
@@ -55,6 +58,13 @@ class CountOptions:
     def patience(self) -> float:
         """Seconds that a COUNT may be silent before events are read beside it."""
         return min(PATIENCE_MOST, PATIENCE_SHARE * self.timeouts.group)
+
+    def within(self, seconds: float) -> CountOptions:
+        """The same with so many seconds left for all relays, and no fewer than `LEAST`."""
+        group = max(seconds, LEAST)
+        if group >= self.timeouts.group - LEAST:
+            return self
+        return replace(self, timeouts=replace(self.timeouts, group=group))
 
 
 class Asking:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.count.asking import Asking, CountOptions
+from nostr_client.count.asking import LEAST, Asking, CountOptions
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
+from nostr_client.count.unfollowed import is_compared, without_unfollowed
 from nostr_client.merge import TrustPolicy, merge_claims
 from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from nostr_client.claims import ClaimBook
@@ -101,14 +102,26 @@ class Counter:
         options: CountOptions | None = None,
     ) -> list[tuple[str, Claim]]:
         """The claims alone, by normalised URL, in order; what was read is kept, they are not."""
-        chosen = options or self._options
+        loop, chosen = asyncio.get_running_loop(), options or self._options
+        end = loop.time() + chosen.timeouts.group
         query = await self.resolved(query, relays, chosen)
+        chosen = chosen.within(end - loop.time())
         async with task_group() as group:
             tasks = [
                 group.create_task(self._ask(name, relay, query, chosen, group))
                 for name, relay in relays
             ]
-        return [(relay.url, task.result()) for (_, relay), task in zip(relays, tasks, strict=True)]
+        urls = [relay.url for _, relay in relays]
+        claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
+        if not is_compared(query, (claim for _, claim in claims)):
+            return claims
+        return await without_unfollowed(
+            query,
+            claims,
+            {relay.url: relay for _, relay in relays},
+            seconds=min(max((end - loop.time()) / 2, LEAST), chosen.patience),
+            budget=chosen.budget,
+        )
 
     async def resolved(
         self,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from nostr_client.client import NostrClient
-from nostr_client.count import Query, reactions, replies, zaps
+from nostr_client.count import Query, followers, reactions, replies, zaps
 from nostr_client.event import Event, EventTemplate, Tags
-from tests.faulty_relay import FaultyRelay
+from tests.faults import COUNT_REFUSALS, RefusesCount
+from tests.faulty_relay import FaultyRelay, Peer
 from tests.worlds import START, Sketches, signer
 from tests.zapping import zap_tags
 
@@ -128,3 +129,47 @@ async def test_replies_are_direct_or_below_and_a_mention_is_none() -> None:
         result = await counted(asked, relay)
     assert result.contents == {"direct": 2, "thread": 1}
     assert (result.value, result.exact) == (3, True)
+
+
+def listed(i: int, *follows: str, at: int = START) -> Event:
+    return made(i, 3, tuple(("p", key) for key in follows), at=at)
+
+
+async def test_who_unfollowed_comes_off_where_a_relay_has_the_newer_list() -> None:
+    target = signer(50).pubkey
+    old = [listed(i, target) for i in range(6)]
+    new = [listed(0, at=START + 9), listed(1, target, at=START + 9)]
+    older = listed(2, at=START - 9)  # says nothing: the list with the key is newer
+    plain = RefusesCount(COUNT_REFUSALS["closed, khatru"])
+    async with (
+        FaultyRelay(plain, events=old) as stale,
+        FaultyRelay(plain, events=[*new, older, *old[3:]]) as fresh,
+    ):
+        result = await counted(followers(target), stale, fresh)
+        alone = await counted(followers(target), stale)
+    assert (result.value, result.exact) == (5, True)
+    assert (result.relays[0].count, result.relays[1].count) == (5, 4)
+    assert (alone.value, alone.exact) == (6, True)  # as this relay says
+
+
+class ForgetsAuthors(RefusesCount):
+    """Answers nothing that is asked by author."""
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        if "authors" not in message[2]:
+            await super().on_req(peer, message)
+
+
+async def test_lists_that_cannot_be_compared_make_the_number_not_exact() -> None:
+    target = signer(50).pubkey
+    refuses = COUNT_REFUSALS["closed, khatru"]
+    async with (
+        FaultyRelay(RefusesCount(refuses), events=[listed(i, target) for i in range(9)]) as one,
+        FaultyRelay(ForgetsAuthors(refuses), events=[listed(i, target) for i in range(6)]) as two,
+        NostrClient([one.url, two.url], timeout=2) as client,
+    ):
+        result = await client.count(followers(target))
+    assert (result.value, result.exact) == (9, False)
+    assert result.low is not None
+    assert result.low <= 6
+    assert any("could not be compared" in w for w in result.relays[0].warnings)
