@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from agent.specs import seconds
 from nostr_client.count import queries
 from nostr_client.errors import InvalidInput
-from nostr_client.filters import Filter
 from nostr_client.relayurl import normalize
+from nostr_client.typed import filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from agent.specs import SyncSpec, WatchSpec
     from nostr_client.count.queries import Query
+    from nostr_client.filters import Filter
 
 
 def query_of(watch: WatchSpec) -> Query:
@@ -24,7 +25,7 @@ def query_of(watch: WatchSpec) -> Query:
     if watch.query is None:
         if watch.target:
             raise InvalidInput("a target goes with a query")
-        return queries.query([Filter.from_json(one) for one in watch.filters])
+        return queries.query([filter_of(one) for one in watch.filters])
     if not watch.target:
         raise InvalidInput(f"{watch.query} needs a target")
     return queries.canonical(watch.query, watch.target)
@@ -35,7 +36,7 @@ def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:
 
     Without limits: an older version stored syncs that have one.
     """
-    found = tuple(Filter.from_json(one).replace(limit=None) for one in sync.filters)
+    found = tuple(filter_of(one).replace(limit=None) for one in sync.filters)
     if sync.since is None:
         return found
     least = int(now - seconds(sync.since))

@@ -14,7 +14,7 @@ from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
 from nostr_client.count.queries import Query, target_of
 from nostr_client.count.queries import query as make_query
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, NoRelays
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import Options, ReadBudget
 from nostr_client.outbox import PoolFetch, RelayFinder
@@ -118,6 +118,7 @@ class NostrClient:
 
         Returns at the deadline at the latest (`timeout`, in seconds); what a relay did is a
         status in the result, never an exception. Raises InvalidInput for no relay or a bad query,
+        NoRelays where the relays of the target's author were to be found and none was,
         StoreError and its kinds where claims are kept. Safe to cancel.
         """
         asked = query if isinstance(query, Query) else make_query(query)
@@ -174,7 +175,7 @@ class NostrClient:
 
     def _found(self, chosen: Chosen) -> list[tuple[str, Relay]]:
         if not chosen.relays:
-            raise InvalidInput("no relay to ask: the target's author names none")
+            raise NoRelays(f"no relay to ask: {chosen.why or 'the deny list holds all of them'}")
         return [
             (url, self.pool.relay(url, stranger=url in chosen.strangers)) for url in chosen.relays
         ]

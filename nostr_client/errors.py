@@ -61,6 +61,10 @@ class InvalidRelayURL(InvalidInput):
     """Not a URL that a relay can live at."""
 
 
+class NoRelays(NostrTallyError):
+    """No relay to ask was found; the text says which step failed. Name relays, or try later."""
+
+
 class RelayError(NostrTallyError):
     """Something that one relay did; `relay` is its normalised URL, or "" when not known yet."""
 

@@ -1,20 +1,26 @@
 """Identifiers that people copy: npub, nsec, note, nprofile, nevent, naddr, and `nostr:` URIs.
 
-Source: NIP-19, NIP-21. TLV types that are not known are passed over, as NIP-19 asks.
+`read` is the one function for what a person types or pastes; `decode` takes an identifier alone.
+The subject of an identifier must be sound. A hint (author, kind, relay) that is not sound is
+dropped with a warning, as it says nothing about the subject. TLV types that are not known are
+ignored, as NIP-19 asks. Source: NIP-19, NIP-21.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from nostr_client import bech32
 from nostr_client.errors import InvalidIdentifier, clip
 from nostr_client.kinds import MAX_KIND
+from nostr_client.pasted import identifier_in, looks_hex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
 
 URI_SCHEME: Final = "nostr:"
 
@@ -107,10 +113,37 @@ class Address(msgspec.Struct, frozen=True):
         return bech32.encode("naddr", _join(items))
 
 
+class Hex(msgspec.Struct, frozen=True):
+    """64 lower-case hex characters: an event id or a public key, which hex does not say."""
+
+    value: str
+
+
 Identifier = PublicKey | SecretKey | Note | Profile | EventPointer | Address
 
+Target = PublicKey | Note | Profile | EventPointer | Address | Hex
+"""What a person may name: any identifier but a secret key."""
 
-def decode(text: str) -> Identifier:
+ANY: Final = "an identifier: expected npub, nprofile, note, nevent, naddr or 64 hex characters"
+PUBKEY: Final = "a public key: expected npub, nprofile or 64 hex characters"
+EVENT: Final = "an event: expected note, nevent, naddr or 64 hex characters"
+
+
+class Parsed(NamedTuple):
+    """An identifier, and the hints that were dropped, each as a warning."""
+
+    identifier: Identifier
+    warnings: tuple[str, ...] = ()
+
+
+class Read(NamedTuple):
+    """What a person named, and the hints that were dropped, each as a warning."""
+
+    target: Target
+    warnings: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Parsed:
     """Read any NIP-19 identifier, with or without `nostr:` before it. Raises InvalidIdentifier.
 
     A secret key in a `nostr:` URI is refused (NIP-21). Errors never repeat the text of one.
@@ -119,30 +152,69 @@ def decode(text: str) -> Identifier:
     is_uri = bare[: len(URI_SCHEME)].lower() == URI_SCHEME
     prefix, payload = bech32.decode(bare[len(URI_SCHEME) :] if is_uri else bare)
     if prefix == "nsec" and not is_uri:
-        return SecretKey(_exactly_32(payload))
+        return Parsed(SecretKey(_exactly_32(payload)))
     reader = _READERS.get(prefix)
-    if reader is None:
-        raise InvalidIdentifier(f"not an identifier of NIP-19: {clip(prefix, 20)}1...")
-    return reader(payload)
+    if reader is not None:
+        dropped: list[str] = []
+        return Parsed(reader(payload, dropped), tuple(dropped))
+    if prefix == "nrelay":
+        raise InvalidIdentifier("nrelay is deprecated: give the URL of the relay")
+    raise InvalidIdentifier(f"not an identifier of NIP-19: {clip(prefix, 20)}1...")
+
+
+def decode(text: str) -> Identifier:
+    """As `parse`, without the warnings."""
+    return parse(text).identifier
+
+
+def read(text: str, what: str = ANY) -> Read:
+    """What a person typed or pasted: any identifier but a secret key, or 64 hex characters.
+
+    Surrounding punctuation, `@`, `nostr:`, `web+nostr:` and the URL of a web viewer are taken off.
+    Raises InvalidIdentifier: it names the text, says `what` the text is not, and shows no secret.
+    """
+    try:
+        bare = identifier_in(text)
+        if looks_hex(bare):
+            return Read(Hex(bare.lower()))
+        found, warnings = parse(bare)
+    except InvalidIdentifier as error:
+        raise InvalidIdentifier(f"{named(text)} is not {what} ({error})") from error
+    if isinstance(found, SecretKey):
+        secret = "a secret key, which belongs nowhere but in your signer"
+        raise InvalidIdentifier(f"{named(text)} is not {what} (it is {secret})")
+    return Read(found, warnings)
 
 
 def decode_pubkey(text: str) -> str:
-    """The public key, as hex, of npub, nprofile or 64 hex characters. Raises InvalidIdentifier."""
-    if _looks_hex(text.strip()):
-        return text.strip().lower()
-    what = "a public key: expected npub, nprofile or 64 hex characters"
-    found = decode_named(text, what)
-    if isinstance(found, (PublicKey, Profile)):
-        return found.pubkey
+    """The public key, as hex, that a person named. Raises InvalidIdentifier."""
+    match read(text, PUBKEY).target:
+        case PublicKey(pubkey) | Profile(pubkey) | Hex(pubkey):
+            return pubkey
+    raise InvalidIdentifier(f"{named(text)} is not {PUBKEY}")
+
+
+def event_or_address(text: str, what: str = EVENT) -> str:
+    """The hex id of the event, or the address, that a person named. Raises InvalidIdentifier.
+
+    An address is an naddr, or plain text as `a` tags hold it (`kind:pubkey:d`).
+    """
+    if is_address(text.strip()):
+        return text.strip()
+    match read(text, what).target:
+        case Note(id) | EventPointer(id) | Hex(id):
+            return id
+        case Address() as address:
+            return address.coordinate
     raise InvalidIdentifier(f"{named(text)} is not {what}")
 
 
-def decode_named(text: str, what: str) -> Identifier:
-    """As `decode`, for text that is no secret; its error names the text, and `what` is right."""
-    try:
-        return decode(text)
-    except InvalidIdentifier as error:
-        raise InvalidIdentifier(f"{named(text)} is not {what} ({error})") from error
+def is_address(text: str) -> bool:
+    """Whether text is an address as `a` tags hold it: `kind:pubkey:d`."""
+    kind, _, rest = text.partition(":")
+    pubkey, sign, _ = rest.partition(":")
+    fits = kind.isascii() and kind.isdecimal() and len(kind) <= 5 and int(kind) <= MAX_KIND
+    return bool(fits and sign and looks_hex(pubkey) and pubkey == pubkey.lower())
 
 
 def named(text: str) -> str:
@@ -154,7 +226,7 @@ def named(text: str) -> str:
 def decode_secret(text: str) -> bytes:
     """The 32 bytes of nsec or of 64 hex characters. Raises InvalidIdentifier, without the text."""
     bare = text.strip()
-    if _looks_hex(bare):
+    if looks_hex(bare):
         return bytes.fromhex(bare)
     found = decode(bare)
     if isinstance(found, SecretKey):
@@ -172,24 +244,23 @@ def to_uri(identifier: PublicKey | Note | Profile | EventPointer | Address) -> s
     return URI_SCHEME + identifier.encode()
 
 
-def _profile(payload: bytes) -> Profile:
-    items = _split(payload)
-    return Profile(_exactly_32(_special(items)).hex(), _relays(items))
+def _profile(payload: bytes, dropped: list[str]) -> Profile:
+    items = _split(payload, dropped)
+    return Profile(_exactly_32(_special(items)).hex(), _relays(items, dropped))
 
 
-def _event_pointer(payload: bytes) -> EventPointer:
-    items = _split(payload)
-    author, kind = items.get(_AUTHOR), items.get(_KIND)
+def _event_pointer(payload: bytes, dropped: list[str]) -> EventPointer:
+    items = _split(payload, dropped)
     return EventPointer(
         _exactly_32(_special(items)).hex(),
-        _relays(items),
-        _exactly_32(author[0]).hex() if author else None,
-        _kind(kind[0]) if kind else None,
+        _relays(items, dropped),
+        _hint("author", lambda raw: _exactly_32(raw).hex(), items.get(_AUTHOR), dropped),
+        _hint("kind", _kind, items.get(_KIND), dropped),
     )
 
 
-def _address(payload: bytes) -> Address:
-    items = _split(payload)
+def _address(payload: bytes, dropped: list[str]) -> Address:
+    items = _split(payload, dropped)
     if _AUTHOR not in items or _KIND not in items:
         raise InvalidIdentifier("naddr without author or kind")
     try:
@@ -197,28 +268,40 @@ def _address(payload: bytes) -> Address:
     except UnicodeDecodeError as error:
         raise InvalidIdentifier("naddr whose identifier is not UTF-8") from error
     author = _exactly_32(items[_AUTHOR][0]).hex()
-    return Address(_kind(items[_KIND][0]), author, identifier, _relays(items))
+    return Address(_kind(items[_KIND][0]), author, identifier, _relays(items, dropped))
 
 
-_READERS: Final[dict[str, Callable[[bytes], Identifier]]] = {
-    "npub": lambda payload: PublicKey(_exactly_32(payload).hex()),
-    "note": lambda payload: Note(_exactly_32(payload).hex()),
+_READERS: Final[dict[str, Callable[[bytes, list[str]], Identifier]]] = {
+    "npub": lambda payload, _: PublicKey(_exactly_32(payload).hex()),
+    "note": lambda payload, _: Note(_exactly_32(payload).hex()),
     "nprofile": _profile,
     "nevent": _event_pointer,
     "naddr": _address,
 }
 
 
-def _split(payload: bytes) -> dict[int, list[bytes]]:
+def _split(payload: bytes, dropped: list[str]) -> dict[int, list[bytes]]:
+    """The TLV items by type; one that is cut short ends them, and is dropped."""
     items: dict[int, list[bytes]] = {}
     place = 0
     while place < len(payload):
         end = place + 2 + (payload[place + 1] if place + 1 < len(payload) else len(payload))
         if end > len(payload):
-            raise InvalidIdentifier("cut short: a TLV item is longer than what is left")
+            dropped.append("its end was dropped: a TLV item is longer than what is left")
+            break
         items.setdefault(payload[place], []).append(payload[place + 2 : end])
         place = end
     return items
+
+
+def _hint(
+    name: str, convert: Callable[[bytes], T], found: list[bytes] | None, dropped: list[str]
+) -> T | None:
+    try:
+        return convert(found[0]) if found else None
+    except InvalidIdentifier as error:
+        dropped.append(f"its {name} was dropped: {error}")
+        return None
 
 
 def _join(items: list[tuple[int, bytes]]) -> bytes:
@@ -233,8 +316,12 @@ def _special(items: dict[int, list[bytes]]) -> bytes:
     return items[_SPECIAL][0]
 
 
-def _relays(items: dict[int, list[bytes]]) -> tuple[str, ...]:
-    return tuple(raw.decode("ascii") for raw in items.get(_RELAY, ()) if raw.isascii())
+def _relays(items: dict[int, list[bytes]], dropped: list[str]) -> tuple[str, ...]:
+    found = items.get(_RELAY, [])
+    usable = [raw.decode("ascii") for raw in found if raw and raw.isascii()]
+    if len(usable) < len(found):
+        dropped.append("a relay was dropped: empty, or not ASCII")
+    return tuple(usable)
 
 
 def _relay_items(relays: tuple[str, ...]) -> Iterator[tuple[int, bytes]]:
@@ -270,11 +357,7 @@ def _utf8(text: str) -> bytes:
         raise InvalidIdentifier("the identifier holds a lone surrogate") from error
 
 
-def _looks_hex(text: str) -> bool:
-    return len(text) == 64 and not text.strip("0123456789abcdefABCDEF")
-
-
 def _from_hex(text: str) -> bytes:
-    if not _looks_hex(text):
+    if not looks_hex(text):
         raise InvalidIdentifier("64 hex characters expected")
     return bytes.fromhex(text)

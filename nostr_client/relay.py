@@ -330,6 +330,13 @@ class Relay:
             self._knowledge.apply_limits(self._supervisor.session.connection)
         return info
 
+    async def supports(self, nip: int) -> bool | None:
+        """Whether the NIP-11 document lists a NIP; None where there is no document to read."""
+        try:
+            return (await self.info()).supports(nip)
+        except (NetworkError, ProtocolError):
+            return None
+
     @property
     def max_message_bytes(self) -> int:
         """The longest message that may be sent, in bytes."""

@@ -4,6 +4,9 @@ A receipt is written by the wallet service of the receiver, and anybody may writ
 what can be checked without asking that service: the zap request inside is signed, asks for the
 same target and amount, and the invoice was made for exactly this request. One rule for all who
 add zaps up: counts, counters, and the derived tables of a store.
+
+That a receipt holds does not mean that anybody paid: the receiver's wallet may write any invoice,
+and so may whoever signs receipts with a key of their own. Sums are what receipts claim.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from nostr_client.event import parse_event
 from nostr_client.keys import verify
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from nostr_client.event import Event
 
 RECEIPT: Final = 9735
@@ -47,11 +52,17 @@ class Paid(NamedTuple):
     msats: int
 
 
-def read_zap(receipt: Event, target: str | None = None) -> Zap | None:
+def read_zap(
+    receipt: Event, target: str | None = None, receivers: Collection[str] | None = None
+) -> Zap | None:
     """The zap of a receipt, or None where it does not hold; never raises.
 
-    `target`: hex id, hex pubkey or address that the zap must be for. Costs a signature check.
+    `target`: hex id, hex pubkey or address that the zap must be for. `receivers`: pubkeys that it
+    may pay, the author of the target and those of its splits; None: anybody. Costs a signature
+    check.
     """
+    if receivers is not None and receipt.first_tag("p") not in receivers:
+        return None
     held = _held(receipt)
     if held is None or (target is not None and target not in _named(held.request)):
         return None

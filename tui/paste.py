@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client import nip19
-from nostr_client.errors import InvalidIdentifier, InvalidInput
-from nostr_client.filters import Filter
+from nostr_client.errors import InvalidInput
+from nostr_client.typed import filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,7 +24,7 @@ OF_EVENTS: Final = (
     "zaps",
 )
 LONGEST: Final = 64 * 1024
-_HEX: Final = re.compile(r"[0-9a-fA-F]{64}")
+WHAT: Final = "npub, nevent, naddr, event id or filter"
 
 
 class Pasted(NamedTuple):
@@ -39,41 +39,34 @@ class Pasted(NamedTuple):
 
 
 def read(text: str) -> Pasted:
-    """What was pasted: npub, nprofile, note, nevent, naddr, hex id, or a filter as JSON.
+    """What was pasted: an identifier in any form of `nip19.read`, or a filter as JSON.
 
     Raises InvalidInput with words for people; a secret key is refused without being repeated.
     """
     bare = text.strip()
-    named = bare.removeprefix("nostr:").split()
-    if not named:
+    if not bare or bare.lower() == nip19.URI_SCHEME:
         raise InvalidInput("paste an npub, nevent, naddr, an event id or a filter")
     if len(bare) > LONGEST:
         raise InvalidInput("that is too long")
     if bare.startswith(("{", "[")):
         return _filters(bare)
-    bare = named[0].split("?")[0].rsplit("/", 1)[-1]
-    if _HEX.fullmatch(bare):
-        return Pasted("event id", bare.lower(), OF_EVENTS, (), bare[:8].lower())
-    return _identifier(bare)
+    return _identifier(bare.split()[0])
 
 
 def _identifier(text: str) -> Pasted:
-    try:
-        found = nip19.decode(text)
-    except InvalidIdentifier as error:
-        raise InvalidInput(f"not npub, nevent, naddr, event id or filter: {error}") from error
-    short = f"{text.split('1')[0]}-{text[-6:]}"
+    found = nip19.read(text, WHAT).target
+    if isinstance(found, nip19.Hex):
+        return Pasted("event id", found.value, OF_EVENTS, (), found.value[:8])
+    target = found.encode()
+    short = f"{target.split('1')[0]}-{target[-6:]}"
     match found:
-        case nip19.SecretKey():
-            raise InvalidInput("that is a secret key: it belongs nowhere but in your signer")
         case nip19.PublicKey() | nip19.Profile():
-            relays = getattr(found, "relays", ())
-            return Pasted("person", text, OF_PEOPLE, (), short, relays)
+            return Pasted("person", target, OF_PEOPLE, (), short, getattr(found, "relays", ()))
         case nip19.Note():
-            return Pasted("event", text, OF_EVENTS, (), short)
+            return Pasted("event", target, OF_EVENTS, (), short)
         case nip19.EventPointer() | nip19.Address():
             what = "event" if isinstance(found, nip19.EventPointer) else "address"
-            return Pasted(what, text, OF_EVENTS, (), short, found.relays)
+            return Pasted(what, target, OF_EVENTS, (), short, found.relays)
 
 
 def _filters(text: str) -> Pasted:
@@ -87,7 +80,7 @@ def _filters(text: str) -> Pasted:
     if not wanted or not all(isinstance(one, dict) for one in wanted):
         raise InvalidInput('a filter is an object, as {"kinds":[1]}')
     for one in wanted:
-        Filter.from_json(one)
+        filter_of(one)
     what = "filter" if len(wanted) == 1 else f"{len(wanted)} filters"
     return Pasted(what, "", (), tuple(wanted), "filter")
 

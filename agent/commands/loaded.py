@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,6 @@ from nostr_client.cli.runner import run_async_until_sigterm
 if TYPE_CHECKING:
     from agent.reindex.loading import Asked
 
-_PLAIN: Final = re.compile(r"[0-9a-f]{64}|[0-9]{1,5}:[0-9a-f]{64}:.*", re.DOTALL)
 
 file_argument = click.argument("file", type=UserPath(path_type=Path, dir_okay=False))
 
@@ -112,20 +110,16 @@ def _told(one: Asked) -> dict[str, Any]:
 def value_of(text: str) -> str:
     """What an identifier names, as tags name it. Raises InvalidIdentifier."""
     from nostr_client import nip19
-    from nostr_client.errors import InvalidIdentifier
 
-    bare = text.removeprefix("nostr:")
-    if _PLAIN.fullmatch(bare):
-        return bare
-    match nip19.decode(bare):
-        case nip19.PublicKey(pubkey) | nip19.Profile(pubkey):
-            return pubkey
-        case nip19.Note(id_) | nip19.EventPointer(id_):
-            return id_
+    if nip19.is_address(text.strip()):
+        return text.strip()
+    match nip19.read(text).target:
+        case nip19.PublicKey(value) | nip19.Profile(value) | nip19.Hex(value):
+            return value
+        case nip19.Note(value) | nip19.EventPointer(value):
+            return value
         case nip19.Address() as address:
             return address.coordinate
-        case _:
-            raise InvalidIdentifier("a secret key is no target")
 
 
 async def _follows(path: Path, person: str) -> list[str]:

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from nostr_client import hll
+from agent.relay.shown import Shown
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.stream import stream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from agent.relay.counting import CountFigures
     from agent.relay.privacy import Viewer
     from nostr_client.event import Event
     from nostr_client.filters import Filter
@@ -88,28 +89,18 @@ class Visible:
 
     async def count(self, filters: Sequence[Filter]) -> int:
         """The exact number of events of a union that the viewer may see."""
-        plain, parted, mixed = self._viewer.split(filters)
-        asked = [*plain, *await self._parts(parted), *mixed]
-        count = await _ask(self._store.count(asked)) if asked else 0
-        if not await self._any_private(mixed):
-            return count
-        private = await _ask(self._store.count([self._viewer.private_part(f) for f in mixed]))
-        own = await self._own(mixed)
-        return max(0, count - private + (await _ask(self._store.count(own)) if own else 0))
+        return (await self.figures(filters)).count
 
-    async def registers(self, filters: Sequence[Filter]) -> bytes:
-        """The registers of a union of filters that share an offset (`counting.shared_offset`).
+    async def figures(self, filters: Sequence[Filter], *, registers: bool = False) -> CountFigures:
+        """The number of a union, with its registers where they are asked for, of one snapshot.
 
-        Registers cannot be subtracted: where private events are in the way, the kinds that are
-        held stand in for "any kind", and no event is read.
+        Filters whose registers are asked for share an offset (`counting.shared_offset`).
         """
-        plain, parted, mixed = self._viewer.split(filters)
-        if await self._any_private(mixed):
-            held = await _ask(self._store.kinds())
-            parted, mixed = [*parted, *(f.replace(kinds=held) for f in mixed)], []
-        asked = [*plain, *await self._parts(parted), *mixed]
-        parts = [await _ask(self._store.registers(f)) for f in asked if not f.matches_nothing]
-        return hll.merge(*parts) if parts else bytes(hll.M)
+        return await self._look(lambda shown: shown.figures(filters, registers=registers))
+
+    async def registers(self, filters: Sequence[Filter]) -> bytes | None:
+        """The registers of a union of filters that share an offset."""
+        return (await self.figures(filters, registers=True)).registers
 
     async def items(self, filters: Sequence[Filter]) -> Items:
         """Timestamps and ids of a union, ordered, for negentropy; each filter with its limit."""
@@ -138,35 +129,20 @@ class Visible:
         return _newest(_without(await self._taken([wanted]), _without(hidden, shown)), most)
 
     async def _parts(self, parted: Sequence[Filter]) -> list[Filter]:
-        """What the viewer may see of filters that name private kinds, as filters."""
-        public = [part for wanted in parted for part in self._viewer.public_part(wanted)]
-        return [*public, *await self._own(parted)]
+        return await self._look(lambda shown: shown.parts(parted))
 
     async def _own(self, filters: Sequence[Filter]) -> list[Filter]:
-        """What the viewer is a party of among the private events of `filters`, as filters."""
-        own = [part for wanted in filters for part in self._viewer.own_part(wanted)]
-        for wanted in filters:
-            shared = self._viewer.shared_part(wanted)
-            if shared is not None:
-                ids = [event.id for event in await self._checked(shared.replace(limit=None))]
-                own += [shared.replace(ids=ids)] if ids else []
-        return own
+        return await self._look(lambda shown: shown.own(filters))
 
     async def _any_private(self, mixed: Sequence[Filter]) -> bool:
-        """Whether `mixed` match a private event at all; most never do."""
-        probes = [self._viewer.private_part(f).replace(limit=1) for f in mixed]
-        return bool(probes and await _ask(self._store.query(probes)))
+        return bool(mixed) and await self._look(lambda shown: shown.any_private(mixed))
 
     async def _checked(self, wanted: Filter) -> list[Event]:
-        """Up to `wanted.limit` visible events: asks for more and more until there are enough."""
-        size = most = wanted.limit
-        while True:
-            page = wanted.replace(limit=size)
-            found = await _ask(self._store.query([page]))
-            shown = [event for event in found if self._viewer.may_see(event)]
-            if most is None or size is None or len(shown) >= most or len(found) < size:
-                return shown[:most]
-            size *= 4
+        return await self._look(lambda shown: shown.checked(wanted))
+
+    async def _look(self, work: Callable[[Shown], T]) -> T:
+        """Ask several questions of one snapshot."""
+        return await _ask(self._store.snapshot(lambda found: work(Shown(found, self._viewer))))
 
 
 async def _ask(question: Awaitable[T]) -> T:

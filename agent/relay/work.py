@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from agent.relay.counting import CountFigures
 from agent.relay.outputs import CountJob, FetchJob, NegOpenJob, NegStepJob, SaveJob
 from agent.relay.snapshot import open_session, step_session
 from agent.relay.visible import Refused, Visible
@@ -85,10 +84,7 @@ def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
 async def _count(job: CountJob, core: Core, connection: Connection) -> Sequence[Output]:
     start = core.context.clock.monotonic()
     visible = Visible(core.store, job.viewer)
-    count = await visible.count(job.filters)
-    registers = None
-    if job.offset is not None:
-        registers = await visible.registers(job.filters)
+    figures = await visible.figures(job.filters, registers=job.offset is not None)
     core.context.counted["counts"] += 1
     core.context.count_seconds.append(core.context.clock.monotonic() - start)
-    return connection.session.counted(job, CountFigures(count, registers))
+    return connection.session.counted(job, figures)

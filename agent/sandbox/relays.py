@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from agent.relay.options import RelayOptions
 from agent.relay.server import serve
 from nostr_client import hll
+from nostr_client.store.snapshot import Snapshot
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AsyncExitStack
 
     from agent.sandbox.people import Deed
     from nostr_client.filters import Filter
+
+T = TypeVar("T")
 
 LATE_S: Final = 0.8
 
@@ -23,19 +26,26 @@ LATE_S: Final = 0.8
 class LateStore(SqliteStore):
     """Takes its time to count."""
 
-    async def count(self, filters: Sequence[Filter]) -> int:
+    async def snapshot(self, work: Callable[[Snapshot], T]) -> T:
         await asyncio.sleep(LATE_S)
-        return await super().count(filters)
+        return await super().snapshot(work)
+
+
+class LyingSnapshot(Snapshot):
+    """Says that twenty times as many people were there, by registers that no people make."""
+
+    def count(self, filters: Sequence[Filter]) -> int:
+        return 20 * super().count(filters)
+
+    def registers(self, filter: Filter) -> bytes:
+        return bytes([9]) * hll.M
 
 
 class LyingStore(SqliteStore):
-    """Says that twenty times as many people were there, by registers that no people make."""
+    """Lies where it is counted."""
 
-    async def count(self, filters: Sequence[Filter]) -> int:
-        return 20 * await super().count(filters)
-
-    async def registers(self, filter: Filter) -> bytes:
-        return bytes([9]) * hll.M
+    async def snapshot(self, work: Callable[[Snapshot], T]) -> T:
+        return await self.database.read(lambda c: work(LyingSnapshot(c, self._context())))
 
 
 class Kind(NamedTuple):

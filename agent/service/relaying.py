@@ -11,8 +11,8 @@ from agent.relay.policy import all_of, everything, only_keys, only_wanted
 from agent.relay.server import serve
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
-from nostr_client.filters import Filter
 from nostr_client.places import user_path
+from nostr_client.typed import filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent.service.parts import Parts
     from agent.syncing import Syncing
     from agent.watching import Watching
+    from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
 
 
@@ -41,7 +42,7 @@ class Wanted:
         watches, syncs = self._watching.watches, self._syncing.syncs
         if watches is not self._watches or syncs is not self._syncs:
             asked = [f for watched in watches.values() for f in watched.query.filters]
-            kept = [Filter.from_json(f) for synced in syncs.values() for f in synced.spec.filters]
+            kept = [filter_of(f) for synced in syncs.values() for f in synced.spec.filters]
             self._watches, self._syncs, self._filters = watches, syncs, (*asked, *kept)
         return self._filters
 

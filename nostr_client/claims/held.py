@@ -5,6 +5,7 @@ Events, mark and registers change in the transaction of the caller, so they agre
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -152,7 +153,7 @@ class HeldRows:
 
     def events(self) -> Iterable[Held]:
         sql = "SELECT created_at, id, author, amount FROM claim_event WHERE q = ? AND r = ?"
-        return map(Held._make, self._conn.execute(sql, self._key).fetchall())
+        return itertools.starmap(Held, self._conn.execute(sql, self._key).fetchall())
 
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
         sql = "SELECT id, author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"

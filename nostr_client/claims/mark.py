@@ -46,13 +46,15 @@ class Held(NamedTuple):
 
     `amount` is what the event is worth where the query sums something (millisats of a zap). It is
     VOID for a matching event that the query looked into and does not count: a relay's COUNT and its
-    NIP-77 answer are about those too.
+    NIP-77 answer are about those too. `label` is what its content says, where that is asked for; it
+    lives in memory alone.
     """
 
     created_at: int
     id: bytes
     author: bytes
     amount: int = 0
+    label: str = ""
 
     @property
     def counts(self) -> bool:

@@ -192,10 +192,10 @@ def is_newer(event: Held | None, other: Held) -> bool:
     return event is not None and supersedes(event, other)
 
 
-def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:
+def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = False) -> Reading:
     """What is held, as a reading that stands at `now`, with what may have changed since.
 
-    `sums`: the amounts are wanted.
+    `sums`: the amounts are wanted. `labels`: what contents say is wanted.
     """
     ids, authors = memory.ids_and_authors()
     mark = memory.mark
@@ -209,4 +209,5 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False) -> Reading:
         evidence=drift.evidence if drift else 1,
         whole_at=mark.whole_at,
         amounts={e.id: e.amount for e in memory.events() if e.counts} if sums else None,
+        labels={e.id: e.label for e in memory.events() if e.counts} if labels else None,
     )

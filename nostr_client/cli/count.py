@@ -56,6 +56,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Read so many events from one relay.",
 )
+@click.option(
+    "--by-content",
+    is_flag=True,
+    help="Read the events everywhere, and split reactions into likes, dislikes and emoji, replies "
+    "into direct ones and those below.",
+)
 @trust_option
 @trusted_option
 @click.option(
@@ -76,6 +82,7 @@ def count(
     filters: tuple[str, ...],
     relays: tuple[str, ...],
     indexers: tuple[str, ...],
+    by_content: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -88,7 +95,13 @@ def count(
     up to --max-bytes and --max-events each; what was read stands beside each relay. --no-read
     turns that off.
     """
+    if by_content and (what not in ("reactions", "replies") or not how["read"]):
+        raise click.UsageError("--by-content goes with reactions and replies, which it reads")
     query = asked_query(what, target, filters)
+    if by_content:
+        from msgspec.structs import replace
+
+        query = replace(query, by_content=True)
     urls = None if indexers and not relays else chosen_relays(relays)
     result = run_async(_count(_client(indexers, **how), query, urls))
     if as_json:

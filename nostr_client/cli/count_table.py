@@ -94,7 +94,7 @@ def merged_line(result: CountResult) -> str:
 
 
 def second_lines(result: CountResult) -> list[str]:
-    """The other unit, where it is known and says something else."""
+    """The other unit where it says something else, the amount, the contents, what is not known."""
     lines = []
     if result.unit is Unit.AUTHORS and result.events not in (None, result.authors):
         assert result.events is not None
@@ -102,7 +102,12 @@ def second_lines(result: CountResult) -> list[str]:
     amount = result.merged.amount
     if amount is not None:
         sign = "" if amount.exact else "at least "
-        lines.append(f"amount: {sign}{amount.value / 1000:,.0f} sats")
+        lines.append(f"amount: {sign}{amount.value / 1000:,.0f} sats, as receipts claim")
+    if result.contents is not None:
+        split = (f"{clip(label, 64)} {n:,}" for label, n in result.contents.items())
+        lines.append(f"of the events read: {', '.join(split) or 'none'}")
+    if result.note is not None:
+        lines.append(f"note: {result.note}")
     return lines
 
 

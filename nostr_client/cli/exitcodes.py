@@ -8,6 +8,7 @@ from nostr_client.errors import (
     DeadlineExceeded,
     InvalidInput,
     NetworkError,
+    NoRelays,
     NostrTallyError,
 )
 
@@ -25,6 +26,6 @@ def exit_code(error: NostrTallyError) -> int:
         return USAGE
     if isinstance(error, DeadlineExceeded):
         return TIMEOUT
-    if isinstance(error, NetworkError):
+    if isinstance(error, (NetworkError, NoRelays)):
         return NO_RELAY
     return FAILURE

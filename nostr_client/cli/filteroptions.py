@@ -21,7 +21,9 @@ _OPTIONS = (
         help="A whole filter. More are OR'd, and so is what the options below say together.",
     ),
     click.option("--id", "ids", metavar="ID", multiple=True, help="note, nevent or hex."),
-    click.option("--author", "authors", metavar="KEY", multiple=True, help="npub or hex."),
+    click.option(
+        "--author", "authors", metavar="KEY", multiple=True, help="npub, nprofile or hex."
+    ),
     click.option(
         "--kind", "kinds", type=click.IntRange(0, 65535), multiple=True, help="Of this kind."
     ),
@@ -73,12 +75,14 @@ def chosen_filters(
     Raises InvalidInput for bad JSON, ids or keys, click.UsageError for none at all.
     """
     from nostr_client.filters import Filter
+    from nostr_client.nip19 import decode_pubkey
+    from nostr_client.typed import event_id, filter_of
 
-    chosen = [Filter.from_json(text) for text in filters]
+    chosen = [filter_of(text) for text in filters]
     if ids or authors or kinds or tags or any(n is not None for n in (since, until, limit)):
         built = Filter(
-            ids=[_event_id(text) for text in ids] or None,
-            authors=[_pubkey(text) for text in authors] or None,
+            ids=[event_id(text) for text in ids] or None,
+            authors=[decode_pubkey(text) for text in authors] or None,
             kinds=kinds or None,
             tags=_tags(tags),
             since=since,
@@ -97,26 +101,13 @@ def refuse_limits(filters: Sequence[Filter], what: str) -> None:
         raise click.UsageError(f"{what} has no limit: `store query` prints the newest ones")
 
 
-def _pubkey(text: str) -> str:
-    from nostr_client.nip19 import decode_pubkey
-
-    return decode_pubkey(text)
-
-
-def _event_id(text: str) -> str:
-    from nostr_client.count.queries import event_or_address
-
-    found = event_or_address(text)
-    if ":" in found:
-        raise click.UsageError("--id wants an event, not an address: use --kind, --author, --tag")
-    return found
-
-
 def _tags(pairs: Sequence[str]) -> dict[str, list[str]]:
+    from nostr_client.typed import tag_value
+
     tags: dict[str, list[str]] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign:
             raise click.UsageError("--tag wants NAME=VALUE")
-        tags.setdefault(f"#{name}", []).append(value)
+        tags.setdefault(f"#{name}", []).append(tag_value(name, value))
     return tags

@@ -1,4 +1,4 @@
-"""`nostr-client publish`: hand an event to many relays."""
+"""`nostr-client publish`: hand events to many relays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from nostr_client.keys import VerifiedEvent
     from nostr_client.pool import PublishResult
 
-_LARGEST = 4 * 2**20
+_LARGEST = 64 * 2**20
+"""Bytes of events that are read before the first is sent: each is verified first."""
 
 
 @click.command()
@@ -31,7 +32,13 @@ _LARGEST = 4 * 2**20
 @click.option(
     "--kind", type=click.IntRange(0, 65535), default=1, show_default=True, help="Its kind."
 )
-@click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID.")
+@click.option(
+    "--tag",
+    "tags",
+    metavar="NAME=VALUE|JSON",
+    multiple=True,
+    help='Such as e=note1…, or all elements as a JSON array: ["e","note1…","","reply"].',
+)
 @relay_option
 @timeout_option
 @key_file_option
@@ -48,9 +55,10 @@ def publish(
     key_file: str | None,
     as_json: bool,
 ) -> None:
-    """Publish an event: the signed JSON in FILE or stdin, or one made from --content.
+    """Publish events: signed JSON, one a line, in FILE or stdin, or one made from --content.
 
-    Exit code 0 when any relay took it, 1 when those that answered refused.
+    Every event is verified before the first is sent. Exit code 0 when any relay took each event, 1
+    when those that answered refused one.
     """
     from nostr_client.client import NostrClient
 
@@ -58,49 +66,60 @@ def publish(
     if content is not None:
         if file is not None:
             raise click.UsageError("give FILE or --content, not both")
-        event = _signed(content, kind, tags, key_file)
+        events = [_signed(content, kind, tags, key_file)]
     else:
-        event = _given(file)
-    results = run_async(_publish(NostrClient(urls, timeout=timeout), event, timeout))
-    _report(event, results, as_json)
-    code = _code(results)
-    if code in (NO_RELAY, TIMEOUT):
+        if tags:
+            raise click.UsageError("--tag goes with --content: a signed event has its tags")
+        events = _given(file)
+    codes = run_async(_publish(NostrClient(urls, timeout=timeout), events, timeout, as_json))
+    if any(code in (NO_RELAY, TIMEOUT) for code in codes):
         say("nostr-client: publish: no relay answered")
-    ctx.exit(code)
+    ctx.exit(next((code for code in (FAILURE, NO_RELAY, TIMEOUT) if code in codes), OK))
 
 
-def _given(file: str | None) -> VerifiedEvent:
-    """The event as JSON, verified before anything is sent. Raises InvalidEvent, InvalidInput."""
+def _given(file: str | None) -> list[VerifiedEvent]:
+    """One event as JSON of any form, or several, one a line. Raises InvalidEvent, InvalidInput."""
+    from nostr_client.errors import InvalidEvent, InvalidInput
     from nostr_client.event import parse_event
     from nostr_client.keys import verify
 
-    if file is None or file == "-":
-        raw = sys.stdin.buffer.read(_LARGEST)
-    else:
-        raw = read_given(file, _LARGEST)
-    return verify(parse_event(raw))
+    piped = file is None or file == "-"
+    raw = sys.stdin.buffer.read(_LARGEST + 1) if piped else read_given(str(file), _LARGEST + 1)
+    if len(raw) > _LARGEST:
+        raise InvalidInput(f"more than {_LARGEST} bytes of events: publish them in parts")
+    lines = [(n, one.strip()) for n, one in enumerate(raw.split(b"\n"), 1) if one.strip()]
+    if len(lines) < 2 or not all(line.startswith(b"{") for _, line in lines):
+        return [verify(parse_event(raw))]
+    events = {}
+    for n, line in lines:
+        try:
+            found = verify(parse_event(line))
+        except InvalidEvent as error:
+            raise InvalidEvent(f"line {n}: {error}") from error
+        events[found.event.id] = found
+    return list(events.values())
 
 
 def _signed(content: str, kind: int, tags: Sequence[str], key_file: str | None) -> VerifiedEvent:
     from nostr_client.event import EventTemplate
+    from nostr_client.typed import tag_of
 
-    pairs = tuple(_tag(text) for text in tags)
-    template = EventTemplate(kind=kind, content=content, tags=pairs, created_at=int(time.time()))
+    made = tuple(tag_of(text) for text in tags)
+    template = EventTemplate(kind=kind, content=content, tags=made, created_at=int(time.time()))
     return load_signer(key_file).sign_now(template)
 
 
-def _tag(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise click.UsageError("--tag wants NAME=VALUE")
-    return name, value
-
-
 async def _publish(
-    client: NostrClient, event: VerifiedEvent, seconds: float
-) -> Mapping[str, PublishResult]:
+    client: NostrClient, events: Sequence[VerifiedEvent], seconds: float, as_json: bool
+) -> list[int]:
+    """Publish one event after the other, and report each; the exit code of each."""
+    codes = []
     async with client:
-        return await client.publish(event, timeout=seconds)
+        for event in events:
+            results = await client.publish(event, timeout=seconds)
+            _report(event, results, as_json)
+            codes.append(_code(results))
+    return codes
 
 
 def _report(event: VerifiedEvent, results: Mapping[str, PublishResult], as_json: bool) -> None:

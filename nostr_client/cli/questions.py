@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nostr_client.cli.output import say
+
 if TYPE_CHECKING:
     from nostr_client.count import Query
     from nostr_client.outbox import RelayChoice
@@ -110,15 +112,20 @@ def asked_query(what: str | None, target: str | None, filters: Sequence[str]) ->
     Raises click.UsageError, InvalidFilter, InvalidIdentifier.
     """
     from nostr_client import count as counting
-    from nostr_client.filters import Filter
+    from nostr_client import nip19
+    from nostr_client.typed import filter_of
 
     if filters and what is not None:
         raise click.UsageError("give WHAT and TARGET, or --filter, not both")
     if filters:
-        return counting.query([Filter.from_json(text) for text in filters])
+        return counting.query([filter_of(text) for text in filters])
     if what is None or target is None:
         raise click.UsageError("say what to count: WHAT and TARGET, or --filter JSON")
-    return counting.canonical(what, target)
+    query = counting.canonical(what, target)
+    if not nip19.is_address(target.strip()):
+        for warning in nip19.read(target).warnings:
+            say(f"nostr-client: {nip19.named(target)}: {warning}")
+    return query
 
 
 def relay_choice(

@@ -45,7 +45,7 @@ def req(
     filters = chosen_filters(**conditions)
     urls = chosen_relays(relays)
     client = NostrClient(urls, timeout=timeout, signer=optional_signer(key_file))
-    statuses = run_async(_print_events(client, filters, None if live else timeout))
+    statuses = run_async(_print_events(client, urls, filters, None if live else timeout))
     for relay, _, why in statuses:
         if why:
             say(f"nostr-client: req: {relay}: {why}")
@@ -53,19 +53,36 @@ def req(
 
 
 async def _print_events(
-    client: NostrClient, filters: Sequence[Filter], seconds: float | None
+    client: NostrClient, urls: Sequence[str], filters: Sequence[Filter], seconds: float | None
 ) -> list[tuple[str, str, str]]:
     from nostr_client.errors import RelayError
 
     async with client:
-        with client.subscribe(filters, live=seconds is None) as events:
+        skipped = await _without_search(client, urls) if any(f.search for f in filters) else []
+        asked = [url for url in urls if url not in skipped]
+        if not asked:
+            return [(url, *_UNSEARCHED) for url in skipped]
+        with client.subscribe(filters, relays=asked, live=seconds is None) as events:
             try:
                 async with asyncio.timeout(seconds):
                     async for found in events:
                         click.echo(found.event.to_json().encode())
             except (TimeoutError, RelayError):
                 pass  # stands in the sources
-            return [(url, *_status(source)) for url, source in events.sources.items()]
+            told = [(url, *_status(source)) for url, source in events.sources.items()]
+    return [*told, *((url, *_UNSEARCHED) for url in skipped)]
+
+
+_UNSEARCHED = (
+    "unsupported",
+    "unsupported (no search: its NIP-11 document does not list NIP-50; not asked)",
+)
+
+
+async def _without_search(client: NostrClient, urls: Sequence[str]) -> list[str]:
+    """The relays that say they do not search: they would send events that nobody asked for."""
+    told = await asyncio.gather(*(client.pool.relay(url).supports(50) for url in urls))
+    return [url for url, supports in zip(urls, told, strict=True) if supports is False]
 
 
 def _status(source: Source) -> tuple[str, str]:

@@ -107,23 +107,20 @@ def sync(
 
 
 def _question(filters: Sequence[str], filter_event: str | None) -> Question:
-    from nostr_client.count.queries import event_or_address
+    from nostr_client.typed import event_id
 
     if bool(filters) == bool(filter_event):
         raise click.UsageError("say what to sync: --filter JSON, or --filter-event ID")
     if filter_event is None:
         return filters_of(filters)
-    found = event_or_address(filter_event)
-    if ":" in found:
-        raise click.UsageError("--filter-event wants an event, not an address")
-    return found
+    return event_id(filter_event)
 
 
 def filters_of(texts: Sequence[str]) -> list[Filter]:
-    """Filters from JSON (InvalidFilter)."""
-    from nostr_client.filters import Filter
+    """Filters from JSON (InvalidFilter, InvalidIdentifier)."""
+    from nostr_client.typed import filter_of
 
-    return [Filter.from_json(text) for text in texts]
+    return [filter_of(text) for text in texts]
 
 
 async def _sync(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nostr_client.claims import PlaceInMemory, Reread
 from nostr_client.count.claiming import Outcome, claim_of
 from nostr_client.count.reading import Reader
 from nostr_client.count.union import trial_of
-from nostr_client.errors import DeadlineExceeded, RelayError, RelayRefused
+from nostr_client.errors import DeadlineExceeded, RelayError, RelayRefused, Unsupported
 from nostr_client.options import ReadBudget, Timeouts
 from nostr_client.taskgroup import task_group
 
@@ -32,6 +32,14 @@ PATIENCE_MOST = 3.0
 """Seconds after which events are read beside a silent COUNT: slow relays take 3 to 5."""
 
 
+SEARCH_NIP = 50
+
+NO_SEARCH = "search: the relay's document (NIP-11) does not list NIP-50"
+
+LEAST = 0.1
+"""Seconds that every step has at least, and below which time that is gone is not looked at."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountOptions:
     """How a count is done. `read`: whether relays without registers are read by events.
@@ -50,6 +58,13 @@ class CountOptions:
     def patience(self) -> float:
         """Seconds that a COUNT may be silent before events are read beside it."""
         return min(PATIENCE_MOST, PATIENCE_SHARE * self.timeouts.group)
+
+    def within(self, seconds: float) -> CountOptions:
+        """The same with so many seconds left for all relays, and no fewer than `LEAST`."""
+        group = max(seconds, LEAST)
+        if group >= self.timeouts.group - LEAST:
+            return self
+        return replace(self, timeouts=replace(self.timeouts, group=group))
 
 
 class Asking:
@@ -126,6 +141,10 @@ class Asking:
 
     async def _ask(self) -> None:
         """COUNT, and events beside it as soon as it is silent, refused or without registers."""
+        if self._query.searches and await self._relay.supports(SEARCH_NIP) is False:
+            error = Unsupported(NO_SEARCH, prefix="unsupported", relay=self._relay.url)
+            self._outcome.count_error = error
+            return
         if not self._options.read:
             await self._count()
             return

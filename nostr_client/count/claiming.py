@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nostr_client.messages import CountAnswer
 
 WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
+NO_TARGET = "zaps: the event was not found, so whom its zaps may pay is not known"
 _REASON = 160
 
 
@@ -68,7 +69,7 @@ class Outcome:
 
     def settled(self, query: Query) -> bool:
         """True when reading events would add nothing, or cannot work."""
-        if self.answers and not query.is_zaps:
+        if self.answers and not query.reads:
             return query.offset is None or all(a.hll is not None for a in self.answers)
         return isinstance(self.count_error, (NetworkError, ProtocolError))
 
@@ -90,7 +91,8 @@ class Outcome:
 def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
     """The claim that an outcome amounts to; `relay` is the user's spelling."""
     counted = _counted(query, outcome.answers)
-    if query.is_zaps and counted.count is not None:  # receipts that nobody has checked
+    loose = query.judges or query.searches  # of events that nobody has looked at
+    if loose and counted.count is not None:
         counted = msgspec.structs.replace(counted, approximate=True)
     base = Claim(
         relay=relay,
@@ -100,7 +102,7 @@ def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
         asked_at=round(outcome.asked_at, 3),
         warnings=counted.warnings,
     )
-    if outcome.found is None or (counted.registers is not None and not query.is_zaps):
+    if outcome.found is None or (counted.registers is not None and not query.reads):
         return _from_count(base, outcome, counted)
     return _from_events(base, query, outcome, counted, outcome.found)
 
@@ -216,6 +218,8 @@ def _unread(base: Claim, outcome: Outcome, counted: _Counted, found: Found) -> C
 def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found: Found) -> Claim:
     """A claim by events; where they are not all there, the relay's own count stands beside them."""
     reading, number = found.reading, len(found.reading.events)
+    if query.searches:
+        reading = msgspec.structs.replace(reading, complete=False)
     registers = found.registers
     if registers is None and query.offset is not None:
         registers = hll.from_pubkeys(reading.authors, query.offset)
@@ -228,9 +232,13 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
         claim = msgspec.structs.replace(claim, last_read=found.last_read)
         told = None if found.confirmed else counted.count
         differs = told is not None and told != number and not counted.approximate
+        if query.needs_target and number:
+            return _unattributed(claim)
         return claim.warned(f"count: the relay says {told}") if differs else claim
     if found.error is not None:
         claim = claim.warned(f"read: {_why(found.error)}")
+    if query.needs_target:
+        return _unattributed(claim)
     if counted.count is None or counted.count < number or query.is_zaps:
         return msgspec.structs.replace(claim, limited=True)
     return msgspec.structs.replace(
@@ -240,6 +248,12 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
         approximate=counted.approximate,
         limited=counted.limited,
     )
+
+
+def _unattributed(claim: Claim) -> Claim:
+    """Zaps of an event that nobody gave: whom they may pay is not known, so none is proven."""
+    claim = msgspec.structs.replace(claim, reading=None, registers=None, approximate=True)
+    return claim.warned(NO_TARGET)
 
 
 def _failed(base: Claim, outcome: Outcome, error: RelayError | None) -> Claim:

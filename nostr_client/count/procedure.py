@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.count.asking import Asking, CountOptions
+from nostr_client.count.asking import LEAST, Asking, CountOptions
+from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
+from nostr_client.count.unfollowed import is_compared, without_unfollowed
 from nostr_client.merge import TrustPolicy, merge_claims
 from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from nostr_client.claims import ClaimBook
     from nostr_client.count.queries import Query
-    from nostr_client.merge import Claim
+    from nostr_client.merge import Claim, Merged
     from nostr_client.relay import Relay
 
 
@@ -46,6 +48,7 @@ class Counter:
         self.book = book
         self._now = now
         self._silent: set[str] = set()
+        self._recipients = Recipients()
 
     @property
     def trusted(self) -> frozenset[str]:
@@ -56,6 +59,7 @@ class Counter:
         """The same counter with other claims; it knows the same relays to be silent."""
         other = Counter(self._options, policy=self._policy, book=book, now=self._now)
         other._trusted, other._silent = self._trusted, self._silent
+        other._recipients = self._recipients
         return other
 
     async def count(
@@ -98,13 +102,36 @@ class Counter:
         options: CountOptions | None = None,
     ) -> list[tuple[str, Claim]]:
         """The claims alone, by normalised URL, in order; what was read is kept, they are not."""
-        chosen = options or self._options
+        loop, chosen = asyncio.get_running_loop(), options or self._options
+        end = loop.time() + chosen.timeouts.group
+        query = await self.resolved(query, relays, chosen)
+        chosen = chosen.within(end - loop.time())
         async with task_group() as group:
             tasks = [
                 group.create_task(self._ask(name, relay, query, chosen, group))
                 for name, relay in relays
             ]
-        return [(relay.url, task.result()) for (_, relay), task in zip(relays, tasks, strict=True)]
+        urls = [relay.url for _, relay in relays]
+        claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
+        if not is_compared(query, (claim for _, claim in claims)):
+            return claims
+        return await without_unfollowed(
+            query,
+            claims,
+            {relay.url: relay for _, relay in relays},
+            seconds=min(max((end - loop.time()) / 2, LEAST), chosen.patience),
+            budget=chosen.budget,
+        )
+
+    async def resolved(
+        self,
+        query: Query,
+        relays: Sequence[tuple[str, Relay]],
+        options: CountOptions | None = None,
+    ) -> Query:
+        """The query, of zaps with those whom they may pay, where a relay gives their target."""
+        seconds = (options or self._options).patience
+        return await self._recipients.resolve(query, [relay for _, relay in relays], seconds)
 
     async def explain(
         self,
@@ -160,7 +187,7 @@ class Counter:
         )
         warned = {claim.relay: claim.warnings for claim in merged.claims}
         shown = tuple(claim.warned(*warned.get(claim.relay, ())) for claim in claims)
-        return CountResult(query=query, merged=merged, relays=shown)
+        return CountResult(query=query, merged=_noted(query, merged), relays=shown)
 
     async def _ask(
         self,
@@ -171,9 +198,24 @@ class Counter:
         group: asyncio.TaskGroup,
     ) -> Claim:
         silent = relay.url in self._silent
-        place = await self.book.place(asked_of(query), relay.url) if self.book else None
+        kept = self.book is not None and not (query.needs_target or query.by_content)
+        place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
         asking = Asking(relay, query, options, group, now=self._now, place=place, silent=silent)
         claim = await asking.run(name)
         if asking.silent:
             self._silent.add(relay.url)
         return claim
+
+
+def _noted(query: Query, merged: Merged) -> Merged:
+    """Each part that does not come from events, with what it cannot tell of this question."""
+    if query.note is None:
+        return merged
+    told = {c.relay for c in merged.claims if c.answered and c.reading is None}
+    parts = (
+        msgspec.structs.replace(one, reasons=(*one.reasons, query.note))
+        if one.relay in told
+        else one
+        for one in merged.parts
+    )
+    return msgspec.structs.replace(merged, parts=tuple(parts))

@@ -1,7 +1,8 @@
 """What can be asked: the canonical queries of NIP-45, and any filters.
 
-Each constructor takes what people copy (npub, nprofile, note, nevent, naddr, with or without
-`nostr:`, or hex) and raises InvalidIdentifier for anything else.
+Each constructor takes what people type and paste, as `nip19.read` does (npub, nprofile, note,
+nevent, naddr, hex, `nostr:`, the URL of a web viewer), and raises InvalidIdentifier for anything
+else.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import msgspec
 from nostr_client import hll, kinds, nip19
 from nostr_client.claims import VOID, Held
 from nostr_client.count.folding import fold
-from nostr_client.errors import InvalidFilter, InvalidIdentifier, InvalidInput, clip
+from nostr_client.errors import InvalidFilter, InvalidInput, clip
 from nostr_client.filters import Filter
 from nostr_client.merge import Unit
 from nostr_client.outbox import Target, read_target
+from nostr_client.references import reacted_to, reaction_label, reply_place
 from nostr_client.zaps import RECEIPT, read_zap
 
 if TYPE_CHECKING:
@@ -31,7 +33,9 @@ class Query(msgspec.Struct, frozen=True):
 
     `target` is the hex id, hex pubkey or address that a canonical query is about, else None.
     `author` is whoever it is by, where that is known, and `hints` are relays that the identifier
-    named: both help to find relays (NIP-65).
+    named: both help to find relays (NIP-65). `receivers` are whom zaps of the target may pay, hex
+    pubkeys read from the target itself; None where they are not known. `by_content`: what contents
+    say is wanted, so that events are read wherever they are.
     """
 
     filters: tuple[Filter, ...]
@@ -39,11 +43,42 @@ class Query(msgspec.Struct, frozen=True):
     target: str | None = None
     author: str | None = None
     hints: tuple[str, ...] = ()
+    receivers: frozenset[str] | None = None
+    by_content: bool = False
 
     @property
     def is_zaps(self) -> bool:
         """True when events are looked into, so that no relay's own number can be used."""
         return self.name == "zaps"
+
+    @property
+    def searches(self) -> bool:
+        """True for a search (NIP-50): each relay decides what matches, so no number is exact."""
+        return any(f.search is not None for f in self.filters)
+
+    @property
+    def needs_target(self) -> bool:
+        """True when the target must be fetched first: it says whom its zaps may pay."""
+        return self.is_zaps and self.receivers is None and self.filters[0].tags[0][0] != "#p"
+
+    @property
+    def judges(self) -> bool:
+        """True when some of the matching events do not count, which only reading them shows."""
+        return self.is_zaps or self._about_event
+
+    @property
+    def reads(self) -> bool:
+        """True when the number comes from events alone, whatever else a relay gives."""
+        return self.is_zaps or self.by_content
+
+    @property
+    def note(self) -> str | None:
+        """What registers and counts cannot tell of this question, as text for people."""
+        return _NOTES.get(self.name) if self._about_event else None
+
+    @property
+    def _about_event(self) -> bool:
+        return self.name in _NOTES and self.target is not None and ":" not in self.target
 
     @property
     def unit(self) -> Unit | None:
@@ -55,13 +90,23 @@ class Query(msgspec.Struct, frozen=True):
 
         The author of a zap is who paid, and its amount is in millisats.
         """
-        if not self.is_zaps:
-            return Held(event.created_at, bytes.fromhex(event.id), bytes.fromhex(event.pubkey))
-        zap = read_zap(event, self.target)
-        if zap is None:
-            return None
-        sender = bytes.fromhex(zap.sender)
-        return Held(event.created_at, bytes.fromhex(event.id), sender, zap.amount)
+        label, author, amount = "", event.pubkey, 0
+        if self.is_zaps:
+            zap = read_zap(event, self.target, self.receivers)
+            if zap is None:
+                return None
+            author, amount = zap.sender, zap.amount
+        elif self.name == "reactions":
+            if self._about_event and reacted_to(event) != self.target:
+                return None
+            label = reaction_label(event)
+        elif self._about_event and self.target is not None:
+            label = reply_place(event, self.target) or ""
+            if not label:
+                return None
+        kept = label if self.by_content else ""
+        id, person = bytes.fromhex(event.id), bytes.fromhex(author)
+        return Held(event.created_at, id, person, amount, kept)
 
     def hold_any(self, event: Event) -> Held:
         """As `hold`; a matching event that does not count is kept as VOID.
@@ -101,6 +146,15 @@ class Query(msgspec.Struct, frozen=True):
         return cls(filters, fields["name"], fields["target"], fields.get("author"), hints)
 
 
+_NOTES: Final = {
+    "reactions": "registers and counts include reactions that name this event in passing, as part "
+    "of a thread (NIP-25); only events that are read tell them apart",
+    "replies": "registers and counts cannot tell a direct reply from one below it in the thread, "
+    "nor from a mention (NIP-10); only events that are read do",
+}
+"""Queries about an event whose matching events are judged one by one."""
+
+
 @lru_cache(8192)  # asked about many times a round
 def _offset_of(filters: tuple[Filter, ...]) -> int | None:
     wire = [f.to_dict() for f in filters]
@@ -135,24 +189,30 @@ def reactions(target: str) -> Query:
 
 
 def reposts(target: str) -> Query:
-    """Reposts of an event: kind 6."""
-    return _about("reposts", target, [kinds.REPOST])
+    """Reposts (NIP-18): kind 6 of notes, kind 16 of anything else, as an address always is.
+
+    An id does not say what it is of, nor does the hint of an nevent prove it, so both are asked.
+    """
+    found = nip19.event_or_address(target)
+    if ":" in found:
+        return _canonical("reposts", found, "#a", [kinds.GENERIC_REPOST])
+    return _canonical("reposts", found, "#e", [kinds.REPOST, kinds.GENERIC_REPOST])
 
 
 def replies(target: str) -> Query:
-    """Replies to an event: kind 1."""
+    """Replies to an event, direct or below it in the thread: kind 1."""
     return _about("replies", target, [kinds.TEXT_NOTE])
 
 
 def quotes(target: str) -> Query:
     """Quotes of an event: kinds 1 and 1111 with its `q` tag."""
-    found = event_or_address(target)
+    found = nip19.event_or_address(target)
     return _canonical("quotes", found, "#q", [kinds.TEXT_NOTE, kinds.COMMENT])
 
 
 def comments(target: str) -> Query:
     """Comments on an event (NIP-22, at any depth): kind 1111 with its root tag `E` or `A`."""
-    found = event_or_address(target)
+    found = nip19.event_or_address(target)
     name = "#A" if ":" in found else "#E"
     return _canonical("comments", found, name, [kinds.COMMENT])
 
@@ -211,7 +271,7 @@ def target_of(query: Query) -> Target:
 
 
 def _about(name: str, target: str, asked: list[int]) -> Query:
-    found = event_or_address(target)
+    found = nip19.event_or_address(target)
     return _canonical(name, found, "#a" if ":" in found else "#e", asked)
 
 
@@ -221,28 +281,10 @@ def _canonical(name: str, target: str, tag: str, asked: list[int]) -> Query:
 
 def _anything(text: str) -> tuple[str, str]:
     """The tag that names a target, and its value; a person is named by npub or nprofile alone."""
-    bare = text.strip().removeprefix("nostr:")
-    if bare.lower().startswith(("npub1", "nprofile1")):
-        return "#p", nip19.decode_pubkey(bare)
     what = "a person or an event: expected npub, nprofile, note, nevent, naddr or 64 hex characters"
-    found = event_or_address(text, what)
+    if not nip19.is_address(text.strip()):
+        match nip19.read(text, what).target:
+            case nip19.PublicKey(pubkey) | nip19.Profile(pubkey):
+                return "#p", pubkey
+    found = nip19.event_or_address(text, what)
     return ("#a" if ":" in found else "#e"), found
-
-
-EVENT: Final = "an event: expected note, nevent, naddr or 64 hex characters"
-
-
-def event_or_address(text: str, what: str = EVENT) -> str:
-    """The hex id of a note, nevent or hex id, or the address of an naddr.
-
-    Raises InvalidIdentifier, which says `what` the text is not.
-    """
-    bare = text.strip()
-    if len(bare) == 64 and not bare.strip("0123456789abcdefABCDEF"):
-        return bare.lower()
-    found = nip19.decode_named(bare, what)
-    if isinstance(found, (nip19.Note, nip19.EventPointer)):
-        return found.id
-    if isinstance(found, nip19.Address):
-        return found.coordinate
-    raise InvalidIdentifier(f"{nip19.named(bare)} is not {what}")

@@ -104,7 +104,7 @@ class Reader:
             self._query.filters,
             clock=self._clock,
             told=told,
-            judged=self._query.is_zaps,
+            judged=self._query.judges,
             reread=self._reread,
         )
         if await self._compare(self._round):
@@ -128,7 +128,9 @@ class Reader:
 
     def _stock_of(self, memory: Memory) -> _Stock:
         return _Stock(
-            reading_of(memory, self._clock, sums=self._sums), memory.mark, memory.registers()
+            reading_of(memory, self._clock, sums=self._sums, labels=self._query.by_content),
+            memory.mark,
+            memory.registers(),
         )
 
     async def _compare(self, round_: Round) -> bool:
@@ -224,6 +226,7 @@ class Reader:
                 events=frozenset(event.id for event in counted),
                 complete=False,
                 amounts={e.id: e.amount for e in counted} if self._sums else None,
+                labels={e.id: e.label for e in counted} if self._query.by_content else None,
             )
         self.complete = reading.complete
         return Found(
@@ -251,7 +254,8 @@ class Reader:
         if self._invalid:
             warnings.append(f"read: {self._invalid} events that do not hold were left out")
         if self._void:
-            warnings.append(f"read: {len(self._void)} receipts that do not hold were left out")
+            what = "receipts that do not hold" if self._sums else "events that only name the target"
+            warnings.append(f"read: {len(self._void)} {what} were left out")
         if self._unread:
             warnings.append(f"read: {self._unread} frames could not be read, incomplete")
         if mark is not None and mark.complete and mark.proven is not Proven.MEMBERS:

@@ -27,7 +27,8 @@ def asked_of(query: Query) -> Asked:
     """The query as the claims know it: the same for every spelling that may share its claims."""
     offset = query.offset
     filters = sorted(filter.cache_key() for filter in query.filters)
-    key = json.dumps([filters, offset, query.is_zaps], separators=(",", ":"))
+    rule = [query.name] if query.judges else []  # what is held was judged by it
+    key = json.dumps([filters, offset, query.is_zaps, *rule], separators=(",", ":"))
     wire = [filter.to_dict() for filter in query.filters]
     return Asked(
         key=key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -62,6 +63,27 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.merged.figure is not None and self.merged.figure.lower_bound
 
     @property
+    def contents(self) -> dict[str, int] | None:
+        """Events by what they say, most first, of those that were read; None if not asked for.
+
+        Reactions: `+` likes, `-` dislikes, emoji. Replies: `direct` and `thread`. See
+        `Query.by_content`.
+        """
+        if not self.query.by_content:
+            return None
+        labels: dict[bytes, str] = {}
+        for claim in self.merged.claims:
+            labels |= (claim.reading.labels or {}) if claim.reading else {}
+        found = Counter(labels.values())
+        return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+
+    @property
+    def note(self) -> str | None:
+        """What the number cannot tell, where it does not come from events alone; else None."""
+        told = any(c.answered and c.reading is None for c in self.merged.claims)
+        return self.query.note if told else None
+
+    @property
     def answered(self) -> int:
         """How many relays gave something to count with."""
         return sum(claim.answered for claim in self.relays)
@@ -74,10 +96,13 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values, as the command line and the HTTP API give it.
 
-        `amount` (millisats) is there for zaps alone.
+        `amount` (millisats) is there for zaps alone, `contents` where they were asked for, `note`
+        where there is one.
         """
         amount = self.merged.amount
-        worth = {} if amount is None else {"amount": amount.to_dict()}
+        worth: dict[str, Any] = {} if amount is None else {"amount": amount.to_dict()}
+        more = {"contents": self.contents, "note": self.note}
+        worth |= {name: value for name, value in more.items() if value is not None}
         return {
             "query": self.query.to_dict(),
             "value": self.value,

@@ -63,7 +63,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     since: `gone` is the share of it that is expected to be gone, 0 for what is known now, and
     `evidence` the number of cases that the share was learnt from. Nothing bounds what may have come
     unseen. `whole_at`: when the whole was last read or proven, Unix seconds.
-    `amounts` are what events are worth, by id, where the query sums something.
+    `amounts` are what events are worth, by id, where the query sums something; `labels` are what
+    their contents say, where that is asked for.
     """
 
     authors: frozenset[bytes]
@@ -74,6 +75,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     evidence: int = 1
     whole_at: int | None = None
     amounts: Mapping[bytes, int] | None = None
+    labels: Mapping[bytes, str] | None = None
 
 
 class Claim(Told, frozen=True, kw_only=True, gc=False):

@@ -2,7 +2,7 @@
 
 What is read is handed in as a callable, so nothing here opens a connection: `fetch(relays,
 filters)` returns verified events from those relays within its own deadline, and raises nothing
-that a relay did.
+that a relay did but NoAnswer where no relay answered at all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import msgspec
 
 from nostr_client import nip19
-from nostr_client.errors import InvalidIdentifier
+from nostr_client.errors import clip
 from nostr_client.filters import Filter
 from nostr_client.outbox.choose import Chosen, choose_many
 from nostr_client.outbox.relaylist import RELAY_LIST, RelayList, parse_relay_list
@@ -44,8 +44,15 @@ MOST_HINTS: Final = 8
 """Relays from identifiers that are asked for one batch of events."""
 
 
+class NoAnswer(Exception):
+    """No relay of a question answered, so what was not found may exist."""
+
+
 class Fetch(Protocol):
-    """Reads stored events of several relays; the newest of each first, none twice."""
+    """Reads stored events of several relays; the newest of each first, none twice.
+
+    Raises NoAnswer where none of them answered.
+    """
 
     async def __call__(
         self, relays: Sequence[str], filters: Sequence[Filter]
@@ -64,30 +71,24 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_target(text: str) -> Target:
-    """What people copy, as a target: npub, nprofile, note, nevent, naddr (also `nostr:`).
+    """What a person named, as a target, by `nip19.read`.
 
     64 hex characters are an event id here: ask for a pubkey by `Target(author=...)`. An address in
     plain text (`kind:pubkey:d`) names its author. Raises InvalidIdentifier.
     """
-    bare = text.strip()
-    if len(bare) == 64 and not bare.strip("0123456789abcdefABCDEF"):
-        return Target(event_id=bare.lower())
-    author = _author_of_address(bare)
-    if author is not None:
-        return Target(author=author)
-    found = nip19.decode(bare)
-    match found:
-        case nip19.PublicKey():
-            return Target(author=found.pubkey)
-        case nip19.Profile():
-            return Target(author=found.pubkey, hints=found.relays)
-        case nip19.Note():
-            return Target(event_id=found.id)
-        case nip19.EventPointer():
-            return Target(author=found.author, event_id=found.id, hints=found.relays)
-        case nip19.Address():
-            return Target(author=found.pubkey, hints=found.relays)
-    raise InvalidIdentifier("names neither a person nor an event")
+    if nip19.is_address(text.strip()):
+        return Target(author=text.strip().split(":")[1])
+    match nip19.read(text).target:
+        case nip19.PublicKey(pubkey):
+            return Target(author=pubkey)
+        case nip19.Profile(pubkey, hints):
+            return Target(author=pubkey, hints=hints)
+        case nip19.Note(id) | nip19.Hex(id):
+            return Target(event_id=id)
+        case nip19.EventPointer(id, hints, author):
+            return Target(author=author, event_id=id, hints=hints)
+        case nip19.Address(_, author, _, hints):
+            return Target(author=author, hints=hints)
 
 
 class RelayFinder:
@@ -114,6 +115,7 @@ class RelayFinder:
         self._most = most
         self._lists: OrderedDict[str, tuple[float, RelayList | None]] = OrderedDict()
         self._authors: OrderedDict[str, str] = OrderedDict()
+        self._unanswered: set[str] = set()
 
     async def relays_for(self, target: Target) -> Chosen:
         """The relays of one target: the read relays of its author (NIP-65), bounded and checked."""
@@ -129,7 +131,28 @@ class RelayFinder:
         for key, author in authors.items():
             found = lists.get(author) if author else None
             named[key] = found.read if found else ()
-        return choose_many(named, self._choice, most_relays=most_relays)
+        chosen = choose_many(named, self._choice, most_relays=most_relays)
+        return {
+            key: one
+            if one.relays
+            else msgspec.structs.replace(one, why=self._why(targets[key], authors[key], one))
+            for key, one in chosen.items()
+        }
+
+    def _why(self, target: Target, author: str | None, chosen: Chosen) -> str:
+        """Which step failed for a target without relays."""
+        if author is None and target.event_id is None:
+            return "the question names no event or person whose relays could be found"
+        if (author or target.event_id) in self._unanswered:
+            return f"no indexer answered ({', '.join(self._choice.indexers) or 'none is named'})"
+        if author is None:
+            return "the event was not found on the indexers, so its author is not known"
+        if not self._is_kept(author) or self._lists[author][1] is None:
+            return "the target's author has published no relay list (NIP-65)"
+        if chosen.refused:
+            told = "; ".join(f"{url}: {reason}" for url, reason in chosen.refused)
+            return f"the author's list names only relays that are not asked ({clip(told)})"
+        return "the author's list names no relay to read from"
 
     async def lists_of(self, authors: Iterable[str]) -> dict[str, RelayList]:
         """The newest list of each author that has one; fetched in batches where not kept."""
@@ -150,7 +173,12 @@ class RelayFinder:
     async def _fetch_lists(self, authors: Sequence[str]) -> None:
         where = self._choice.indexers or self._choice.defaults or self._choice.own
         asked = Filter(kinds=[RELAY_LIST], authors=authors)
-        events = await self._fetch(where, [asked]) if where else ()
+        try:
+            events = await self._fetch(where, [asked]) if where else ()
+        except NoAnswer:
+            self._doubt(authors)
+            return
+        self._unanswered.difference_update(authors)
         newest: dict[str, Event] = {}
         for verified in events:
             event = verified.event
@@ -179,10 +207,22 @@ class RelayFinder:
         own = (*self._choice.indexers, *self._choice.own, *self._choice.defaults)
         where = list(dict.fromkeys([*own, *list(hints)[:MOST_HINTS]]))
         ids = [t.event_id for t in targets if t.event_id is not None]
-        for verified in await self._fetch(where, [Filter(ids=ids)]) if where else ():
+        try:
+            found = await self._fetch(where, [Filter(ids=ids)]) if where else ()
+        except NoAnswer:
+            self._doubt(ids)
+            return
+        self._unanswered.difference_update(ids)
+        for verified in found:
             self._authors[verified.event.id] = verified.event.pubkey
         while len(self._authors) > self._most:
             self._authors.popitem(last=False)
+
+    def _doubt(self, keys: Iterable[str]) -> None:
+        """Note ids or pubkeys about which nobody answered; the next question asks again."""
+        if len(self._unanswered) > self._most:
+            self._unanswered.clear()
+        self._unanswered.update(keys)
 
     def _is_kept(self, author: str) -> bool:
         kept = self._lists.get(author)
@@ -198,14 +238,6 @@ class RelayFinder:
 def usable_hints(hints: Iterable[str], choice: RelayChoice) -> list[str]:
     """Those of the relays named in an identifier that may be asked, normalised."""
     return list(dict.fromkeys(normalize(hint) for hint in hints if not choice.objection(hint)))
-
-
-def _author_of_address(text: str) -> str | None:
-    """The pubkey of `kind:pubkey:d`, or None for other text."""
-    kind, _, rest = text.partition(":")
-    pubkey, sign, _ = rest.partition(":")
-    fits = kind.isdecimal() and sign and len(pubkey) == 64
-    return pubkey if fits and not pubkey.strip("0123456789abcdef") else None
 
 
 def _is_newer(event: Event, other: Event | None) -> bool:

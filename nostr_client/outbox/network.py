@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nostr_client.outbox.finding import NoAnswer
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,5 +32,8 @@ class PoolFetch:
         for url in relays:
             self._pool.relay(url, stranger=url not in self._named)
         gathered = await self._pool.fetch(filters, relays, self._timeout)
-        events = {v.event.id: v for page in gathered.answers.values() for v in page.events}
+        pages = gathered.answers.values()
+        if not any(page.events or page.complete for page in pages):
+            raise NoAnswer
+        events = {v.event.id: v for page in pages for v in page.events}
         return sorted(events.values(), key=lambda v: -v.event.created_at)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from nostr_client.event import Event
     from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
+    from nostr_client.store.snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -150,6 +153,10 @@ class EventStore(Protocol):
 
         Raises InvalidFilter where `hll.offset` is not defined for the filter.
         """
+        ...
+
+    async def snapshot(self, work: Callable[[Snapshot], T]) -> T:
+        """Run `work` on one snapshot of what is committed; it may be called in another thread."""
         ...
 
     async def negentropy_items(

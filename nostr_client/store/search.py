@@ -1,7 +1,8 @@
 """Words in contents (NIP-50), by SQLite's FTS5 over trigrams: parts of words and CJK work.
 
-Every word must occur, in any place and case. `key:value` extensions are passed over, as NIP-50
-asks of those who do not know them. Results come newest first, like those of any other filter.
+Every word must occur, in any place and case. The `key:value` extensions that NIP-50 defines are
+passed over, as it asks of those who do not support them; any other word with a colon is text, as
+in `std::vector` or `mailto:`. Results come newest first, like those of any other filter.
 Words of one or two characters are no trigram: they are looked for in the events that the rest of
 the filter leaves, which without any longer word is all of them.
 """
@@ -29,6 +30,9 @@ _INSERT = "INSERT INTO search (rowid, content) VALUES (?, ?)"
 _CONTENTS = f"SELECT seq, content FROM event WHERE kind NOT IN ({_KINDS})"
 _REMOVE = "INSERT INTO search (search, rowid, content) VALUES ('delete', ?, ?)"
 _TRIGRAM = 3
+
+EXTENSIONS = frozenset({"include", "domain", "language", "sentiment", "nsfw"})
+"""The words that NIP-50 defines before a colon."""
 
 
 @SEARCH()
@@ -70,7 +74,7 @@ def _holds_word(content: bytes, folded: str) -> bool:
 
 def _is_extension(word: str) -> bool:
     key, colon, value = word.partition(":")
-    return bool(colon and value) and key.isascii() and key.isalpha() and not value.startswith("//")
+    return bool(colon and value) and key in EXTENSIONS
 
 
 def _quoted(word: str) -> str:

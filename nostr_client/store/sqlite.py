@@ -18,6 +18,7 @@ from nostr_client.store.remove import settle
 from nostr_client.store.save import Saver
 from nostr_client.store.schema import HASH_KEY, STORE
 from nostr_client.store.search import SEARCH
+from nostr_client.store.snapshot import Snapshot
 from nostr_client.store.stream import ascending, stream
 from nostr_client.store.taghash import TagHasher
 from nostr_client.store.tried import SYNC
@@ -149,6 +150,9 @@ class SqliteStore:
 
     async def registers(self, filter: Filter) -> bytes:
         return await self.database.read(lambda c: aggregate.registers(c, self._context(), filter))
+
+    async def snapshot(self, work: Callable[[Snapshot], T]) -> T:
+        return await self.database.read(lambda c: work(Snapshot(c, self._context())))
 
     async def negentropy_items(
         self, filter: Filter

@@ -31,7 +31,8 @@ def with_events(claim: Claim, query: Query, events: Sequence[Held]) -> Claim:
     added = hll.from_pubkeys([event.author for event in events], query.offset)
     registers = hll.merge(claim.registers, added)
     count = claim.count
-    if count is not None and not query.one_per_author and not claim.approximate:
+    exact = query.judges or not claim.approximate  # of what is judged every count is approximate
+    if count is not None and not query.one_per_author and exact:
         count += len(events)
     if registers == claim.registers and count == claim.count:
         return claim
@@ -46,8 +47,16 @@ def _read_on(claim: Claim, query: Query, reading: Reading, events: Sequence[Held
     amounts = reading.amounts
     if amounts is not None:
         amounts = {**amounts, **{event.id: event.amount for event in fresh}}
-    authors = reading.authors | {event.author for event in fresh}
-    more = msgspec.structs.replace(reading, authors=authors, events=ids, amounts=amounts)
+    labels = reading.labels
+    if labels is not None:
+        labels = {**labels, **{event.id: event.label for event in fresh}}
+    more = msgspec.structs.replace(
+        reading,
+        authors=(authors := reading.authors | {event.author for event in fresh}),
+        events=ids,
+        amounts=amounts,
+        labels=labels,
+    )
     registers = claim.registers
     if registers is not None and query.offset is not None:
         added = hll.from_pubkeys([event.author for event in fresh], query.offset)

@@ -140,6 +140,7 @@ class Watching:
         self._hurried = False
 
     async def _round(self, relays: Relays) -> None:
+        self.query = await self._counter.resolved(self.query, relays, self._options)
         claims, earlier = await self._counter.ask(self.query, relays, self._options)
         self._claims, self._earlier = claims, earlier
         self._publish()

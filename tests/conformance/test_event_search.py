@@ -24,6 +24,7 @@ TEXTS = [
     'quotes " and ) OR ( * NEAR everywhere',
     "100% sure_thing \\ backslash",
     "see https://example.com/path and Москва",
+    "std::vector and mailto:a@b.example at 3:4",
     "",
 ]
 
@@ -70,8 +71,14 @@ async def found(store: SqliteStore, text: str, **more: Any) -> list[int]:
         ("bitcoin language:en domain:x.example", [1, 0]),
         ("nowhere", []),
         ("bitcoin nowhere", []),
-        ("language:en", [8, 7, 6, 5, 4, 3, 2, 1, 0]),
-        ("  ", [8, 7, 6, 5, 4, 3, 2, 1, 0]),
+        ("std::vector", [8]),
+        ("foo::bar", []),
+        ("mailto:a@b", [8]),
+        ("3:4", [8]),
+        ("nsfw:false include:spam sentiment:positive bitcoin", [1, 0]),
+        ("language: bitcoin", []),
+        ("language:en", [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]),
+        ("  ", [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]),
     ],
 )
 async def test_what_is_found(store: SqliteStore, text: str, numbers: list[int]) -> None:

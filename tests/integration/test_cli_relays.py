@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nostr_client.event import Event, parse_event
+from nostr_client.event import Event, EventTemplate, parse_event
 from nostr_client.nip19 import Note, PublicKey
 from tests.faults import COUNT_REFUSALS, Pages, RefusesCount, Silent, Unreadable, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
@@ -219,6 +219,21 @@ async def test_req_says_what_a_relay_did_not_give() -> None:
         assert "more events" not in limited.err
 
 
+async def test_req_does_not_ask_a_relay_that_says_it_does_not_search() -> None:
+    search = ["--filter", '{"kinds":[3],"search":"x"}']
+    async with (
+        FaultyRelay(events=[follow(1)], info={"supported_nips": [1]}) as deaf,
+        FaultyRelay(events=[follow(2)], info={"supported_nips": [50]}) as able,
+    ):
+        both = await cli("req", *search, "-r", deaf.url, "-r", able.url)
+        alone = await cli("req", *search, "-r", deaf.url)
+        assert "REQ" not in deaf.verbs()
+    assert [parse_event(line).id for line in both.out.splitlines()] == [follow(2).id]
+    assert (both.code, alone.code) == (0, 3)
+    for done in (both, alone):
+        assert f"{deaf.url}: unsupported (no search" in done.err
+
+
 async def test_req_says_which_relay_failed() -> None:
     dead = await dead_url()
     async with followers(3) as a:
@@ -230,6 +245,24 @@ async def test_req_says_which_relay_failed() -> None:
     assert done.err.count("\n") == 1
     alone = await cli("req", "--kind", "1", "-r", dead, "--timeout", "3")
     assert alone.code == 3
+
+
+async def test_each_way_to_find_no_relay_has_its_sentence_and_code() -> None:
+    dead = await dead_url()
+    private = EventTemplate(kind=10002, tags=(("r", "ws://10.0.0.1"),), created_at=1)
+    index = FaultyRelay(events=[signer(7).sign_now(private).event])
+    async with index:
+        told = {
+            "the event was not found": ("reactions", NOTE, index.url),
+            "has published no relay list": ("followers", TARGET, index.url),
+            "only relays that are not asked": ("followers", signer(7).pubkey, index.url),
+            "no indexer answered": ("followers", TARGET, dead),
+        }
+        for words, (what, target, indexer) in told.items():
+            done = await cli("count", what, target, "--indexer", indexer, "--timeout", "5")
+            assert (done.code, done.out) == (3, "")
+            assert words in done.err
+            assert done.err.count("\n") == 1
 
 
 async def test_publish_an_event_from_stdin_a_file_and_a_key(tmp_path: Any) -> None:
@@ -252,6 +285,36 @@ async def test_publish_an_event_from_stdin_a_file_and_a_key(tmp_path: Any) -> No
     assert [e.id for e in sent[:2]] == [event.id] * 2
     assert (sent[2].pubkey, sent[2].content) == (signer(5).pubkey, "hello")
     assert sent[2].tags == (("t", "x"),)
+
+
+async def test_publish_events_one_a_line() -> None:
+    lines = "\n".join([follow(1).to_json(), "", follow(2).to_json(), follow(1).to_json()])
+    async with followers(0) as relay:
+        done = await cli("publish", "-", "-r", relay.url, stdin=lines)
+        sent = [message[1]["id"] for message in relay.received if message[0] == "EVENT"]
+        spoilt = f"{follow(3).to_json()}\n{forged(follow(4))}"
+        refused = await cli("publish", "-", "-r", relay.url, stdin=spoilt)
+        assert len([m for m in relay.received if m[0] == "EVENT"]) == len(sent)
+    assert (done.code, sent) == (0, [follow(1).id, follow(2).id])
+    assert refused.code == 2
+    assert "line 2: " in refused.err
+
+
+async def test_published_tags_hold_what_identifiers_name(tmp_path: Any) -> None:
+    key = tmp_path / "key"
+    key.write_text(signer(5).nsec(), "ascii")
+    npub, note = PublicKey(TARGET).encode(), Note(NOTE).encode()
+    tags = [f"p={npub}", "-", f'["e","{note}","wss://r.example","reply"]']
+    args = ["publish", "--content", "x", "--key-file", str(key), *(f"--tag={one}" for one in tags)]
+    async with followers(0) as relay:
+        done = await cli(*args, "-r", relay.url)
+        (sent,) = [parse_event(message[1]) for message in relay.received if message[0] == "EVENT"]
+        broken = await cli(*args, "--tag", "p=npub1broken", "-r", relay.url)
+        assert relay.verbs()["EVENT"] == 1
+    assert done.code == 0
+    assert sent.tags == (("p", TARGET), ("-",), ("e", NOTE, "wss://r.example", "reply"))
+    assert broken.code == 2
+    assert "tag p: 'npub1broken' is not a public key" in broken.err
 
 
 class Rejects(Behaviour):

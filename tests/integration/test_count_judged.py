@@ -1,88 +1,175 @@
-"""Counts that look into events, over time: a relay counts and names every matching event."""
+"""Questions whose matching events are judged one by one: zaps, reactions, replies."""
 
 from __future__ import annotations
 
-from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from nostr_client import count, nip19
+import msgspec
+import pytest
+
 from nostr_client.client import NostrClient
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner
-from tests.faulty_relay import Behaviour, FaultyRelay
-from tests.negrelay import SpeaksNeg
-from tests.syncing import CONNECTION
+from nostr_client.count import Query, followers, reactions, replies, zaps
+from nostr_client.event import Event, EventTemplate, Tags
+from tests.faults import COUNT_REFUSALS, RefusesCount
+from tests.faulty_relay import FaultyRelay, Peer
+from tests.worlds import START, Sketches, signer
 from tests.zapping import zap_tags
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.event import Event
-
-WALLET = KeySigner(sha256(b"wallet").digest())
-RECEIVER = sha256(b"receiver").hexdigest()
-ZAPS = count.zaps(nip19.PublicKey(RECEIVER).encode())
-START = 1_700_000_000
+    from nostr_client.count.result import CountResult
 
 
-def receipt(n: int) -> Event:
-    """A receipt of 21 sats that holds."""
-    template = EventTemplate(kind=9735, tags=zap_tags("210n", RECEIVER), created_at=START + n)
-    return WALLET.sign_now(template).event
+def made(i: int, kind: int, tags: Tags = (), content: str = "", at: int = START) -> Event:
+    template = EventTemplate(kind=kind, content=content, tags=tags, created_at=at)
+    return signer(i).sign_now(template).event
 
 
-def junk(n: int) -> Event:
-    """A matching receipt without an invoice."""
-    template = EventTemplate(kind=9735, tags=(("p", RECEIVER),), created_at=START + n)
-    return WALLET.sign_now(template).event
+NOTE = made(0, 1, (("zap", signer(1).pubkey, "wss://r.example", "1"),))
 
 
-def relay_of(behaviour: Behaviour) -> FaultyRelay:
-    events = [receipt(10_000 * n) for n in range(20)] + [junk(10_000 * n + 5) for n in range(30)]
-    return FaultyRelay(behaviour, events=events)
+def receipt(i: int, receiver: str) -> Event:
+    return made(100 + i, 9735, zap_tags("210n", receiver, ("e", NOTE.id)), at=START + i)
 
 
-async def test_an_equal_count_of_receipts_proves_no_number_of_zaps(tmp_path: Path) -> None:
-    """A zap goes, and a receipt that does not hold comes late: the relay's count stays."""
+RECEIPTS = [receipt(0, NOTE.pubkey), receipt(1, signer(1).pubkey), receipt(2, signer(2).pubkey)]
+
+
+async def counted(query: Query, *relays: FaultyRelay, store: Path | None = None) -> CountResult:
+    async with NostrClient([relay.url for relay in relays], store=store) as client:
+        return await client.count(query)
+
+
+async def test_zaps_may_pay_the_author_and_the_splits_and_nobody_else(tmp_path: Path) -> None:
+    async with FaultyRelay(events=[NOTE, *RECEIPTS]) as relay:
+        first = await counted(zaps(NOTE.id), relay, store=tmp_path / "s.db")
+        relay.events.append(receipt(3, NOTE.pubkey))
+        second = await counted(zaps(NOTE.id), relay, store=tmp_path / "s.db")
+    for result, receipts in ((first, 2), (second, 3)):
+        assert result.events is not None
+        assert result.merged.amount is not None
+        assert (result.events.value, result.merged.amount.value) == (receipts, receipts * 21_000)
+
+
+async def test_one_relay_that_has_the_event_is_enough() -> None:
+    async with FaultyRelay(events=RECEIPTS) as one, FaultyRelay(events=[NOTE]) as other:
+        result = await counted(zaps(NOTE.id), one, other)
+    assert result.events is not None
+    assert (result.events.value, result.exact) == (2, True)
+
+
+async def test_without_the_event_no_zap_is_proven(tmp_path: Path) -> None:
+    """It is not known whom they may pay; once it is, what was read before is judged."""
+    async with FaultyRelay(events=RECEIPTS) as relay:
+        blind = await counted(zaps(NOTE.id), relay, store=tmp_path / "s.db")
+        relay.events.append(NOTE)
+        seeing = await counted(zaps(NOTE.id), relay, store=tmp_path / "s.db")
+    assert not blind.exact
+    assert blind.low in (0, None)
+    assert blind.merged.amount is None
+    assert any("event was not found" in w for w in blind.relays[0].warnings)
+    assert seeing.events is not None
+    assert (seeing.events.value, seeing.exact) == (2, True)
+
+
+async def test_no_receipt_is_no_zap_wherever_the_event_is() -> None:
+    async with FaultyRelay() as relay:
+        result = await counted(zaps(NOTE.id), relay)
+    assert (result.value, result.exact) == (0, True)
+
+
+ADDRESS = f"30023:{signer(0).pubkey}:slug"
+
+
+async def test_the_newest_version_of_an_address_says_who_may_be_paid() -> None:
+    old = made(0, 30023, (("d", "slug"), ("zap", signer(2).pubkey)))
+    new = made(0, 30023, (("d", "slug"), ("zap", signer(1).pubkey)), at=START + 1)
+    paid = [
+        made(100 + i, 9735, zap_tags("210n", signer(i).pubkey, ("a", ADDRESS)), at=START + i)
+        for i in range(3)
+    ]
+    async with FaultyRelay(events=[old, *paid]) as one, FaultyRelay(events=[new, *paid]) as other:
+        result = await counted(zaps(ADDRESS), one, other)
+    assert result.events is not None
+    assert result.events.value == 2
+
+
+def reaction(i: int, content: str) -> Event:
+    return made(i, 7, (("e", NOTE.id),), content, START + i)
+
+
+@pytest.mark.parametrize("behaviour", [None, Sketches()])
+async def test_reactions_are_split_by_content_where_they_are_read(
+    behaviour: Sketches | None,
+) -> None:
+    events = [reaction(i, text) for i, text in enumerate(["+", "", "-", "🤙", "🤙", "🤙"])]
+    asked = msgspec.structs.replace(reactions(NOTE.id), by_content=True)
     async with (
-        relay_of(Behaviour()) as relay,
-        NostrClient(relay.url, store=tmp_path / "s.db", options=CONNECTION) as client,
+        FaultyRelay(behaviour, events=events[:4]) as one,
+        FaultyRelay(behaviour, events=events[2:]) as other,
     ):
-        first = await client.count(ZAPS)
-        assert (first.value, first.exact) == (20, True)
-        same = await client.count(ZAPS)
-        assert (same.value, same.exact, same.high) == (20, False, None)
-        del relay.events[3]
-        relay.events.append(junk(7))
-        again = await client.count(ZAPS)
-        assert not again.exact
-        assert again.low is not None
-        assert again.low <= 20
+        result = await counted(asked, one, other)
+    assert result.contents == {"🤙": 3, "+": 2, "-": 1}
+    assert list(result.contents) == ["🤙", "+", "-"]
+    assert result.to_dict()["contents"] == result.contents
+    assert (result.value, result.exact) == (6, True)
 
 
-async def test_a_count_of_receipts_shows_a_zap_that_is_gone(tmp_path: Path) -> None:
+async def test_replies_are_direct_or_below_and_a_mention_is_none() -> None:
+    other = "ab" * 32
+    events = [
+        made(1, 1, (("e", NOTE.id, "", "root"),)),
+        made(2, 1, (("e", NOTE.id, "", "root"), ("e", other, "", "reply"))),
+        made(3, 1, (("e", NOTE.id, "", "mention"),)),
+        made(4, 1, (("e", NOTE.id),)),
+    ]
+    asked = msgspec.structs.replace(replies(NOTE.id), by_content=True)
+    async with FaultyRelay(events=events) as relay:
+        result = await counted(asked, relay)
+    assert result.contents == {"direct": 2, "thread": 1}
+    assert (result.value, result.exact) == (3, True)
+
+
+def listed(i: int, *follows: str, at: int = START) -> Event:
+    return made(i, 3, tuple(("p", key) for key in follows), at=at)
+
+
+async def test_who_unfollowed_comes_off_where_a_relay_has_the_newer_list() -> None:
+    target = signer(50).pubkey
+    old = [listed(i, target) for i in range(6)]
+    new = [listed(0, at=START + 9), listed(1, target, at=START + 9)]
+    older = listed(2, at=START - 9)  # says nothing: the list with the key is newer
+    plain = RefusesCount(COUNT_REFUSALS["closed, khatru"])
     async with (
-        relay_of(Behaviour()) as relay,
-        NostrClient(relay.url, store=tmp_path / "s.db", options=CONNECTION) as client,
+        FaultyRelay(plain, events=old) as stale,
+        FaultyRelay(plain, events=[*new, older, *old[3:]]) as fresh,
     ):
-        await client.count(ZAPS)
-        del relay.events[3]
-        again = await client.count(ZAPS)
-    assert again.value == 19
-    assert again.merged.amount is not None
-    assert again.merged.amount.value == 19 * 21_000
+        result = await counted(followers(target), stale, fresh)
+        alone = await counted(followers(target), stale)
+    assert (result.value, result.exact) == (5, True)
+    assert (result.relays[0].count, result.relays[1].count) == (5, 4)
+    assert (alone.value, alone.exact) == (6, True)  # as this relay says
 
 
-async def test_receipts_that_do_not_hold_are_fetched_once(tmp_path: Path) -> None:
-    behaviour = SpeaksNeg()
+class ForgetsAuthors(RefusesCount):
+    """Answers nothing that is asked by author."""
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        if "authors" not in message[2]:
+            await super().on_req(peer, message)
+
+
+async def test_lists_that_cannot_be_compared_make_the_number_not_exact() -> None:
+    target = signer(50).pubkey
+    refuses = COUNT_REFUSALS["closed, khatru"]
     async with (
-        relay_of(behaviour) as relay,
-        NostrClient(relay.url, store=tmp_path / "s.db", options=CONNECTION) as client,
+        FaultyRelay(RefusesCount(refuses), events=[listed(i, target) for i in range(9)]) as one,
+        FaultyRelay(ForgetsAuthors(refuses), events=[listed(i, target) for i in range(6)]) as two,
+        NostrClient([one.url, two.url], timeout=2) as client,
     ):
-        assert (await client.count(ZAPS)).value == 20
-        relay.events += [receipt(400_000), junk(400_001)]
-        again = await client.count(ZAPS)
-        assert (again.value, again.exact) == (21, True)
-        assert again.relays[0].events_read == 2 + 2
-        same = await client.count(ZAPS)
-    assert (same.value, same.exact, same.relays[0].events_read) == (21, True, 2)
+        result = await client.count(followers(target))
+    assert (result.value, result.exact) == (9, False)
+    assert result.low is not None
+    assert result.low <= 6
+    assert any("could not be compared" in w for w in result.relays[0].warnings)

@@ -26,7 +26,7 @@ VECTORS = load_cases("hll.json")
     ("name", "expected"),
     [
         ("reactions", {"#e": [ID], "kinds": [7]}),
-        ("reposts", {"#e": [ID], "kinds": [6]}),
+        ("reposts", {"#e": [ID], "kinds": [6, 16]}),
         ("quotes", {"#q": [ID], "kinds": [1, 1111]}),
         ("replies", {"#e": [ID], "kinds": [1]}),
         ("comments", {"#E": [ID], "kinds": [1111]}),

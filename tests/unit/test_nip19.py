@@ -39,7 +39,9 @@ PROFILE = Profile(
     ("wss://r.x.com", "wss://djbas.sadkb.com"),
 )
 
-RELAYS = st.lists(st.text(st.characters(max_codepoint=126), max_size=60), max_size=3).map(tuple)
+RELAYS = st.lists(
+    st.text(st.characters(max_codepoint=126), min_size=1, max_size=60), max_size=3
+).map(tuple)
 PREFIXES = ("npub", "nsec", "note", "nprofile", "nevent", "naddr", "lnbc")
 BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 IDENTIFIERS: st.SearchStrategy[Identifier] = st.one_of(
@@ -119,6 +121,26 @@ ID = bytes(range(32))
 
 
 @pytest.mark.parametrize(
+    ("prefix", "payload", "expected", "warns"),
+    [
+        ("nprofile", tlv((0, ID)) + b"\1", Profile(ID.hex()), "its end"),
+        ("nprofile", tlv((0, ID)) + b"\1\5abc", Profile(ID.hex()), "its end"),
+        ("nprofile", tlv((0, ID), (1, b""), (1, b"wss://x")), Profile(ID.hex(), ("wss://x",)), "a"),
+        ("nevent", tlv((0, ID), (2, b"short")), EventPointer(ID.hex()), "its author"),
+        ("nevent", tlv((0, ID), (3, b"\7")), EventPointer(ID.hex()), "its kind"),
+        ("nevent", tlv((3, b"\0\1\0\0"), (0, ID)), EventPointer(ID.hex()), "its kind"),
+    ],
+)
+def test_a_hint_that_is_not_sound_is_dropped_with_a_warning(
+    prefix: str, payload: bytes, expected: Identifier, warns: str
+) -> None:
+    found = nip19.parse(bech32.encode(prefix, payload))
+    assert found.identifier == expected
+    (warning,) = found.warnings
+    assert warning.startswith(warns)
+
+
+@pytest.mark.parametrize(
     ("prefix", "payload", "expected"),
     [
         ("nprofile", tlv((9, b"?"), (0, ID), (200, b"")), Profile(ID.hex())),
@@ -129,10 +151,6 @@ ID = bytes(range(32))
         ("nprofile", b"", None),
         ("nprofile", tlv((1, b"wss://x")), None),
         ("nprofile", tlv((0, ID[:31])), None),
-        ("nprofile", tlv((0, ID)) + b"\1", None),
-        ("nprofile", tlv((0, ID)) + b"\1\5abc", None),
-        ("nevent", tlv((0, ID), (2, b"short")), None),
-        ("nevent", tlv((0, ID), (3, b"\7")), None),
         ("naddr", tlv((0, b"d"), (3, b"\0\0u0")), None),
         ("naddr", tlv((0, b"d"), (2, ID)), None),
         ("naddr", tlv((0, b"d"), (2, ID), (3, b"\1\0\0\0")), None),
@@ -264,6 +282,57 @@ def test_what_is_no_target_is_named(name: str, text: str, says: str) -> None:
     with pytest.raises(InvalidIdentifier) as caught:
         canonical(name, text)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{}",
+        " ({}), ",
+        "“{}”",
+        "@{}",
+        "nostr:{}",
+        "nostr:nostr:{}",
+        "web+nostr:{}",
+        "nostr://{}",
+        "NOSTR:{}.",
+        "https://viewer.example/{}",
+        "https://viewer.example/p/{}/?tab=notes#top",
+        "<https://viewer.example/#/{}>",
+        "https://viewer.example/nostr:{}",
+    ],
+)
+def test_what_a_person_pastes_is_one_identifier(form: str) -> None:
+    pasted = form.format(NPUB)
+    if "#/" in form:  # a part of the fragment is no part of the path
+        with pytest.raises(InvalidIdentifier, match="without an identifier in its path"):
+            nip19.read(pasted)
+        return
+    assert nip19.read(pasted).target == PublicKey(NPUB_HEX)
+    assert decode_pubkey(pasted) == NPUB_HEX
+
+
+@pytest.mark.parametrize("form", ["{}", "nostr:{}", "https://viewer.example/{}", "@{}"])
+def test_a_secret_key_is_refused_in_every_form(form: str) -> None:
+    with pytest.raises(InvalidIdentifier) as caught:
+        nip19.read(form.format(NSEC))
+    assert NSEC[5:] not in str(caught.value)
+
+
+@given(st.text(max_size=200) | st.text("nostr:@/1.npubx ", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        found = nip19.read(text).target
+    except InvalidIdentifier:
+        return
+    assert not isinstance(found, SecretKey)
+
+
+def test_an_address_may_be_plain_text() -> None:
+    assert nip19.event_or_address(f"30023:{NPUB_HEX}:x:y") == f"30023:{NPUB_HEX}:x:y"
+    for wrong in (f"x:{NPUB_HEX}:d", f"70000:{NPUB_HEX}:d", f"30023:{NPUB_HEX}", "30023:ab:d"):
+        with pytest.raises(InvalidIdentifier):
+            nip19.event_or_address(wrong)
 
 
 def test_a_secret_is_not_shown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,29 @@ async def test_a_viewer_gets_what_may_be_seen_and_no_more(
         if offset is not None:
             authors = {e.pubkey for e in whole}
             assert await visible.registers(counted) == hll.from_pubkeys(authors, offset)
+
+
+async def test_count_and_registers_of_one_answer_are_of_one_snapshot(store: SqliteStore) -> None:
+    sent = [signed(i, 7, [["e", ALICE]], "+", NOW) for i in range(1, 60)]
+    asked = [Filter(kinds=[7], tags={"#e": [ALICE]})]
+    offset = shared_offset(asked)
+    assert offset is not None
+    visible, stopped = Visible(store, Viewer(PRIVATE_KINDS, frozenset())), asyncio.Event()
+
+    async def write() -> None:
+        for event in sent:
+            await store.save([verify(event)])
+        stopped.set()
+
+    answers = []
+    async with asyncio.TaskGroup() as group:
+        group.create_task(write())
+        while not stopped.is_set():
+            answers.append(await visible.figures(asked, registers=True))
+    for answer in answers:  # each event has an author of its own, and they come in order
+        authors = [event.pubkey for event in sent[: answer.count]]
+        assert answer.registers == hll.from_pubkeys(authors, offset)
+    assert len({answer.count for answer in answers}) > 1
 
 
 async def test_a_large_private_answer_is_whole(store: SqliteStore) -> None:

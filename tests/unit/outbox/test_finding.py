@@ -12,6 +12,7 @@ from nostr_client.errors import InvalidIdentifier
 from nostr_client.event import EventTemplate
 from nostr_client.keys import KeySigner, VerifiedEvent
 from nostr_client.outbox import RelayChoice, RelayFinder, Target, read_target
+from nostr_client.outbox.finding import NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,19 @@ class Relays:
         self.asked += [(tuple(relays), f) for f in filters]
         held = [e for url in relays for e in self.events.get(url, ())]
         return [e for e in held if any(f.matches(e.event) for f in filters)]
+
+
+class Down(Relays):
+    """Relays of which none answers while `down`."""
+
+    down = True
+
+    async def __call__(
+        self, relays: Sequence[str], filters: Sequence[Filter]
+    ) -> list[VerifiedEvent]:
+        if self.down:
+            raise NoAnswer
+        return await super().__call__(relays, filters)
 
 
 def finder(
@@ -118,3 +132,33 @@ def test_targets_are_read_from_what_people_copy() -> None:
     assert read_target("nostr:" + pointer.encode()).author == "cd" * 32
     with pytest.raises(InvalidIdentifier):
         read_target("nobody")
+
+
+async def test_each_failure_has_a_sentence_of_its_own() -> None:
+    private = listed(ALICE, 1, "ws://127.0.0.1:7777", "wss://10.0.0.1")
+    nothing = listed(BOB, 1)
+    fetch = Relays(index=[private, nothing])
+    found = finder(fetch, [0.0])
+    targets = {
+        "the event was not found": Target(event_id="ab" * 32),
+        "published no relay list": Target(author="cd" * 32),
+        "only relays that are not asked": Target(author=ALICE.pubkey),
+        "names no relay to read from": Target(author=BOB.pubkey),
+        "names no event or person": Target(),
+    }
+    chosen = await found.relays_for_many(targets)
+    for words, one in chosen.items():
+        assert not one.relays
+        assert words in one.why
+    assert "127.0.0.1" in chosen["only relays that are not asked"].why
+
+
+async def test_an_indexer_that_is_down_is_said_and_asked_again() -> None:
+    fetch = Down(index=[listed(ALICE, 1, A)])
+    found = finder(fetch, [0.0])
+    for target in (Target(author=ALICE.pubkey), Target(event_id="ab" * 32)):
+        down = await found.relays_for(target)
+        assert not down.relays
+        assert down.why == f"no indexer answered ({INDEX})"
+    fetch.down = False
+    assert (await found.relays_for(Target(author=ALICE.pubkey))).relays == (A,)

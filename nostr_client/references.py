@@ -1,0 +1,56 @@
+"""What an event says about another one: what a reaction is to, where in a thread a reply is. Pure.
+
+Registers and counts of relays know tags alone, so they cannot tell any of this. Sources: NIP-10
+(replies), NIP-25 (reactions), NIP-57 (splits of zaps).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.errors import clip
+
+if TYPE_CHECKING:
+    from nostr_client.event import Event
+
+DIRECT: Final = "direct"
+THREAD: Final = "thread"
+
+LABEL_BYTES: Final = 64
+"""Bytes of a reaction's content that are shown: an emoji of several characters has up to 35."""
+
+
+def reacted_to(reaction: Event) -> str | None:
+    """The id that a reaction is to: the last `e`, as clients may copy the `e` of a thread."""
+    ids = list(reaction.tag_values("e"))
+    return ids[-1] if ids else None
+
+
+def reaction_label(reaction: Event) -> str:
+    """What a reaction says: `+` for a like (or no content), `-` for a dislike, else its text."""
+    return clip(reaction.content.strip() or "+", LABEL_BYTES)
+
+
+def reply_place(reply: Event, target: str) -> str | None:
+    """DIRECT for a reply to the event `target`, THREAD for one below it, None for a mere mention.
+
+    With markers `reply` names the parent, and `root` alone is a direct reply to the root. Without
+    markers the last `e` is the parent, as NIP-10 had it before.
+    """
+    tags = [tag for tag in reply.tags if len(tag) > 1 and tag[0] == "e"]
+    marked = {tag[3]: tag[1] for tag in tags if len(tag) > 3 and tag[3] in ("root", "reply")}
+    if marked:
+        parent = marked.get("reply", marked.get("root"))
+        named = set(marked.values())
+    else:
+        plain = [tag[1] for tag in tags if len(tag) < 4 or tag[3] != "mention"]
+        parent = plain[-1] if plain else None
+        named = set(plain)
+    if parent == target:
+        return DIRECT
+    return THREAD if target in named else None
+
+
+def receivers(event: Event) -> frozenset[str]:
+    """Whom a zap of an event may pay: those of its `zap` tags (splits), and its author."""
+    return frozenset(event.tag_values("zap")) | {event.pubkey}

@@ -1,0 +1,113 @@
+"""Filters and tags as people type them: ids, keys and addresses in any form of `nip19.read`.
+
+What comes from relays and peers is read by `Filter.from_json` alone, which takes hex only. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from nostr_client import nip19
+from nostr_client.errors import InvalidFilter, InvalidIdentifier, InvalidInput, clip
+from nostr_client.filters import Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ADDRESS: Final = "an address: expected naddr or kind:pubkey:d"
+
+
+def filter_of(raw: str | bytes | Mapping[str, object]) -> Filter:
+    """A filter from JSON, text or decoded. Raises InvalidFilter, InvalidIdentifier with the place.
+
+    Identifiers are read in `ids`, `authors` and the tags that NIP-01 and NIP-22 define: `#e` `#E`
+    events, `#p` `#P` people, `#a` `#A` addresses, `#q` events or addresses.
+    """
+    fields = _decoded(raw)
+    for key, convert in _READERS.items():
+        values = fields.get(key)
+        if isinstance(values, (list, tuple)):
+            fields[key] = [_value(f"{key}[{n}]", convert, one) for n, one in enumerate(values)]
+    return Filter.from_json(fields)
+
+
+def tag_value(name: str, text: str) -> str:
+    """The value of a tag of this name as events hold it. Raises InvalidIdentifier, with the name.
+
+    Text of a tag that names no event, person or address stays as it is.
+    """
+    convert = _READERS.get(f"#{name}")
+    return text if convert is None else str(_value(f"tag {name}", convert, text))
+
+
+def tag_of(text: str) -> tuple[str, ...]:
+    """A tag of any number of elements, from `NAME`, `NAME=VALUE` or a JSON array of texts.
+
+    `e=note1…` has its identifier as hex. Raises InvalidInput, InvalidIdentifier.
+    """
+    elements = _array(text) if text.startswith("[") else _pair(text)
+    if not elements or not elements[0]:
+        raise InvalidInput(f"tag: {clip(text, 40)!r} has no name")
+    name, *rest = elements
+    return (name, *(tag_value(name, one) for one in rest[:1]), *rest[1:])
+
+
+def _pair(text: str) -> list[str]:
+    name, sign, value = text.partition("=")
+    return [name, value] if sign else [name]
+
+
+def _array(text: str) -> list[str]:
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"tag: {clip(text, 40)!r} is not an array of texts") from error
+
+
+def _decoded(raw: str | bytes | Mapping[str, object]) -> dict[str, Any]:
+    if not isinstance(raw, (str, bytes)):
+        return dict(raw)
+    try:
+        fields = msgspec.json.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFilter(f"filter: {clip(str(error))}") from error
+    if not isinstance(fields, dict):
+        raise InvalidFilter("filter: not a JSON object")
+    return fields
+
+
+def _value(place: str, convert: Callable[[str], str], value: object) -> object:
+    """The value read; what is not text is left for the filter to refuse."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return convert(value)
+    except InvalidIdentifier as error:
+        raise InvalidIdentifier(f"{place}: {error}") from error
+
+
+def event_id(text: str) -> str:
+    """The hex id that a person named. Raises InvalidIdentifier, also for an address."""
+    found = nip19.event_or_address(text)
+    if ":" in found:
+        raise InvalidIdentifier(f"{nip19.named(text)} is an address, not an event")
+    return found
+
+
+def _address(text: str) -> str:
+    found = nip19.event_or_address(text, ADDRESS)
+    if ":" not in found:
+        raise InvalidIdentifier(f"{nip19.named(text)} is not {ADDRESS}")
+    return found
+
+
+_READERS: Final[dict[str, Callable[[str], str]]] = {
+    "ids": event_id,
+    "authors": nip19.decode_pubkey,
+    **dict.fromkeys(("#e", "#E"), event_id),
+    **dict.fromkeys(("#p", "#P"), nip19.decode_pubkey),
+    **dict.fromkeys(("#a", "#A"), _address),
+    "#q": nip19.event_or_address,
+}
