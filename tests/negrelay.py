@@ -73,7 +73,7 @@ class SpeaksNeg(Behaviour):
         """The filter of every NEG-OPEN."""
         self.peak = 0
         self.sent: list[str] = []
-        """Ids of the events sent, each time."""
+        """Ids of the events sent for REQs by ids, each time."""
 
     async def on_other(self, peer: Peer, message: list[Any]) -> None:
         handlers = {
@@ -97,7 +97,7 @@ class SpeaksNeg(Behaviour):
         filters = await self.neg_filters(peer, sub_id, wanted)
         if filters is None:
             return
-        events = peer.relay.query([one.replace(limit=None) for one in filters])
+        events = await self.neg_items(peer, filters)
         if self.most is not None and len(events) > self.most:
             tail = [self.most] if self.fourth else []
             text = self.overflow.format(most=self.most)
@@ -108,6 +108,10 @@ class SpeaksNeg(Behaviour):
         self.engines[peer, sub_id] = engine
         self.peak = max(self.peak, len(self.engines))
         await self.answer(peer, sub_id, engine, bytes.fromhex(first))
+
+    async def neg_items(self, peer: Peer, filters: list[Filter]) -> list[Event]:
+        """The events that a session compares, newest first."""
+        return peer.relay.query([one.replace(limit=None) for one in filters])
 
     async def neg_filters(self, peer: Peer, sub_id: str, wanted: Any) -> list[Filter] | None:
         """The filters that a NEG-OPEN asks for; None when it was refused."""
@@ -141,7 +145,7 @@ class SpeaksNeg(Behaviour):
     async def on_req(self, peer: Peer, message: list[Any]) -> None:
         for event in peer.relay.query([Filter.from_json(one) for one in message[2:]]):
             if event.id not in self.hides:
-                self.sent.append(event.id)
+                self.sent += [event.id] * ("ids" in message[2])
                 await peer.send_event(message[1], event)
         await peer.send("EOSE", message[1])
 
