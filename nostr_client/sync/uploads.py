@@ -76,6 +76,7 @@ class Uploads:
         self._flying = 0
         self._draining = False
         self._answered = False
+        self._took = False
         self._closed_to: Counter[int] = Counter()
         self._stopped = ""
         self._unsent = 0
@@ -123,7 +124,7 @@ class Uploads:
                     return
                 for event, tries in await self._next():
                     await self._gate.wait(self._may_fly)
-                    if self._stopped:
+                    if self._stopped or self._closed_to[event.kind] >= _CLOSED_DOOR:
                         self._unsent += 1
                         continue
                     self._flying += 1
@@ -138,10 +139,13 @@ class Uploads:
     def _may_fly(self) -> bool:
         """Below the high mark; once it was reached, below the low one.
 
-        The first goes alone: a relay that wants AUTH, or nothing from us, says so once.
+        The first goes alone, and few until one is taken: a relay that wants AUTH, or nothing from
+        us, says so once.
         """
         if not self._answered:
             return not self._flying
+        if not self._took:
+            return self._flying < min(_CLOSED_DOOR, self._options.high_water)
         if self._flying >= self._options.high_water:
             self._draining = True
         elif self._flying <= self._options.low_water:
@@ -168,9 +172,6 @@ class Uploads:
         if (why := self._sharing.holds_back(event)) is not None:
             self._tally.held_back[why] += 1
             return False
-        if self._closed_to[event.kind] >= _CLOSED_DOOR:
-            self._unsent += 1
-            return False
         if self._downloaded is not None and _is_version(event):
             self._versions.append(bytes.fromhex(event.id))
             return False
@@ -195,6 +196,7 @@ class Uploads:
 
     async def _taken(self, event: Event, ok: Ok) -> None:
         self._tally.moves += 1
+        self._took = True
         self._closed_to[event.kind] = 0
         if ok.reason is Reason.DUPLICATE:
             newer = means_superseded(ok.message)
