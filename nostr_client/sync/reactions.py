@@ -183,6 +183,8 @@ class Reactions:
         """Smaller windows, up to the cap; a second that cannot be cut is read by REQ."""
         if window.event_id is not None:
             self._one_by_one()
+        elif not len(window.items) and await self._is_empty(window):
+            self._tally.window_done(0, paged=True)
         elif smaller := await self._smaller(window, refusal.most):
             if self._schedule.may_halve():
                 self._schedule.put(smaller)
@@ -190,6 +192,15 @@ class Reactions:
                 await self._page_refused(window, refusal)
         else:
             await self._page(window, refusal.reason)
+
+    async def _is_empty(self, window: Window) -> bool:
+        """Whether a REQ brings nothing: an empty stretch need not be halved down to a second."""
+        asked = window.filter.replace(since=window.filter.since or 0, limit=1)
+        try:
+            page = await self._relay.fetch(asked)
+        except RelayError:
+            return False
+        return not page.frames
 
     async def _smaller(self, window: Window, most: int | None) -> list[Window]:
         if by_time := halve(window, self._now, most):

@@ -441,6 +441,26 @@ async def test_a_relay_with_more_than_us_is_halved_by_time() -> None:
         assert await held_ids(store) == ids(theirs)
 
 
+async def test_empty_stretches_are_not_halved_to_seconds() -> None:
+    theirs = notes(range(120))
+
+    class CountsWrong(SpeaksNeg):
+        async def on_neg_open(self, peer: Peer, message: list[Any]) -> None:
+            if message[2].get("until", START) < START:
+                self.opened.append(message[2])
+                await self.neg_error(peer, message[1], "blocked: too many query results")
+            else:
+                await super().on_neg_open(peer, message)
+
+    behaviour = CountsWrong(most=100)
+    async with syncing([], (behaviour, theirs)) as (client, store, _):
+        (one,) = (await client.sync(NOTES)).relays
+        assert (one.status, one.downloaded) == (SyncStatus.COMPLETE, 120), one.reason
+        assert await held_ids(store) == ids(theirs)
+    empty = [wanted for wanted in behaviour.opened if wanted.get("until", START) < START]
+    assert len(empty) <= len(behaviour.opened) / 2 < 25
+
+
 async def test_a_second_that_is_too_full_is_split_by_kind_then_author() -> None:
     behaviour = SpeaksNeg(most=25)
     kinds = [1, 6, 7, 16]
