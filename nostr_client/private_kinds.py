@@ -12,7 +12,10 @@ import msgspec
 from nostr_client import kinds
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
     from nostr_client.event import Event
+    from nostr_client.filters import Filter
 
 PRIVATE_KINDS: Final = {
     kinds.ENCRYPTED_MESSAGE: "NIP-04 direct message",
@@ -48,6 +51,30 @@ PROTECTED: Final = "-"
 def is_private(event: Event) -> bool:
     """True for a private kind, and for a NIP-51 list with encrypted items."""
     return event.kind in PRIVATE_KINDS or (event.kind in LISTS and bool(event.content))
+
+
+def is_named(event: Event, filters: Sequence[Filter]) -> bool:
+    """True when a filter that matches the event names its kind."""
+    return any(one.kinds is not None and one.matches(event) for one in filters)
+
+
+class PublicEvents:
+    """Passes events on but for private ones that no filter names; `held_back` counts those."""
+
+    def __init__(
+        self, events: AsyncIterator[Event], filters: Sequence[Filter], *, include_private: bool
+    ) -> None:
+        self._events = events
+        self._filters = filters
+        self._all = include_private
+        self.held_back = 0
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        async for event in self._events:
+            if self._all or not is_private(event) or is_named(event, self._filters):
+                yield event
+            else:
+                self.held_back += 1
 
 
 def is_protected(event: Event) -> bool:

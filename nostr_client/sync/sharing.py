@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from nostr_client.private_kinds import is_private, is_protected, reposts_protected
+from nostr_client.private_kinds import (
+    is_named,
+    is_private,
+    is_protected,
+    reposts_protected,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,15 +51,12 @@ class Sharing:
             return HeldBack.PROTECTED
         if reposts_protected(event):
             return HeldBack.REPOST
-        if is_private(event) and not (self.private or self._names_kind(event)):
+        if is_private(event) and not (self.private or is_named(event, self.filters)):
             return HeldBack.PRIVATE
         own = event.pubkey == self.pubkey or self.others
-        if own or self._names_kind(event) or self._names_author(event):
+        if own or is_named(event, self.filters) or self._names_author(event):
             return None
         return HeldBack.FOREIGN
-
-    def _names_kind(self, event: Event) -> bool:
-        return any(one.kinds is not None and one.matches(event) for one in self.filters)
 
     def _names_author(self, event: Event) -> bool:
         return any(one.authors is not None and one.matches(event) for one in self.filters)
