@@ -13,6 +13,7 @@ from nostr_client.errors import (
     RelayError,
     RelayRefused,
 )
+from nostr_client.private_kinds import is_protected
 from nostr_client.sync.clusters import UNPROVEN, named_parts
 from nostr_client.sync.floor import Compared
 from nostr_client.sync.job import items_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from nostr_client.filters import Filter
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.desk import Desk
@@ -42,6 +44,11 @@ if TYPE_CHECKING:
 
 
 _NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.SILENT)
+
+
+def _is_foreign(event: VerifiedEvent | None, pubkey: str | None) -> bool:
+    """Whether only somebody else may hand the event over (NIP-70)."""
+    return event is not None and is_protected(event.event) and event.event.pubkey != pubkey
 
 
 def refused_however_small(reason: str) -> str:
@@ -93,7 +100,7 @@ class Reactions:
         self._speaks = False
         self._pauses = 0
         self._authenticated = False
-        self._published = not mode.moves
+        self._published = not mode.uploads or _is_foreign(job.event, relay.pubkey)
         """Whether the filter event was handed over, or must not be."""
         self.pages = None
         if options.pages and (mode.moves or mode.by_req):

@@ -764,11 +764,12 @@ async def test_an_event_id_as_filter(filters: tuple[Filter, ...]) -> None:
         assert holder.event.id in ids(server.events)
 
 
-async def test_a_dry_run_hands_over_no_filter_event() -> None:
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "down"])
+async def test_a_run_that_uploads_nothing_hands_over_no_filter_event(dry_run: bool) -> None:
     holder = filter_event(*TWO)
     behaviour = FilterEvents()
     async with syncing([holder], (behaviour, notes(range(9)))) as (client, _, (server,)):
-        report = await client.sync(holder.event.id, dry_run=True)
+        report = await client.sync(holder.event.id, dry_run=dry_run)
         assert (report.relays[0].status, report.need) == (SyncStatus.COMPLETE, 9)
         assert holder.event.id not in ids(server.events)
         assert server.verbs()["EVENT"] == 0
