@@ -7,7 +7,8 @@ have shows it: a short page of known events proves the floor, an unknown event d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import RelayError
 from nostr_client.filters import Filter
@@ -38,12 +39,15 @@ CAPPED: Final = "it compares only the newest of its events; the older ones were 
 UNPROVEN: Final = "it is not proven that the relay compared all its events"
 
 
-class Compared(NamedTuple):
+@dataclass(slots=True)
+class Compared:
     """One window after its session: ids that only we have, and packed ids that only it has."""
 
     window: Window
     have: dict[bytes, None]
     need: bytearray
+    proven: bool = False
+    """Whether the relay compared all it has."""
 
 
 class Floors:
@@ -69,12 +73,26 @@ class Floors:
         self._mode = mode
         self._tally = tally
 
+    async def prove_early(self, one: Compared) -> None:
+        """Try the proof at the oldest event that both have, while downloads go on.
+
+        A short page of known events proves the floor, wherever below it lies.
+        """
+        shared = len(unsure_of(one))
+        if shared < len(one.window.items):
+            try:
+                one.proven = await self._is_proven(one, one.window.items.stamp(shared))
+            except RelayError:
+                return
+
     async def lacking(self, one: Compared) -> Sequence[bytes]:
         """The ids of a window that the relay lacks; call it when what it named has come.
 
         What the relay left out of the session is read by REQ, where that is allowed; else the
         tally says that something is not proven. Raises RelayOut, StoreError; safe to cancel.
         """
+        if one.proven:
+            return list(one.have)
         until = await self._oldest(one)
         if until is None:
             until = one.window.filter.until
@@ -94,11 +112,8 @@ class Floors:
     async def _oldest(self, one: Compared) -> int | None:
         """The time of the oldest event that the relay is known to have; None: none is known."""
         times = await self._needed_times(one) if self._mode.downloads else []
-        items = one.window.items
-        for at, key in enumerate(_each(items)):
-            if key not in one.have:
-                times.append(items.stamp(at))
-                break
+        if (at := len(unsure_of(one))) < len(one.window.items):
+            times.append(one.window.items.stamp(at))
         return min(times, default=None)
 
     async def _needed_times(self, one: Compared) -> list[int]:
@@ -161,6 +176,16 @@ class Floors:
                 lacking.pop(key, None)
             lacking.update(dict.fromkeys(absent or ()))
         return list(lacking)
+
+
+def unsure_of(one: Compared) -> set[bytes]:
+    """Ours below the oldest event that both have: the relay may have them and not compare them."""
+    unsure: set[bytes] = set()
+    for key in _each(one.window.items):
+        if key not in one.have:
+            break
+        unsure.add(key)
+    return unsure
 
 
 def _each(items: Items) -> Iterator[bytes]:

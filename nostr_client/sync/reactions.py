@@ -76,6 +76,7 @@ class Reactions:
         now: int,
         *,
         learn: Callable[[Learned], Awaitable[int]],
+        compared: Callable[[Compared], Awaitable[None]],
         lacking_there: Callable[[Iterable[bytes]], Awaitable[None]],
         wake: Callable[[], None],
     ) -> None:
@@ -89,6 +90,7 @@ class Reactions:
         self._schedule = schedule
         self._now = now
         self._learn = learn
+        self._tell_compared = compared
         self._lacking_there = lacking_there
         self._wake = wake
         self._frame_bytes = options.frame_bytes
@@ -165,6 +167,7 @@ class Reactions:
             self._compared.add(scope)
             await self._memory.compares(self._place, scope)
         self.compared.append(found)
+        await self._tell_compared(found)
         self._tally.window_done(len(found.window.items))
         self._schedule.succeeded()
 

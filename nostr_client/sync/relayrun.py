@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import RelayError
 from nostr_client.gate import Gate
+from nostr_client.kinds import DELETION, VANISH
 from nostr_client.sync.downloads import Downloads
-from nostr_client.sync.floor import Floors
+from nostr_client.sync.floor import Floors, unsure_of
 from nostr_client.sync.memory import Side, place_of
 from nostr_client.sync.reactions import Reactions
 from nostr_client.sync.schedule import Schedule
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.desk import Desk
+    from nostr_client.sync.floor import Compared
     from nostr_client.sync.job import Job
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.mode import Mode
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from nostr_client.sync.talk import Learned
     from nostr_client.sync.tally import Tally
     from nostr_client.sync.windows import Window
+
+
+_DELETING: Final = frozenset({DELETION, VANISH})
 
 
 class RelayRun:
@@ -57,6 +62,9 @@ class RelayRun:
         self._gate = Gate()
         self._schedule = Schedule(job.windows, options)
         self._options = options
+        self._brings_deletions = mode.downloads and any(
+            one.kinds is None or not _DELETING.isdisjoint(one.kinds) for one in job.filters
+        )
         self._uploads = self._downloads = None
         if store is not None and mode.uploads:
             sharing = Sharing(job.filters, relay.pubkey, mode.include_private, mode.include_others)
@@ -65,7 +73,8 @@ class RelayRun:
             self._downloads = Downloads(relay, desk, store, job.filters, options, tally)
         self._reactions = Reactions(
             relay, job, store, desk, memory, options, mode, tally, self._schedule, now,
-            learn=self._learn, lacking_there=self._lacking_there, wake=self._gate.wake,
+            learn=self._learn, compared=self._compared, lacking_there=self._lacking_there,
+            wake=self._gate.wake,
         )  # fmt: skip
         self._floors = Floors(relay, job, desk, store, self._reactions.pages, options, mode, tally)
 
@@ -84,15 +93,13 @@ class RelayRun:
         self._tally.ended = True
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
-        """Compare and download, and only then upload what is still stored and still lacking.
-
-        Uploads come last because a download may bring a newer version, or a deletion.
-        """
+        """Compare, download and upload side by side; see `_compared` for what is uploaded when."""
         downloads = [
             group.create_task(self._downloads.run())
             for _ in range(self._options.requests if self._downloads else 0)
             if self._downloads
         ]
+        uploads = group.create_task(self._uploads.run()) if self._uploads else None
         await self._windows()
         await self._desk.served(self._relay.url)
         for task in downloads:
@@ -100,9 +107,20 @@ class RelayRun:
         for compared in self._reactions.compared:
             await self._lacking_there(await self._floors.lacking(compared))
         self._desk.brought(self._relay.url)
-        if self._uploads is not None:
+        if self._uploads is not None and uploads is not None:
             self._uploads.finish()
-            await self._uploads.run()
+            await uploads
+
+    async def _compared(self, one: Compared) -> None:
+        """Upload what a session surely showed to be lacking; the rest waits for the downloads.
+
+        Below the oldest event that both have, the session may have been cut. And a download may
+        bring a deletion, where the filter matches deletions.
+        """
+        if self._uploads is not None and not self._brings_deletions:
+            unsure = unsure_of(one)
+            await self._lacking_there([key for key in one.have if key not in unsure])
+        await self._floors.prove_early(one)
 
     async def _windows(self) -> None:
         """Run every window, those included that come of halving."""
