@@ -149,3 +149,9 @@ class SyncSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     window: Annotated[
         int, Meta(ge=100, le=1_000_000, description="local events in one session")
     ] = 25_000
+    include_private: Annotated[
+        bool, Meta(description="hand over events of private kinds that no filter names, too")
+    ] = False
+    include_others: Annotated[
+        bool, Meta(description="hand over events by others that no filter names, too")
+    ] = False

@@ -137,7 +137,11 @@ class Syncing:
         report = await syncer.sync(
             sync_filters(one.spec, now),
             [(url, self._pool.relay(url)) for url in one.relays],
-            Mode(Direction(one.spec.direction)),
+            Mode(
+                Direction(one.spec.direction),
+                include_private=one.spec.include_private,
+                include_others=one.spec.include_others,
+            ),
             on_progress=lambda relays: self._progress(one, relays),
         )
         self.downloaded += report.downloaded

@@ -32,6 +32,7 @@ from nostr_client.negentropy.storage import seal_columns
 from nostr_client.relay import Relay
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.mode import Mode
+from nostr_client.sync.options import Direction
 from nostr_client.sync.procedure import Syncer
 from tests.peers.servers import local_relay
 
@@ -49,6 +50,7 @@ SEED = 20_241
 PEER = "nostr-sdk"
 ALL, EVERYTHING = Filter(kinds=[1]), Filter()
 IDS = Mode(ids_only=True)
+BOTH = Mode(Direction.BOTH)
 
 
 class Spent(NamedTuple):
@@ -108,7 +110,7 @@ async def our_run(url: str, sides: Sides, folder: Path) -> Spent:
     async with await SqliteStore.open(folder / "store.db") as store, Relay(url) as relay:
         await store.save(sides.ours)
         await relay.connect()
-        spent = await timed(lambda: Syncer(store).sync(ALL, [(url, relay)]))
+        spent = await timed(lambda: Syncer(store).sync(ALL, [(url, relay)], BOTH))
         held = {event.id for event in await store.query([ALL])}
     check(held == sides.ids, "our store")
     return spent

@@ -272,15 +272,22 @@ class NostrClient:
         question: Question,
         relays: RelayNames | None = None,
         *,
-        direction: Direction | str = Direction.BOTH,
+        direction: Direction | str = Direction.DOWN,
         options: SyncOptions | None = None,
         dry_run: bool = False,
         ids_only: bool = False,
         keep_ids: bool = False,
+        include_private: bool = False,
+        include_others: bool = False,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> SyncReport:
-        """Bring the store and the relays to the same events (NIP-77), each direction as told.
+        """Bring events from the relays into the store (NIP-77), the other way, or both.
+
+        Nothing leaves the store unless `direction` is up or both. Then events of private kinds
+        (`private_kinds`) and by other keys than the signer's stay here, unless a filter names
+        their kind (or author, for others' events) or `include_private` and `include_others` say
+        so. Other people's protected events (NIP-70) never go; `held_back` counts what stayed.
 
         `question`: filters, or the id of an event whose content holds them. `dry_run` only
         compares. `ids_only` compares too, settled ids included and also without a store: then
@@ -296,7 +303,14 @@ class NostrClient:
         await self._open_store()
         self._memory = self._memory or memory_of(self._events, self._now)
         syncer = Syncer(self._events, options=options, memory=self._memory, now=self._now)
-        mode = Mode(Direction(direction), dry_run, ids_only, keep_ids)
+        mode = Mode(
+            Direction(direction),
+            dry_run=dry_run,
+            ids_only=ids_only,
+            keep_ids=keep_ids,
+            include_private=include_private,
+            include_others=include_others,
+        )
         return await syncer.sync(
             question, self._chosen(relays), mode, timeout=timeout, on_progress=on_progress
         )
@@ -307,13 +321,16 @@ class NostrClient:
         first: str,
         second: str,
         *,
+        direction: Direction | str = Direction.DOWN,
         options: SyncOptions | None = None,
         dry_run: bool = False,
+        include_private: bool = False,
+        include_others: bool = False,
         on_progress: OnProgress | None = None,
     ) -> SyncReport:
-        """Copy both ways between two relays, without a store; what each lacks is told for each.
+        """Copy what `second` lacks from `first`, without a store; `up` the other way, or both.
 
-        Raises InvalidInput, also for one relay twice. Safe to cancel.
+        X
         """
         from nostr_client.sync.mirror import mirror
 
@@ -323,8 +340,13 @@ class NostrClient:
         return await mirror(
             question,
             (relays[0], relays[1]),
+            mode=Mode(
+                Direction(direction),
+                dry_run=dry_run,
+                include_private=include_private,
+                include_others=include_others,
+            ),
             options=options,
-            dry_run=dry_run,
             on_progress=on_progress,
             now=self._now,
         )

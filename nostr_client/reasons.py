@@ -53,6 +53,10 @@ _CROWDED = re.compile(
     re.I,
 )
 _LOST = re.compile(r"\b(?:unknown|no such) (?:neg )?subscription|\bsubscription not found", re.I)
+_SUPERSEDED = re.compile(
+    r"\A(?:replaced|superseded):|\b(?:superseded|(?:a|have|has) newer|newer (?:version|event))\b",
+    re.I,
+)
 _NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?![\w.])", re.ASCII)
 
 _UNKNOWN_COMMAND = re.compile(
@@ -145,6 +149,11 @@ def is_overflow(reason: str) -> bool:
     if code is Reason.BLOCKED:
         return bool(_OLD_CODE.match(text) or (_TOO_BIG.search(text) and not _TOO_MANY.search(text)))
     return code in (Reason.ERROR, Reason.OTHER) and bool(_TOO_MANY_RECORDS.search(text))
+
+
+def means_superseded(reason: str) -> bool:
+    """True when an OK says that the relay has a newer version of the event."""
+    return bool(_SUPERSEDED.search(strip_shout(reason[:_LOOK_AT])))
 
 
 def max_records(reason: str) -> int | None:

@@ -170,6 +170,11 @@ class Relay:
         return tuple(self._knowledge.notices)
 
     @property
+    def pubkey(self) -> str | None:
+        """The key that answers AUTH here (hex), or None."""
+        return None if self._signer is None else self._signer.pubkey
+
+    @property
     def capabilities(self) -> Capabilities:
         """What the relay showed that it can do."""
         return self._knowledge.capabilities

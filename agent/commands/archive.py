@@ -13,6 +13,7 @@ from nostr_client.cli.filteroptions import chosen_filters, refuse_limits, unlimi
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
+from nostr_client.cli.store import include_private_option, say_held_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +36,12 @@ def archive() -> None:
 )
 @store_option
 @unlimited_filter_options
+@include_private_option
 @config_options
 @json_option
 def export_(
     target: Path,
+    include_private: bool,
     form: Any,
     store: Path | None,
     config: Path | None,
@@ -46,7 +49,7 @@ def export_(
     as_json: bool,
     **conditions: Any,
 ) -> None:
-    """Write what matches, or all events, into TARGET; works beside the running agent.
+    """Write what matches, or all public events, into TARGET; works beside the running agent.
 
     There is no limit: `nostr-client store query` prints the newest events.
     """
@@ -56,11 +59,15 @@ def export_(
     filters = chosen_filters(**conditions) if given else []
     refuse_limits(filters, "export")
     path, form = chosen_store(store, config, settings), form_of(target, form)
-    number = run_async_until_sigterm(_export(path, filters, target, form))
+    number, held_back = run_async_until_sigterm(
+        _export(path, filters, include_private, target, form)
+    )
     if as_json:
-        print_json({"events": number, "target": str(target), "form": form})
+        told = {"events": number, "held_back": held_back, "target": str(target), "form": form}
+        print_json(told)
     else:
         say(f"{number:,} events in {target}")
+        say_held_back(held_back)
 
 
 @archive.command("import")
@@ -103,12 +110,16 @@ def _valid(read: tuple[ImportReport, dict[str, int]]) -> int:
     return sum(n for status, n in read[0].statuses.items() if status != "invalid")
 
 
-async def _export(path: Path, filters: Sequence[Filter], target: Path, form: Any) -> int:
+async def _export(
+    path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Any
+) -> tuple[int, int]:
     from agent.archive import export
+    from nostr_client.private_kinds import PublicEvents
     from nostr_client.store.sqlite import SqliteStore
 
     async with await SqliteStore.open(path, read_only=True) as opened:
-        return await export(opened.export(filters), target, form)
+        events = PublicEvents(opened.export(filters), filters, include_private=include_private)
+        return await export(aiter(events), target, form), events.held_back
 
 
 async def _import(path: Path, paths: Sequence[Path]) -> list[tuple[ImportReport, dict[str, int]]]:

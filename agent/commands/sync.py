@@ -11,6 +11,7 @@ from agent.commands import tables
 from agent.commands.connect import asks
 from agent.commands.given import json_of, spec_of
 from agent.specs import SyncSpec
+from nostr_client.cli.sync import sharing_options
 
 if TYPE_CHECKING:
     from agent.api.schema import Sync
@@ -49,6 +50,7 @@ def show_(name: str) -> Ask:
     "--direction", type=click.Choice(["down", "up", "both"]), default="down", show_default=True,
     help="Into the store, to the relays, or both.",
 )  # fmt: skip
+@sharing_options
 @click.option("--interval", default="1h", show_default=True, help="As 30m or 6h; 10s at least.")
 @click.option("--since", help="Only events of this last time, as 30d.")
 @click.option("--window", type=int, default=25_000, show_default=True, help="Events at once.")

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from agent.relay.policy import everything
+from nostr_client import private_kinds
+from nostr_client.kinds import APP_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
 
     from agent.relay.policy import WritePolicy
 
-PRIVATE_KINDS = frozenset({4, 13, 14, 15, 1059, 21059})
-"""NIP-04 messages, NIP-17 seals, messages and files, NIP-59 gift wraps (stored and ephemeral)."""
+PRIVATE_KINDS = frozenset(private_kinds.PRIVATE_KINDS) - {APP_DATA}
+"""The SDK's table of private kinds. Application data stays readable: agents and browser clients
+exchange it by this relay, counters among it (docs/how-to/fleet.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

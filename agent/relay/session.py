@@ -49,6 +49,7 @@ from nostr_client.messages import (
     Req,
     parse_client_message,
 )
+from nostr_client.private_kinds import is_protected, reposts_protected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -149,9 +150,11 @@ class Session:
         if event.kind == CLIENT_AUTH:
             return "invalid: AUTH events are sent by AUTH and never stored"
         # NIP-70: the tag asks every relay to take it from nobody else.
-        if event.pubkey not in self.viewer.keys and any(tag[0] == "-" for tag in event.tags):
+        if event.pubkey not in self.viewer.keys and is_protected(event):
             prefix = "restricted" if self.viewer.keys else "auth-required"
             return f"{prefix}: a protected event is taken from its author only"
+        if reposts_protected(event):
+            return "blocked: a repost must not carry a protected event"
         context = WriteContext(self._peer.address, self.viewer.keys)
         return judged(self._options.write_policy, event, context, self._context.counted)
 

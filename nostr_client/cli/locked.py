@@ -31,7 +31,7 @@ same."""
 _ELSE: Final = {
     "run": "it runs already, and `nostr-agent status` shows it: a second one needs another --store",
     "store import": "import into another --store, and bring that to its relay (its address: "
-    "`nostr-agent status`) by `nostr-client sync --direction up`",
+    "`nostr-agent status`) by `nostr-client sync --direction up --include-others`",
 }
 _STOP: Final = "stop it first: it has no command for this"
 

@@ -65,17 +65,32 @@ def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> N
     click.get_current_context().exit(0 if report.whole else 1)
 
 
+include_private_option: Callable[[F], F] = click.option(
+    "--include-private",
+    is_flag=True,
+    help="Events of private kinds too, without naming them by --kind.",
+)
+
+
 @store.command()
 @store_option
 @unlimited_filter_options
-def export(path: Path | None, **conditions: Any) -> None:
+@include_private_option
+def export(path: Path | None, include_private: bool, **conditions: Any) -> None:
     """Write events as JSON lines to stdout, oldest first, then by id.
 
-    Without conditions: all of them. A limit says which are newest: `store query` has that.
+    Without conditions: all but private kinds (messages, drafts, wallets, application data, lists
+    with private items). A limit says which are newest: `store query` has that.
     """
     filters = _optional_filters(conditions)
     refuse_limits(filters, "export")
-    run_async(_export(store_place(path), filters))
+    say_held_back(run_async(_export(store_place(path), filters, include_private)))
+
+
+def say_held_back(number: int) -> None:
+    """Say how many private events an export left out."""
+    if number:
+        say(f"{number:,} private events were left out: name their kinds, or --include-private")
 
 
 @store.command()
@@ -165,13 +180,15 @@ async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
             return await import_jsonl(opened, lines, lambda _, done: advance(done))
 
 
-async def _export(path: Path, filters: Sequence[Filter]) -> None:
+async def _export(path: Path, filters: Sequence[Filter], include_private: bool) -> int:
+    from nostr_client.private_kinds import PublicEvents
     from nostr_client.store.transfer import export_jsonl
 
     async with await open_to_read(path) as opened:
-        events = opened.export(filters)
-        await export_jsonl(events, sys.stdout.buffer.write)
+        events = PublicEvents(opened.export(filters), filters, include_private=include_private)
+        await export_jsonl(aiter(events), sys.stdout.buffer.write)
         sys.stdout.buffer.flush()
+    return events.held_back
 
 
 async def _stats(path: Path) -> StoreStats:

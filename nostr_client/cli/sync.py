@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +14,7 @@ from nostr_client.cli.runner import run_async
 from nostr_client.cli.seconds import Seconds
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.store import store_option, store_place, stored_at
+from nostr_client.cli.syncmemory import memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +29,30 @@ if TYPE_CHECKING:
     from nostr_client.sync.report import SyncReport
 
 
-@click.command()
+F = TypeVar("F", bound=Callable[..., Any])
+
+SHARING = (
+    click.option(
+        "--include-private",
+        is_flag=True,
+        help="Hand over events of private kinds too (messages, drafts, wallets, app data, lists).",
+    ),
+    click.option(
+        "--include-others",
+        is_flag=True,
+        help="Hand over events by other keys than yours too.",
+    ),
+)
+
+
+def sharing_options(command: F) -> F:
+    """What may leave besides the user's own public events."""
+    for option in reversed(SHARING):
+        command = option(command)
+    return command
+
+
+@click.group(invoke_without_command=True)
 @store_option
 @relay_option
 @click.option(
@@ -45,10 +70,11 @@ if TYPE_CHECKING:
 @click.option(
     "--direction",
     type=click.Choice(["down", "up", "both"]),
-    default="both",
+    default="down",
     show_default=True,
     help="From the relays, to the relays, or both.",
 )
+@sharing_options
 @click.option(
     "--window",
     type=click.IntRange(min=1),
@@ -76,12 +102,17 @@ def sync(
     direction: str,
     window: int,
     timeout: float | None,
+    include_private: bool,
+    include_others: bool,
     dry_run: bool,
     print_missing: bool,
     key_file: str | None,
     as_json: bool,
 ) -> None:
-    """Bring the store and the relays to the same events.
+    """Bring the events of relays into the store, the other way, or both.
+
+    Nothing leaves the store unless --direction says so. Then only your own public events go, by
+    the key that is given, and what a filter names: its kinds, and for others' events its authors.
 
     Ids are compared by negentropy (NIP-77); only what differs is moved. A relay without NIP-77 is
     read by REQ, page by page. It can be stopped at any time: the next run goes on from there.
@@ -89,6 +120,8 @@ def sync(
     Exit code 0 when every relay is complete, 1 when something is left, 3 when no relay could be
     compared.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     from nostr_client.client import NostrClient
     from nostr_client.sync.options import SyncOptions
 
@@ -97,13 +130,22 @@ def sync(
     place = stored_at(path) if direction == "up" else store_place(path)
     client = NostrClient(urls, store=place, signer=optional_signer(key_file))
     options = SyncOptions(window=window)
-    told = {"direction": direction, "dry_run": dry_run, "keep_ids": print_missing}
+    told = {
+        "direction": direction,
+        "dry_run": dry_run,
+        "keep_ids": print_missing,
+        "include_private": include_private,
+        "include_others": include_others,
+    }
     report = run_async(_sync(client, question, options, timeout, not as_json, told))
     if as_json:
         print_json({**report.to_dict(), **(missing(report) if print_missing else {})})
     else:
         show(report, print_missing)
     ctx.exit(sync_code(report))
+
+
+sync.add_command(memory)
 
 
 def _question(filters: Sequence[str], filter_event: str | None) -> Question:

@@ -1,11 +1,12 @@
-"""What a sync remembers in the store: relays that refuse NIP-77, ids that were tried in vain.
+"""Tables of what a sync tried in vain: events that did not move, filters refused by NIP-77.
 
-Rows carry when they end, in Unix seconds; those that ended are removed when new ones come.
+A row belongs to a relay and to the key that the sync signed AUTH with ("" for none). It says when
+the next try is due, in Unix seconds; it stays for a while after that, so that the waits can double.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.store.lookup import chunks
 from nostr_client.store.migrations import Migrations
@@ -13,13 +14,16 @@ from nostr_client.store.schema import run_script
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nostr_client.store.database import Database
 
 SYNC = Migrations("nostr_tally.sync")
 
-_TABLES = """
+KEPT_AFTER: Final = 2 * 86_400
+"""Seconds for which a row stays after its next try was due: twice the longest doubled wait."""
+
+_FIRST_TABLES = """
 CREATE TABLE sync_tried (
     relay TEXT NOT NULL,
     side INTEGER NOT NULL,
@@ -31,68 +35,191 @@ CREATE TABLE sync_refusal (
     relay TEXT PRIMARY KEY, until INTEGER NOT NULL, reason TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 """
-_ANY = "SELECT 1 FROM sync_tried WHERE relay = ? LIMIT 1"
-_INSERT = "INSERT OR REPLACE INTO sync_tried VALUES (?, ?, ?, ?)"
-_REFUSE = "INSERT OR REPLACE INTO sync_refusal VALUES (?, ?, ?)"
-_REFUSAL = "SELECT reason FROM sync_refusal WHERE relay = ? AND until > ?"
+_BY_KEY = """
+DROP TABLE sync_tried;
+DROP TABLE sync_refusal;
+CREATE TABLE sync_event (
+    relay TEXT NOT NULL,
+    key TEXT NOT NULL,
+    side INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    verdict TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    tries INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (relay, key, side, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE sync_filter (
+    relay TEXT NOT NULL,
+    key TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    tries INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (relay, key, scope)
+) STRICT, WITHOUT ROWID;
+"""
+_ANY = "SELECT 1 FROM sync_event WHERE relay = ? LIMIT 1"
+_NOTE = (
+    "INSERT INTO sync_event VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7 + min(?8, ?9))"
+    " ON CONFLICT DO UPDATE SET verdict = ?5, reason = ?6, tries = tries + 1,"
+    " until = ?7 + min(?9, ?8 * (1 << min(tries, 40)))"
+)
+_REFUSE = (
+    "INSERT INTO sync_filter VALUES (?1, ?2, ?3, ?4, 1, ?5 + min(?6, ?7))"
+    " ON CONFLICT DO UPDATE SET reason = ?4, tries = tries + 1,"
+    " until = ?5 + min(?7, ?6 * (1 << min(tries, 40)))"
+)
+_REFUSAL = (
+    "SELECT reason FROM sync_filter WHERE relay = ? AND key = ? AND scope IN ('', ?) AND until > ?"
+    " ORDER BY scope LIMIT 1"
+)
+_SUMMARY = """
+SELECT relay, key, side, verdict, reason, count(*), min(until), max(until) FROM sync_event
+ WHERE until > ? GROUP BY relay, key, side, verdict, reason
+ ORDER BY relay, key, side, verdict, count(*) DESC, reason
+"""
+_FILTERS = (
+    "SELECT relay, key, scope, reason, until FROM sync_filter WHERE until > ?"
+    " ORDER BY relay, key, scope"
+)
 
 
 @SYNC()
 def tried_ids_and_refusals(conn: sqlite3.Connection) -> None:
-    run_script(conn, _TABLES)
+    run_script(conn, _FIRST_TABLES)
+
+
+@SYNC()
+def verdicts_by_relay_and_key(conn: sqlite3.Connection) -> None:
+    """Nothing of the older tables is taken over: they did not say what was refused, or to whom."""
+    run_script(conn, _BY_KEY)
+
+
+class Tried(NamedTuple):
+    """One row about an event. `until`: Unix seconds."""
+
+    verdict: str
+    reason: str
+    tries: int
+    until: int
+
+
+class TriedEvents(NamedTuple):
+    """Events of one relay, key, side (0 down, 1 up), verdict and reason; times in Unix seconds."""
+
+    relay: str
+    key: str
+    side: int
+    verdict: str
+    reason: str
+    events: int
+    first_due: int
+    last_due: int
+
+
+class TriedFilter(NamedTuple):
+    """A filter that one relay does not compare by NIP-77; `scope` "": no filter at all."""
+
+    relay: str
+    key: str
+    scope: str
+    reason: str
+    until: int
 
 
 class TriedTable:
-    """The tables `sync_tried` and `sync_refusal` of one database. Raises StoreError."""
+    """The tables `sync_event` and `sync_filter` of one database. Raises StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def refusal(self, relay: str, now: int) -> str | None:
-        """Why the relay refuses, None when it does not or when that ended before `now`."""
+    async def refusal(self, relay: str, key: str, scope: str, now: int) -> str | None:
+        """Why the relay does not compare the scope, or anything; None where that is over."""
         found = await self._database.read(
-            lambda conn: conn.execute(_REFUSAL, (relay, now)).fetchone()
+            lambda conn: conn.execute(_REFUSAL, (relay, key, scope, now)).fetchone()
         )
         return None if found is None else str(found[0])
 
-    async def refuse(self, relay: str, reason: str, until: int) -> None:
-        """Remember a refusal until a time."""
-        await self._database.write(
-            lambda conn: conn.execute(_REFUSE, (relay, until, reason)).close()
-        )
+    async def refuse(
+        self, relay: str, key: str, scope: str, reason: str, now: int, wait: tuple[int, int]
+    ) -> None:
+        """Note a refusal; `wait`: first and longest wait in seconds."""
+        row = (relay, key, scope, reason, now, *wait)
+        await self._database.write(lambda conn: conn.execute(_REFUSE, row).close())
+
+    async def compares(self, relay: str, key: str, scope: str) -> None:
+        """The relay compared this scope: forget that it once did not."""
+        sql = "DELETE FROM sync_filter WHERE relay = ? AND key = ? AND scope IN ('', ?)"
+        await self._database.write(lambda conn: conn.execute(sql, (relay, key, scope)).close())
 
     async def tried(
-        self, relays: Sequence[str], side: int, ids: Sequence[bytes], now: int
-    ) -> set[bytes]:
-        """those ids that were tried under any of the relays' names."""
+        self, places: Sequence[tuple[str, str]], side: int, ids: Sequence[bytes]
+    ) -> dict[bytes, Tried]:
+        """What is known of these ids at the places (relay, key), rows that are due included."""
 
-        def read(conn: sqlite3.Connection) -> set[bytes]:
-            known = [one for one in relays if conn.execute(_ANY, (one,)).fetchone()]
+        def read(conn: sqlite3.Connection) -> dict[bytes, Tried]:
+            known = [one for one in places if conn.execute(_ANY, (one[0],)).fetchone()]
             return {
-                key
-                for relay in known
+                key: Tried(*rest)
+                for place in known
                 for chunk in chunks(ids)
-                for (key,) in conn.execute(_within(len(chunk)), (relay, int(side), *chunk, now))
+                for key, *rest in conn.execute(_within(len(chunk)), (*place, int(side), *chunk))
             }
 
         return await self._database.read(read)
 
-    async def remember(self, relay: str, side: int, ids: Sequence[bytes], until: int) -> None:
-        """Remember ids under a relay's name until a time."""
-        rows = [(relay, int(side), key, until) for key in ids]
-        await self._database.write(lambda conn: conn.executemany(_INSERT, rows).close())
-
-    async def forget_ended(self, now: int) -> None:
-        """Remove what ended."""
+    async def note(
+        self,
+        place: tuple[str, str],
+        side: int,
+        notes: Mapping[bytes, tuple[str, str, tuple[int, int]]],
+        now: int,
+    ) -> None:
+        """Note verdict, reason and (first, longest) wait of some ids; old rows are removed."""
+        rows = [
+            (*place, int(side), key, verdict, reason, now, *wait)
+            for key, (verdict, reason, wait) in notes.items()
+        ]
 
         def write(conn: sqlite3.Connection) -> None:
-            conn.execute("DELETE FROM sync_tried WHERE until <= ?", (now,))
-            conn.execute("DELETE FROM sync_refusal WHERE until <= ?", (now,))
+            for table in ("sync_event", "sync_filter"):
+                conn.execute(f"DELETE FROM {table} WHERE until < ?", (now - KEPT_AFTER,))
+            conn.executemany(_NOTE, rows)
 
         await self._database.write(write)
+
+    async def forget(self, place: tuple[str, str], side: int, ids: Iterable[bytes]) -> None:
+        """These ids have moved."""
+        rows = [(*place, int(side), key) for key in ids]
+        sql = "DELETE FROM sync_event WHERE relay = ? AND key = ? AND side = ? AND id = ?"
+        await self._database.write(lambda conn: conn.executemany(sql, rows).close())
+
+    async def summary(self, now: int) -> tuple[list[TriedEvents], list[TriedFilter]]:
+        """All that is not tried now, by relay, key, side, verdict and reason."""
+
+        def read(conn: sqlite3.Connection) -> tuple[list[TriedEvents], list[TriedFilter]]:
+            events = [TriedEvents(*row) for row in conn.execute(_SUMMARY, (now,))]
+            return events, [TriedFilter(*row) for row in conn.execute(_FILTERS, (now,))]
+
+        return await self._database.read(read)
+
+    async def clear(self, relays: Sequence[str] | None = None) -> int:
+        """Forget everything, or everything about some relays; how many rows."""
+
+        def write(conn: sqlite3.Connection) -> int:
+            gone = 0
+            for table in ("sync_event", "sync_filter"):
+                if relays is None:
+                    gone += conn.execute(f"DELETE FROM {table}").rowcount
+                for relay in relays or ():
+                    gone += conn.execute(f"DELETE FROM {table} WHERE relay = ?", (relay,)).rowcount
+            return gone
+
+        return await self._database.write(write)
 
 
 def _within(count: int) -> str:
     marks = ",".join("?" * count)
-    where = f"relay = ? AND side = ? AND id IN ({marks}) AND until > ?"
-    return f"SELECT id FROM sync_tried WHERE {where}"
+    where = f"relay = ? AND key = ? AND side = ? AND id IN ({marks})"
+    return f"SELECT id, verdict, reason, tries, until FROM sync_event WHERE {where}"

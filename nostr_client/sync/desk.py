@@ -1,4 +1,4 @@
-"""Who downloads what: ids that relays named, each asked of one relay at a time, and until it came.
+"""Download queue: assigns each missing event id to one relay at a time and retries elsewhere.
 
 Every relay that named an id has it in its queue; whoever has room first asks for it. What a relay
 does not send passes to the others that named it.
@@ -6,17 +6,19 @@ does not send passes to the others that named it.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
+from collections import Counter, deque
+from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.gate import Gate
-from nostr_client.sync.memory import ANY_RELAY, Side
+from nostr_client.sync.memory import ANYWHERE, Place, Side
+from nostr_client.sync.verdicts import SETTLED, Note, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from nostr_client.store.base import EventStore
     from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.options import SyncOptions
 
 _CHUNK = 2_000
 """Ids looked up in the store at once."""
@@ -32,8 +34,19 @@ class _Want:
         self.asked: str | None = None
 
 
+class Missing(NamedTuple):
+    """What one relay named and the store still lacks, in numbers of events."""
+
+    withheld: dict[str, int]
+    """By reason; those that were not asked for in this run included."""
+    skipped: int
+    """Those of `withheld` that were not asked for in this run."""
+    owed: int
+    """Events that a run which broke off did not ask for."""
+
+
 class Desk:
-    """See the module. `store` None: nothing is held. `ttl`: seconds that an id stays settled.
+    """See the module. `store` None: nothing is stored.
 
     `fetch`: whether ids are to be downloaded; without, they are only counted. `every`: count what
     is settled or deleted here too.
@@ -43,16 +56,14 @@ class Desk:
         self,
         store: EventStore | None,
         memory: SyncMemory,
+        options: SyncOptions,
         *,
-        room: int,
-        ttl: float,
         fetch: bool = True,
         every: bool = False,
     ) -> None:
         self._store = store
         self._memory = memory
-        self._room = room
-        self._ttl = ttl
+        self._options = options
         self._fetch = fetch
         self._every = every
         self._wants: dict[bytes, _Want] = {}
@@ -61,6 +72,12 @@ class Desk:
         self._open: dict[str, int] = {}
         self._needed: set[bytes] = set()
         self._had: set[bytes] = set()
+        self._places: dict[str, Place] = {}
+        self._withheld: dict[str, dict[bytes, str]] = {}
+        self._skipped: dict[str, dict[bytes, str]] = {}
+        self._due: dict[str, set[bytes]] = {}
+        self._owed: dict[str, set[bytes]] = {}
+        self._bringing: set[str] = set()
         self._gate = Gate()
 
     @property
@@ -68,36 +85,54 @@ class Desk:
         """How many ids any relay named and the store lacked."""
         return len(self._needed)
 
-    def enter(self, relay: str) -> None:
+    def enter(self, place: Place) -> None:
         """A relay takes part."""
+        relay = place.relay
+        self._places[relay] = place
         self._queues[relay] = deque()
         self._named[relay] = set()
         self._open[relay] = 0
+        for notes in (self._withheld, self._skipped):
+            notes[relay] = {}
+        for ids in (self._due, self._owed):
+            ids[relay] = set()
+        self._bringing.add(relay)
+
+    def names(self, relay: str, key: bytes) -> bool:
+        """Whether the relay named this id in this run, and we did not store it before."""
+        return key in self._named[relay]
 
     async def need(self, relay: str, ids: Sequence[bytes]) -> list[bytes]:
         """A relay named ids that we lack; gives those that are new from it. Waits for room."""
         fresh: list[bytes] = []
         for start in range(0, len(ids), _CHUNK):
-            await self._gate.wait(lambda: len(self._queues[relay]) < self._room)
-            fresh += self._name(relay, await self._lacking(relay, ids[start : start + _CHUNK]))
+            await self._gate.wait(lambda: len(self._queues[relay]) < self._options.pending_ids)
+            lacking = await self._lacking(relay, ids[start : start + _CHUNK], came=False)
+            self._want(relay, lacking)
+            fresh += lacking
         return fresh
 
     async def met(self, relay: str, ids: Sequence[bytes]) -> list[bytes]:
         """As `need`, for events that came already: nothing is queued."""
-        lacking = await self._lacking(relay, ids)
-        self._named[relay].update(lacking)
+        lacking = await self._lacking(relay, ids, came=True)
         self._needed.update(lacking)
         return lacking
 
-    async def _lacking(self, relay: str, ids: Sequence[bytes]) -> list[bytes]:
+    async def _lacking(self, relay: str, ids: Sequence[bytes], *, came: bool) -> list[bytes]:
         named = self._named[relay]
         new = list(dict.fromkeys(key for key in ids if key not in named))
+        named.update(new)
         if self._every:
             return new
-        settled = await self._memory.settled(relay, Side.DOWN, new)
-        unknown = [key for key in new if key not in self._had]
-        known = await self._known(unknown)
-        return [key for key in new if key not in settled and key not in known]
+        known = await self._known([key for key in new if key not in self._had])
+        new = [key for key in new if key not in known]
+        recalled = await self._memory.recall(self._places[relay], Side.DOWN, new)
+        self._due[relay] |= recalled.due
+        waiting = {k: v for k, v in recalled.waiting.items() if v.verdict in SETTLED or not came}
+        for key, note in waiting.items():
+            if note.verdict not in SETTLED:
+                self._skipped[relay][key] = note.reason
+        return [key for key in new if key not in waiting]
 
     async def _known(self, ids: Sequence[bytes]) -> set[bytes]:
         if self._store is None:
@@ -105,16 +140,13 @@ class Desk:
         known = await self._store.known([key.hex() for key in ids])
         return {bytes.fromhex(key) for key in known}
 
-    def _name(self, relay: str, ids: Sequence[bytes]) -> list[bytes]:
-        fresh = [key for key in ids if key not in self._named[relay]]
-        self._named[relay].update(fresh)
-        self._needed.update(fresh)
+    def _want(self, relay: str, ids: Sequence[bytes]) -> None:
+        self._needed.update(ids)
         if self._fetch:
-            for key in fresh:
+            for key in ids:
                 if key not in self._had:
                     self._queue(relay, key)
             self._gate.wake()
-        return fresh
 
     def _queue(self, relay: str, key: bytes) -> None:
         want = self._wants.setdefault(key, _Want())
@@ -154,14 +186,18 @@ class Desk:
 
     async def declined(self, ids: Sequence[bytes]) -> None:
         """Our store does not keep these, whoever sends them."""
+        notes = dict.fromkeys(ids, Note(Verdict.UNFIT, "no event that a store keeps"))
         if ids:
-            await self._memory.settle(ANY_RELAY, Side.DOWN, ids, self._ttl)
+            await self._memory.note(ANYWHERE, Side.DOWN, notes, self._options)
         self.came(ids)
 
-    async def hidden(self, relay: str, ids: Sequence[bytes]) -> None:
-        """The relay named these and does not send them: not asked of it again."""
-        await self._memory.settle(relay, Side.DOWN, ids, self._ttl)
-        self.drop(relay, ids)
+    async def withheld(self, relay: str, notes: Mapping[bytes, Note]) -> None:
+        """The relay named these and does not send them now: not asked of it again in this run."""
+        if not notes:
+            return
+        await self._memory.note(self._places[relay], Side.DOWN, notes, self._options)
+        self._withheld[relay].update((key, note.reason) for key, note in notes.items())
+        self.drop(relay, notes)
 
     def drop(self, relay: str, ids: Collection[bytes]) -> None:
         """This relay cannot give these now: they pass to the others that named them."""
@@ -191,13 +227,39 @@ class Desk:
         for relay in want.names:
             self._queues[relay].append(key)
 
-    def leave(self, relay: str) -> int:
-        """The relay is out: its ids pass to the others; how many it still owed."""
+    def leave(self, relay: str) -> None:
+        """The relay is out: its ids pass to the others."""
         owed = [key for key, want in self._wants.items() if relay in want.names]
+        self._owed[relay].update(owed)
         self.drop(relay, owed)
         self._queues[relay].clear()
-        return len(owed)
+        self.brought(relay)
 
     async def served(self, relay: str) -> None:
         """Wait until nothing that this relay named is open. Safe to cancel."""
         await self._gate.wait(lambda: self._open[relay] == 0)
+
+    def brought(self, relay: str) -> None:
+        """The relay brings nothing more in this run."""
+        self._bringing.discard(relay)
+        self._gate.wake()
+
+    async def all_brought(self) -> None:
+        """Wait until no relay brings anything more. Safe to cancel."""
+        await self._gate.wait(lambda: not self._bringing)
+
+    def missing(self, relay: str) -> Missing:
+        """What the relay named and the store still lacks, whoever was asked for it."""
+        skipped = self._still(self._skipped.get(relay, {}))
+        lacking = skipped | self._still(self._withheld.get(relay, {}))
+        owed = self._owed.get(relay, set()) - self._had - lacking.keys()
+        return Missing(dict(Counter(lacking.values())), len(skipped), len(owed))
+
+    def _still(self, ids: Mapping[bytes, str]) -> dict[bytes, str]:
+        return {key: why for key, why in ids.items() if key not in self._had}
+
+    async def forget_moved(self) -> None:
+        """Let the memory forget what came although it did not come before."""
+        for relay, due in self._due.items():
+            if moved := due & self._had:
+                await self._memory.forget(self._places[relay], Side.DOWN, moved)

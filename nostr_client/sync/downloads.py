@@ -10,6 +10,7 @@ from nostr_client.filters import Filter
 from nostr_client.reasons import Reason, classify
 from nostr_client.store.base import Status
 from nostr_client.sync.tally import RelayOut
+from nostr_client.sync.verdicts import Note, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +27,12 @@ _HELD = (Status.STORED, Status.DUPLICATE)
 _FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
 """What the store keeps no note of."""
 
+_NOT_SENT = Note(Verdict.WITHHELD, "named and not sent")
+_UNASKED = Note(Verdict.WITHHELD, "sent, but no filter matches them")
+
 
 class Downloads:
-    """See the module. `filters`: an event that matches none of them is not kept."""
+    """See the module. `filters`: an event that matches none of them is not stored."""
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class Downloads:
             error = await self._request(left)
             if error is not None:
                 return error
-        await self._hidden(list(left))
+        await self._withheld(list(left), _NOT_SENT)
         return None
 
     async def _request(self, left: dict[bytes, None]) -> RelayError | None:
@@ -98,21 +102,23 @@ class Downloads:
         fitting = [one for one in batch if any(f.matches(one.event) for f in self._filters)]
         self._tally.hears(fitting)
         outcomes = await self._store.save(fitting)
-        known = {one.id for one in outcomes if one.status not in _FORGOTTEN}
-        keys = {one.event.id: bytes.fromhex(one.event.id) for one in batch}
-        for key in keys.values():
-            left.pop(key, None)
+        for one in batch:
+            left.pop(bytes.fromhex(one.event.id), None)
+        known = [one.id for one in outcomes if one.status not in _FORGOTTEN]
         self._tally.downloaded += sum(one.stored for one in outcomes)
-        held = sum(one.status in _HELD for one in outcomes)
-        self._tally.declined += len(batch) - held
+        self._tally.declined += sum(one.status not in _HELD for one in outcomes)
         self._tally.moves += len(batch)
-        self._desk.came([keys[id_] for id_ in known])
-        await self._desk.declined([key for id_, key in keys.items() if id_ not in known])
+        self._desk.came([bytes.fromhex(id_) for id_ in known])
+        unfit = [one.id for one in outcomes if one.status in _FORGOTTEN]
+        await self._desk.declined([bytes.fromhex(id_) for id_ in unfit])
+        fit = {one.event.id for one in fitting}
+        strange = [bytes.fromhex(one.event.id) for one in batch if one.event.id not in fit]
+        await self._withheld(strange, _UNASKED)
 
-    async def _hidden(self, ids: list[bytes]) -> None:
+    async def _withheld(self, ids: Sequence[bytes], note: Note) -> None:
         if not ids:
             return
-        await self._desk.hidden(self._relay.url, ids)
+        await self._desk.withheld(self._relay.url, dict.fromkeys(ids, note))
         tally = self._tally
         tally.hidden += len(ids)
         if tally.hidden > self._options.unsent + 4 * tally.downloaded:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nostr_client.relay import Relay
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.sharing import Sharing
 
 _WAITING: Final = 5_000
 """Ids that wait for the way over before comparing waits for them."""
@@ -75,11 +76,16 @@ class Lane:
     """The way from one relay to another; `put` ids, `finish`, and `run` ends when all is over."""
 
     def __init__(
-        self, source: Tally, target: Tally, memory: SyncMemory, options: SyncOptions
+        self,
+        source: Tally,
+        target: Tally,
+        memory: SyncMemory,
+        options: SyncOptions,
+        sharing: Sharing,
     ) -> None:
         self._target = target
         ferry = Ferry(source.relay, options, source)
-        self._uploads = Uploads(target.relay, ferry, memory, options, target)
+        self._uploads = Uploads(target.relay, ferry, memory, options, target, sharing)
 
     async def put(self, ids: Sequence[bytes]) -> None:
         """The target lacks these; waits while many others do."""

@@ -33,9 +33,8 @@ class Items(Protocol):
         """The engine's storage over these items."""
         ...
 
-    @property
-    def packed(self) -> bytes:
-        """The ids, one after the other."""
+    def packed(self, low: int = 0, high: int | None = None) -> bytes:
+        """The ids of low ≤ index < high, one after the other."""
         ...
 
 
@@ -67,9 +66,8 @@ class LocalItems:
         columns: tuple[Any, Any] = (self.stamps, self.ids)
         return seal_columns(*columns)
 
-    @property
-    def packed(self) -> bytes:
-        return self.ids.tobytes()
+    def packed(self, low: int = 0, high: int | None = None) -> bytes:
+        return self.ids[low:high].tobytes()
 
 
 class KeptItems:
@@ -99,9 +97,9 @@ class KeptItems:
     def seal(self) -> Storage:
         return StorageSlice(self._storage, self._low, self._high)
 
-    @property
-    def packed(self) -> bytes:
-        return self._storage.ids(self._low, self._high)
+    def packed(self, low: int = 0, high: int | None = None) -> bytes:
+        last = len(self) if high is None else min(high, len(self))
+        return self._storage.ids(self._low + low, self._low + last)
 
 
 class StorageSlice:

@@ -1,53 +1,100 @@
-"""What is remembered about relays between syncs: who refuses NIP-77, and ids that are settled.
+"""Memory of a sync between runs: verdicts on events, and filters that a relay refused by NIP-77.
 
-An id is settled on one side of one relay when asking again would change nothing for a while: the
-relay named it and does not send it, or refuses to take it. Under ANY_RELAY: it is no event that we
-asked for, whoever sends it. What the store's own rules left out, the store itself knows.
+Everything is remembered per relay and per key that the sync can sign AUTH with: another key may be
+answered otherwise. Only what an event is (`UNFIT`) holds for every relay. What the store's own
+rules left out, the store itself knows.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.tried import TriedTable
+from nostr_client.sync.verdicts import Note, Recalled, Verdict, Wait, wait_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from nostr_client.filters import Filter
+    from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
+    from nostr_client.sync.options import SyncOptions
 
-ANY_RELAY: Final = ""
 _MOST: Final = 200_000
-"""Ids that a memory without a store keeps, about 30 MB; then it begins anew."""
+"""Events that a memory without a store keeps, about 40 MB; then it starts again empty."""
+
+_SCOPE_SHOWN: Final = 200
+"""Characters of a filter up to which it stands in the table as it is, to be shown."""
+
+NIP77: Final = ""
+"""The scope of a refusal of NIP-77 itself; any other scope names a filter."""
 
 
 class Side(IntEnum):
-    """Which way an id would go."""
+    """Which way an event would go."""
 
     DOWN = 0
     UP = 1
 
 
+class Place(NamedTuple):
+    """A relay (normalised URL) as one key (hex, "" for none) sees it."""
+
+    relay: str
+    key: str = ""
+
+
+ANYWHERE: Final = Place("")
+
+
+def place_of(relay: Relay) -> Place:
+    """The relay as the sync's own key sees it."""
+    return Place(relay.url, relay.pubkey or "")
+
+
+def scope_of(filter: Filter) -> str:
+    """The scope of a refusal of one filter: its JSON without times, or a hash of a long one."""
+    text = filter.replace(since=None, until=None).to_json()
+    return text if len(text) <= _SCOPE_SHOWN else f"sha256:{sha256(text.encode()).hexdigest()}"
+
+
 class SyncMemory(Protocol):
-    """See the module. Times to live are seconds; reasons are text for people."""
+    """See the module. Reasons are text for people."""
 
-    async def refusal(self, relay: str) -> str | None:
-        """Why the relay is not asked by NIP-77 now; None: ask it."""
+    async def refusal(self, place: Place, scope: str) -> str | None:
+        """Why NIP-77 is not asked for this scope, or for anything, now; None: ask."""
         ...
 
-    async def refuse(self, relay: str, reason: str, ttl: float) -> None:
-        """The relay refuses NIP-77."""
+    async def refuse(self, place: Place, scope: str, reason: str, wait: Wait) -> None:
+        """The relay does not compare this scope by NIP-77."""
         ...
 
-    async def settled(self, relay: str, side: Side, ids: Sequence[bytes]) -> set[bytes]:
-        """Those ids that are settled at the relay, or at any."""
+    async def compares(self, place: Place, scope: str) -> None:
+        """The relay compared this scope: earlier refusals of it are over."""
         ...
 
-    async def settle(self, relay: str, side: Side, ids: Sequence[bytes], ttl: float) -> None:
-        """Do not try these again for a while."""
+    async def recall(self, place: Place, side: Side, ids: Sequence[bytes]) -> Recalled:
+        """What is remembered of these ids there, or anywhere."""
         ...
+
+    async def note(
+        self, place: Place, side: Side, notes: Mapping[bytes, Note], options: SyncOptions
+    ) -> None:
+        """Remember verdicts; each one more for the same id doubles the wait where it doubles."""
+        ...
+
+    async def forget(self, place: Place, side: Side, ids: Collection[bytes]) -> None:
+        """These have moved."""
+        ...
+
+
+class _Row(NamedTuple):
+    note: Note
+    tries: int
+    until: float
 
 
 class LocalMemory:
@@ -55,29 +102,49 @@ class LocalMemory:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._refusals: dict[str, tuple[str, float]] = {}
-        self._settled: dict[tuple[str, Side, bytes], float] = {}
+        self._refusals: dict[tuple[Place, str], tuple[str, int, float]] = {}
+        self._events: dict[tuple[Place, Side, bytes], _Row] = {}
 
-    async def refusal(self, relay: str) -> str | None:
-        reason, until = self._refusals.get(relay, (None, 0.0))
-        return reason if self._now() < until else None
+    async def refusal(self, place: Place, scope: str) -> str | None:
+        for one in (NIP77, scope):
+            reason, _, until = self._refusals.get((place, one), (None, 0, 0.0))
+            if reason is not None and self._now() < until:
+                return reason
+        return None
 
-    async def refuse(self, relay: str, reason: str, ttl: float) -> None:
-        self._refusals[relay] = (reason, self._now() + ttl)
+    async def refuse(self, place: Place, scope: str, reason: str, wait: Wait) -> None:
+        _, tries, _ = self._refusals.get((place, scope), ("", 0, 0.0))
+        until = self._now() + wait.after(tries + 1)
+        self._refusals[place, scope] = (reason, tries + 1, until)
 
-    async def settled(self, relay: str, side: Side, ids: Sequence[bytes]) -> set[bytes]:
-        now, found = self._now(), self._settled
-        return {
-            key
-            for key in ids
-            if max(found.get((relay, side, key), 0), found.get((ANY_RELAY, side, key), 0)) > now
-        }
+    async def compares(self, place: Place, scope: str) -> None:
+        for one in (NIP77, scope):
+            self._refusals.pop((place, one), None)
 
-    async def settle(self, relay: str, side: Side, ids: Sequence[bytes], ttl: float) -> None:
-        if len(self._settled) + len(ids) > _MOST:
-            self._settled.clear()
-        until = self._now() + ttl
-        self._settled.update(((relay, side, key), until) for key in ids)
+    async def recall(self, place: Place, side: Side, ids: Sequence[bytes]) -> Recalled:
+        found = Recalled({}, set())
+        now = self._now()
+        for key in ids:
+            for one in (place, ANYWHERE):
+                if row := self._events.get((one, side, key)):
+                    _sort(found, key, row.note, row.until > now)
+        return found
+
+    async def note(
+        self, place: Place, side: Side, notes: Mapping[bytes, Note], options: SyncOptions
+    ) -> None:
+        if len(self._events) + len(notes) > _MOST:
+            self._events.clear()
+        now = self._now()
+        for key, one in notes.items():
+            before = self._events.get((place, side, key))
+            tries = (before.tries if before else 0) + 1
+            until = now + wait_of(one.verdict, options).after(tries)
+            self._events[place, side, key] = _Row(one, tries, until)
+
+    async def forget(self, place: Place, side: Side, ids: Collection[bytes]) -> None:
+        for key in ids:
+            self._events.pop((place, side, key), None)
 
 
 class StoredMemory:
@@ -87,17 +154,44 @@ class StoredMemory:
         self._table = table
         self._now = now
 
-    async def refusal(self, relay: str) -> str | None:
-        return await self._table.refusal(relay, int(self._now()))
+    async def refusal(self, place: Place, scope: str) -> str | None:
+        return await self._table.refusal(*place, scope, int(self._now()))
 
-    async def refuse(self, relay: str, reason: str, ttl: float) -> None:
-        await self._table.refuse(relay, reason, int(self._now() + ttl))
+    async def refuse(self, place: Place, scope: str, reason: str, wait: Wait) -> None:
+        await self._table.refuse(*place, scope, reason, int(self._now()), _seconds(wait))
 
-    async def settled(self, relay: str, side: Side, ids: Sequence[bytes]) -> set[bytes]:
-        return await self._table.tried((relay, ANY_RELAY), side, ids, int(self._now()))
+    async def compares(self, place: Place, scope: str) -> None:
+        await self._table.compares(*place, scope)
 
-    async def settle(self, relay: str, side: Side, ids: Sequence[bytes], ttl: float) -> None:
-        await self._table.remember(relay, side, ids, int(self._now() + ttl))
+    async def recall(self, place: Place, side: Side, ids: Sequence[bytes]) -> Recalled:
+        found = Recalled({}, set())
+        now = int(self._now())
+        for key, row in (await self._table.tried((place, ANYWHERE), side, ids)).items():
+            _sort(found, key, Note(Verdict(row.verdict), row.reason), row.until > now)
+        return found
+
+    async def note(
+        self, place: Place, side: Side, notes: Mapping[bytes, Note], options: SyncOptions
+    ) -> None:
+        rows = {
+            key: (str(one.verdict), one.reason, _seconds(wait_of(one.verdict, options)))
+            for key, one in notes.items()
+        }
+        await self._table.note(place, side, rows, int(self._now()))
+
+    async def forget(self, place: Place, side: Side, ids: Collection[bytes]) -> None:
+        await self._table.forget(place, side, ids)
+
+
+def _sort(found: Recalled, key: bytes, note: Note, waits: bool) -> None:
+    if waits:
+        found.waiting[key] = note
+    else:
+        found.due.add(key)
+
+
+def _seconds(wait: Wait) -> tuple[int, int]:
+    return max(1, int(wait.first)), max(1, int(wait.longest))
 
 
 def memory_of(store: EventStore | None, now: Callable[[], float]) -> SyncMemory:

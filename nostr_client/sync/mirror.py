@@ -30,6 +30,7 @@ from nostr_client.sync.reactions import refused_however_small
 from nostr_client.sync.relayrun import RelayRun
 from nostr_client.sync.report import SyncReport
 from nostr_client.sync.schedule import Schedule
+from nostr_client.sync.sharing import Sharing
 from nostr_client.sync.stretches import stretches
 from nostr_client.sync.talk import Kind
 from nostr_client.sync.tally import RelayOut, Tally
@@ -52,20 +53,22 @@ async def mirror(
     question: Question,
     relays: tuple[tuple[str, Relay], tuple[str, Relay]],
     *,
+    mode: Mode | None = None,
     options: SyncOptions | None = None,
-    dry_run: bool = False,
     on_progress: OnProgress | None = None,
     now: Callable[[], float] = time.time,
 ) -> SyncReport:
-    """Copy both ways between two relays, each given as (the user's spelling, relay).
+    """Copy between two relays, each given as (the user's spelling, relay).
 
-    In the report `need` of a relay is what the other one lacks, `have` what it lacks itself. Raises
+    The direction of `mode`: down copies from the first to the second, up the other way. In the
+    report `need` of a relay is what the other one lacks, `have` what it lacks itself. Raises
     InvalidInput for a bad question. Safe to cancel; a later run copies what is left.
     """
+    mode = mode or Mode()
     options = options or SyncOptions()
     filters, _ = await resolved(question, None, [relay for _, relay in relays])
     tallies = [Tally(name, relay) for name, relay in relays]
-    work = _Mirror(filters, tallies, options, LocalMemory(now), int(now()), copies=not dry_run)
+    work = _Mirror(filters, tallies, options, LocalMemory(now), int(now()), mode)
     async with task_group() as group:
         ticker = group.create_task(tell(tallies, on_progress)) if on_progress else None
         try:
@@ -89,24 +92,29 @@ class _Mirror:
         options: SyncOptions,
         memory: LocalMemory,
         now: int,
-        *,
-        copies: bool,
+        mode: Mode,
     ) -> None:
         self._tallies = tallies
         self._options = options
         self._memory = memory
         self._now = now
         self._schedule = Schedule([Window(one, no_items()) for one in filters], options)
-        self._lanes: list[Lane] = []
-        if copies:
-            self._lanes = [Lane(tallies[1 - at], tallies[at], memory, options) for at in (0, 1)]
+        targets = (0,) * mode.uploads + (1,) * mode.downloads
+        self._lanes = {at: self._lane(filters, at, mode) for at in targets}
+        """By the side that events go to."""
         self._seen: set[bytes] | None = set() if len(filters) > 1 else None
         self._pauses = 0
         self._authenticated: set[int] = set()
 
+    def _lane(self, filters: Sequence[Filter], target: int, mode: Mode) -> Lane:
+        """The way to one side; what is not the user's own goes only where it is named."""
+        to = self._tallies[target]
+        sharing = Sharing(filters, to.relay.pubkey, mode.include_private, mode.include_others)
+        return Lane(self._tallies[1 - target], to, self._memory, self._options, sharing)
+
     async def run(self) -> None:
         async with task_group() as group:
-            for lane in self._lanes:
+            for lane in self._lanes.values():
                 group.create_task(lane.run())
             try:
                 await self._windows()
@@ -114,7 +122,7 @@ class _Mirror:
                 for tally in self._tallies:
                     if not tally.lacking_something:
                         tally.lacks(str(error))
-            for lane in self._lanes:
+            for lane in self._lanes.values():
                 lane.finish()
         for tally in self._tallies:
             tally.ended = True
@@ -209,10 +217,7 @@ class _Mirror:
         """Compare one side with the ids that the other has of a stretch."""
         tally = self._tallies[side]
         part = Tally(tally.name, tally.relay, keep_ids=True)
-        desk = Desk(
-            None, self._memory,
-            room=self._options.pending_ids, ttl=self._options.settled_ttl, fetch=False, every=True,
-        )  # fmt: skip
+        desk = Desk(None, self._memory, self._options, fetch=False, every=True)
         job = Job((stretch.filter,), (stretch,), local=len(stretch.items))
         await RelayRun(
             tally.relay, job, None, desk, self._memory, self._options, _LISTING, part, self._now
@@ -230,8 +235,8 @@ class _Mirror:
                 self._seen.update(fresh)
             self._tallies[side].need += len(fresh)
             self._tallies[1 - side].have += len(fresh)
-            if self._lanes and fresh:
-                await self._lanes[1 - side].put(fresh)
+            if fresh and (lane := self._lanes.get(1 - side)):
+                await lane.put(fresh)
 
     def _lack(self, why: str) -> None:
         for tally in self._tallies:

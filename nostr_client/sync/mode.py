@@ -11,14 +11,17 @@ from nostr_client.sync.options import Direction
 class Mode:
     """`dry_run`: compare only. `ids_only`: the same, and what is settled counts too.
 
-    `keep_ids`: remember which ids differ. `by_req`: read ids from events where it must be.
+    `keep_ids`: list the ids that differ. `by_req`: read ids from events where it must be.
+    `include_private`, `include_others`: hand over what `sharing` holds back otherwise.
     """
 
-    direction: Direction = Direction.BOTH
+    direction: Direction = Direction.DOWN
     dry_run: bool = False
     ids_only: bool = False
     keep_ids: bool = False
     by_req: bool = False
+    include_private: bool = False
+    include_others: bool = False
 
     @property
     def moves(self) -> bool:

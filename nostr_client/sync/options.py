@@ -81,10 +81,22 @@ class SyncOptions:
     """Seconds of the first pause after `rate-limited:`; doubled each time."""
 
     refusal_ttl: float = 86_400.0
-    """Seconds for which a relay that refused NIP-77 is read by REQ at once: relays are upgraded."""
+    """Seconds for which a relay that says it has no NIP-77, or that a filter is no good, is read
+    by REQ at once: relays are upgraded."""
 
     settled_ttl: float = 7 * 86_400.0
-    """Seconds for which an id that cannot be had or handed over is not tried again."""
+    """Seconds for which an event that a relay refuses by `invalid:` or `pow:`, or that no store
+    can keep, is not tried again."""
+
+    recheck_ttl: float = 86_400.0
+    """Seconds for which an upload that a relay blocks, or has already, is not tried again."""
+
+    retry_first: float = 60.0
+    """Seconds until whatever else failed is tried again; doubled each time: most trouble passes
+    within minutes."""
+
+    retry_longest: float = 86_400.0
+    """The longest of these waits, in seconds."""
 
     pages: bool = True
     """Read by REQ, page by page, what cannot be read by negentropy."""

@@ -89,7 +89,7 @@ class Pages:
         None when it could not be read whole; then the tally says why. Raises RelayError.
         """
         walk = Walk([window.filter], window.filter.since or 0, window.filter.until)
-        local = window.items.packed
+        local = window.items.packed()
         held = dict.fromkeys(local[at : at + 32] for at in range(0, len(local), 32))
         while (page := await next_page(self._relay, walk)) is not None:
             await self._take(page, (walk.found, held))

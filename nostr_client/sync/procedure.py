@@ -100,17 +100,12 @@ class Syncer:
             for tally in tallies:
                 if not tally.ended:
                     tally.lacks(f"stopped after {timeout:g} s")
-        return _report(job, tallies, desk)
+        await desk.forget_moved()
+        return _report(job, tallies, desk, mode)
 
     def _desk(self, mode: Mode) -> Desk:
-        options = self._options
         return Desk(
-            self._store,
-            self._memory,
-            room=options.pending_ids,
-            ttl=options.settled_ttl,
-            fetch=mode.downloads,
-            every=mode.every,
+            self._store, self._memory, self._options, fetch=mode.downloads, every=mode.every
         )
 
     async def _run_all(
@@ -175,7 +170,10 @@ async def tell(tallies: Sequence[Tally], on_progress: OnProgress) -> None:
         await asyncio.sleep(_TICK)
 
 
-def _report(job: Job, tallies: Sequence[Tally], desk: Desk) -> SyncReport:
+def _report(job: Job, tallies: Sequence[Tally], desk: Desk, mode: Mode) -> SyncReport:
+    if mode.direction.down or not mode.moves:
+        for one in tallies:
+            one.lacks_here(desk.missing(one.relay.url))
     relays = tuple(one.report() for one in tallies)
     whole = all(one.held is not None for one in relays)
     return SyncReport(

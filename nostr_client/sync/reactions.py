@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nostr_client.errors import (
     DeadlineExceeded,
@@ -12,12 +13,16 @@ from nostr_client.errors import (
     RelayError,
     RelayRefused,
 )
+from nostr_client.private_kinds import is_protected
 from nostr_client.sync.clusters import UNPROVEN, named_parts
+from nostr_client.sync.floor import Compared
 from nostr_client.sync.job import items_of
+from nostr_client.sync.memory import NIP77, place_of, scope_of
 from nostr_client.sync.options import LEAST_FRAME
 from nostr_client.sync.pages import Pages
 from nostr_client.sync.talk import Kind, Refusal
 from nostr_client.sync.tally import RelayOut
+from nostr_client.sync.verdicts import Wait, retry_wait
 from nostr_client.sync.windowrun import Bargain
 from nostr_client.sync.windows import Window, halve, split_values
 
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from nostr_client.filters import Filter
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.desk import Desk
@@ -35,6 +41,14 @@ if TYPE_CHECKING:
     from nostr_client.sync.schedule import Schedule
     from nostr_client.sync.talk import Learned
     from nostr_client.sync.tally import Tally
+
+
+_NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.SILENT)
+
+
+def _is_foreign(event: VerifiedEvent | None, pubkey: str | None) -> bool:
+    """Whether only somebody else may hand the event over (NIP-70)."""
+    return event is not None and is_protected(event.event) and event.event.pubkey != pubkey
 
 
 def refused_however_small(reason: str) -> str:
@@ -62,10 +76,12 @@ class Reactions:
         now: int,
         *,
         learn: Callable[[Learned], Awaitable[int]],
-        lacking_there: Callable[[Iterable[bytes]], Awaitable[int]],
+        compared: Callable[[Compared], Awaitable[None]],
+        lacking_there: Callable[[Iterable[bytes]], Awaitable[None]],
         wake: Callable[[], None],
     ) -> None:
         self._relay = relay
+        self._place = place_of(relay)
         self._job = job
         self._store = store
         self._memory = memory
@@ -74,21 +90,27 @@ class Reactions:
         self._schedule = schedule
         self._now = now
         self._learn = learn
+        self._tell_compared = compared
         self._lacking_there = lacking_there
         self._wake = wake
         self._frame_bytes = options.frame_bytes
+        self._filters: dict[str, str] = {}
+        """Why a filter is not compared by NIP-77, by its scope; "" where it is."""
+        self._compared: set[str] = set()
+        self.compared: list[Compared] = []
+        """The windows that were compared to their end."""
         self._speaks = False
         self._pauses = 0
         self._authenticated = False
-        self._published = not mode.moves
+        self._published = not mode.uploads or _is_foreign(job.event, relay.pubkey)
         """Whether the filter event was handed over, or must not be."""
-        self._pages = None
+        self.pages = None
         if options.pages and (mode.moves or mode.by_req):
-            self._pages = Pages(relay, desk, store, tally, keep=mode.downloads)
+            self.pages = Pages(relay, desk, store, tally, keep=mode.downloads)
 
     async def recall(self) -> None:
-        """Whether this relay refused NIP-77 a short while ago."""
-        reason = await self._memory.refusal(self._relay.url)
+        """Whether this relay said a short while ago that it has no NIP-77."""
+        reason = await self._memory.refusal(self._place, NIP77)
         if reason is not None:
             self._read_by_req(reason)
 
@@ -100,12 +122,14 @@ class Reactions:
 
     async def handle(self, window: Window) -> None:
         """Reconcile a window, or read it by REQ."""
-        if self._tally.unsupported:
-            await self._page(window, self._tally.unsupported)
+        refused = self._tally.unsupported or await self._recall_filter(window)
+        if refused:
+            await self._page(window, refused)
             return
+        found = Compared(window, {}, bytearray())
         bargain = Bargain(
             self._relay, window, self._options,
-            frame_bytes=self._frame_bytes, learn=self._learn, begun=self._begun,
+            frame_bytes=self._frame_bytes, learn=partial(self._take, found), begun=self._begun,
         )  # fmt: skip
         try:
             refusal = await bargain.run()
@@ -116,10 +140,36 @@ class Reactions:
         if bargain.learned >= self._options.patience:
             window = window.fresh()
         if refusal is None:
-            self._tally.window_done(len(window.items))
-            self._schedule.succeeded()
-        else:
-            await self._REACTIONS[refusal.kind](self, window, refusal)
+            await self._done(found)
+            return
+        if refusal.by_neg_err:
+            self._relay.learn(negentropy=True)
+        await self._REACTIONS[refusal.kind](self, window, refusal)
+
+    async def _recall_filter(self, window: Window) -> str:
+        """Why the filter is not compared by NIP-77 now, or ""."""
+        if window.event_id is not None:
+            return ""
+        scope = scope_of(window.filter)
+        if scope not in self._filters:
+            self._filters[scope] = await self._memory.refusal(self._place, scope) or ""
+        self._tally.by_req = self._tally.by_req or self._filters[scope]
+        return self._filters[scope]
+
+    async def _take(self, found: Compared, heard: Learned) -> int:
+        found.have.update(dict.fromkeys(heard.have))
+        found.need.extend(heard.need.packed)
+        return await self._learn(heard)
+
+    async def _done(self, found: Compared) -> None:
+        scope = scope_of(found.window.filter)
+        if scope not in self._compared:
+            self._compared.add(scope)
+            await self._memory.compares(self._place, scope)
+        self.compared.append(found)
+        await self._tell_compared(found)
+        self._tally.window_done(len(found.window.items))
+        self._schedule.succeeded()
 
     def _begun(self) -> None:
         """The relay answered with negentropy."""
@@ -135,7 +185,7 @@ class Reactions:
         if isinstance(error, NetworkError):
             return Refusal(Kind.LOST, str(error))
         silent = isinstance(error, DeadlineExceeded) and not self._speaks
-        return Refusal(Kind.UNSUPPORTED if silent else Kind.FAULT, str(error))
+        return Refusal(Kind.SILENT if silent else Kind.FAULT, str(error))
 
     # Reactions, by kind.
 
@@ -143,6 +193,8 @@ class Reactions:
         """Smaller windows, up to the cap; a second that cannot be cut is read by REQ."""
         if window.event_id is not None:
             self._one_by_one()
+        elif not len(window.items) and await self._is_empty(window):
+            self._tally.window_done(0, paged=True)
         elif smaller := await self._smaller(window, refusal.most):
             if self._schedule.may_halve():
                 self._schedule.put(smaller)
@@ -150,6 +202,15 @@ class Reactions:
                 await self._page_refused(window, refusal)
         else:
             await self._page(window, refusal.reason)
+
+    async def _is_empty(self, window: Window) -> bool:
+        """Whether a REQ brings nothing: an empty stretch need not be halved down to a second."""
+        asked = window.filter.replace(since=window.filter.since or 0, limit=1)
+        try:
+            page = await self._relay.fetch(asked)
+        except RelayError:
+            return False
+        return not page.frames
 
     async def _smaller(self, window: Window, most: int | None) -> list[Window]:
         if by_time := halve(window, self._now, most):
@@ -178,7 +239,7 @@ class Reactions:
             self._one_by_one()
         elif window.tries + 1 < self._options.tries:
             self._schedule.put([window.again()])
-        elif refusal.kind is Kind.LOST and self._pages is None:
+        elif refusal.kind is Kind.LOST and self.pages is None:
             raise RelayOut(refusal.reason)
         elif self._speaks or refusal.kind is Kind.LOST:
             await self._page(window, refusal.reason)
@@ -221,15 +282,21 @@ class Reactions:
             self._schedule.put([window])
 
     async def _refuses(self, window: Window, refusal: Refusal) -> None:
-        """No negentropy for this window; none at all where there never was any."""
+        """This filter goes by REQ; every filter where the relay does not speak NIP-77 at all."""
         if window.event_id is not None:
             self._one_by_one()
             return
-        if not self._speaks or refusal.kind is Kind.BROKEN:
+        says_so = refusal.kind in (Kind.UNSUPPORTED, Kind.INVALID)
+        day = self._options.refusal_ttl
+        wait = Wait(day, day) if says_so else retry_wait(self._options)
+        if refusal.kind is Kind.BROKEN or (refusal.kind in _NO_NIP77 and not self._speaks):
             self._read_by_req(refusal.reason)
             self._relay.learn(negentropy=False)
-            ttl = self._options.refusal_ttl
-            await self._memory.refuse(self._relay.url, refusal.reason, ttl)
+            await self._memory.refuse(self._place, NIP77, refusal.reason, wait)
+        else:
+            scope = scope_of(window.filter)
+            self._filters[scope] = self._tally.by_req = refusal.reason
+            await self._memory.refuse(self._place, scope, refusal.reason, wait)
         await self._page(window, refusal.reason)
 
     def _one_by_one(self) -> None:
@@ -238,10 +305,10 @@ class Reactions:
 
     async def _page(self, window: Window, reason: str) -> None:
         """Read a window by REQ. Raises RelayOut, RelayError."""
-        if self._pages is None:
+        if self.pages is None:
             self._tally.no_other_way = True
             raise RelayOut(f"not comparable by negentropy: {reason}")
-        lacking_there = await self._pages.read(window)
+        lacking_there = await self.pages.read(window)
         if lacking_there is not None:
             await self._lacking_there(lacking_there)
             self._tally.window_done(len(window.items), paged=True)
@@ -254,6 +321,9 @@ class Reactions:
         Kind.NOT_FOUND: _not_found,
         Kind.AUTH: _auth,
         Kind.UNSUPPORTED: _refuses,
+        Kind.SILENT: _refuses,
+        Kind.DENIED: _refuses,
+        Kind.INVALID: _refuses,
         Kind.FAULT: _again,
         Kind.BROKEN: _refuses,
         Kind.LOST: _again,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import RelayError
 from nostr_client.gate import Gate
+from nostr_client.kinds import DELETION, VANISH
 from nostr_client.sync.downloads import Downloads
-from nostr_client.sync.memory import Side
+from nostr_client.sync.floor import Floors, unsure_of
+from nostr_client.sync.memory import Side, place_of
 from nostr_client.sync.reactions import Reactions
 from nostr_client.sync.schedule import Schedule
+from nostr_client.sync.sharing import Sharing
 from nostr_client.sync.tally import RelayOut
 from nostr_client.sync.uploads import Uploads
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.desk import Desk
+    from nostr_client.sync.floor import Compared
     from nostr_client.sync.job import Job
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.mode import Mode
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from nostr_client.sync.talk import Learned
     from nostr_client.sync.tally import Tally
     from nostr_client.sync.windows import Window
+
+
+_DELETING: Final = frozenset({DELETION, VANISH})
 
 
 class RelayRun:
@@ -45,27 +52,35 @@ class RelayRun:
         now: int,
     ) -> None:
         self._relay = relay
+        self._place = place_of(relay)
         self._desk = desk
         self._memory = memory
         self._mode = mode
         self._tally = tally
+        self._heard: set[bytes] = set()
         self._sent: set[bytes] = set()
         self._gate = Gate()
         self._schedule = Schedule(job.windows, options)
         self._options = options
+        self._brings_deletions = mode.downloads and any(
+            one.kinds is None or not _DELETING.isdisjoint(one.kinds) for one in job.filters
+        )
         self._uploads = self._downloads = None
         if store is not None and mode.uploads:
-            self._uploads = Uploads(relay, store, memory, options, tally)
+            sharing = Sharing(job.filters, relay.pubkey, mode.include_private, mode.include_others)
+            self._uploads = Uploads(relay, store, memory, options, tally, sharing, desk.all_brought)
         if store is not None and mode.downloads:
             self._downloads = Downloads(relay, desk, store, job.filters, options, tally)
         self._reactions = Reactions(
             relay, job, store, desk, memory, options, mode, tally, self._schedule, now,
-            learn=self._learn, lacking_there=self._lacking_there, wake=self._gate.wake,
+            learn=self._learn, compared=self._compared, lacking_there=self._lacking_there,
+            wake=self._gate.wake,
         )  # fmt: skip
+        self._floors = Floors(relay, job, desk, store, self._reactions.pages, options, mode, tally)
 
     async def run(self) -> None:
         """Sync to the end, or to what the relay allows. Raises StoreError; safe to cancel."""
-        self._desk.enter(self._relay.url)
+        self._desk.enter(self._place)
         try:
             async with asyncio.TaskGroup() as group:
                 await self._work(group)
@@ -74,12 +89,11 @@ class RelayRun:
         except* RelayError as errors:
             self._tally.lacks(str(_first(errors)))
         finally:
-            owed = self._desk.leave(self._relay.url)
-        if owed:
-            self._tally.lacks(f"{owed} events were not downloaded")
+            self._desk.leave(self._relay.url)
         self._tally.ended = True
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
+        """Compare, download and upload side by side; see `_compared` for what is uploaded when."""
         downloads = [
             group.create_task(self._downloads.run())
             for _ in range(self._options.requests if self._downloads else 0)
@@ -90,9 +104,23 @@ class RelayRun:
         await self._desk.served(self._relay.url)
         for task in downloads:
             task.cancel()
-        if uploads is not None and self._uploads is not None:
+        for compared in self._reactions.compared:
+            await self._lacking_there(await self._floors.lacking(compared))
+        self._desk.brought(self._relay.url)
+        if self._uploads is not None and uploads is not None:
             self._uploads.finish()
             await uploads
+
+    async def _compared(self, one: Compared) -> None:
+        """Upload what a session surely showed to be lacking; the rest waits for the downloads.
+
+        Below the oldest event that both have, the session may have been cut. And a download may
+        bring a deletion, where the filter matches deletions.
+        """
+        if self._uploads is not None and not self._brings_deletions:
+            unsure = unsure_of(one)
+            await self._lacking_there([key for key in one.have if key not in unsure])
+        await self._floors.prove_early(one)
 
     async def _windows(self) -> None:
         """Run every window, those included that come of halving."""
@@ -112,23 +140,27 @@ class RelayRun:
             self._gate.wake()
 
     async def _learn(self, heard: Learned) -> int:
-        """Take what one round told: haves to the uploads, needs to the desk; how many were new."""
-        fresh = await self._lacking_there(heard.have)
+        """Take one round's needs to the download queue; how many ids of the round were new."""
+        fresh = [key for key in heard.have if key not in self._heard]
+        self._heard.update(fresh)
         needed = await self._desk.need(self._relay.url, list(heard.need))
         self._tally.needs(needed)
-        return fresh + len(needed)
+        return len(fresh) + len(needed)
 
-    async def _lacking_there(self, ids: Iterable[bytes]) -> int:
-        """The relay lacks these of ours; how many were new."""
+    async def _lacking_there(self, ids: Iterable[bytes]) -> None:
+        """The relay lacks these of ours: put them up for upload, but for what is remembered."""
         new = [key for key in dict.fromkeys(ids) if key not in self._sent]
         self._sent.update(new)
         if not self._mode.every and new:
-            settled = await self._memory.settled(self._relay.url, Side.UP, new)
-            new = [key for key in new if key not in settled]
+            recalled = await self._memory.recall(self._place, Side.UP, new)
+            new = [key for key in new if key not in recalled.waiting]
+            if self._mode.direction.up or not self._mode.moves:
+                self._tally.skips(recalled.waiting.values())
+            if self._uploads is not None:
+                self._uploads.due |= recalled.due
         self._tally.haves(new)
         if self._uploads is not None:
             self._uploads.put(new)
-        return len(new)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

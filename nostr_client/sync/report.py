@@ -11,7 +11,7 @@ import msgspec
 class SyncStatus(StrEnum):
     """How far the sync with one relay got."""
 
-    COMPLETE = "complete"  # all that differed is settled
+    COMPLETE = "complete"  # the sets are equal, as far as the direction and our store's rules go
     PARTIAL = "partial"  # something is left; the reason says what
     UNSUPPORTED = "unsupported"  # the relay does not speak NIP-77, and nothing else was allowed
     FAILED = "failed"  # nothing could be compared
@@ -20,8 +20,8 @@ class SyncStatus(StrEnum):
 class RelayNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of events with one relay, and of bytes on its connection.
 
-    `need` are events that the relay has and the store lacked, `have` the other way round; what is
-    settled (deleted, expired, superseded, hidden or refused before) is in neither.
+    `need` are events that the relay has and the store lacked, `have` the other way round; what the
+    store's rules left out (deleted, expired, superseded) is in neither, nor what is `skipped`.
     """
 
     relay: str
@@ -39,6 +39,14 @@ class RelayNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that ended well, and windows read by REQ to their end."""
     compared: int = 0
     """Events that were held here in those windows, or that came by them."""
+    hidden: int = 0
+    """Ids that the relay named and did not send, in this run or before."""
+    refused: int = 0
+    """Events that the relay refused, in this run or before."""
+    skipped: int = 0
+    """Those of `hidden` and `refused` that were not tried in this run."""
+    held_back: int = 0
+    """Events that were not handed over: private, protected, or by others."""
 
 
 class RelayReport(RelayNumbers, frozen=True, kw_only=True):
@@ -49,10 +57,6 @@ class RelayReport(RelayNumbers, frozen=True, kw_only=True):
     """Those of `windows` that were read by REQ."""
     declined: int = 0
     """Events that came and that the store does not keep: expired, superseded, deleted."""
-    hidden: int = 0
-    """Ids that the relay named and did not send."""
-    refused: int = 0
-    """Events that the relay refused for good."""
     held: int | None = None
     """How many matching events the relay has; None where that is not known."""
     missing_here: tuple[str, ...] = ()
@@ -69,6 +73,7 @@ class RelayReport(RelayNumbers, frozen=True, kw_only=True):
             **{name: getattr(self, name) for name in _TOTALS},
             "rounds": self.rounds,
             "windows": self.windows,
+            **{name: getattr(self, name) for name in _LEFT},
         }
 
 
@@ -115,4 +120,5 @@ class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
         return {**totals, "relays": [one.to_dict() for one in self.relays]}
 
 
+_LEFT = ("hidden", "refused", "skipped", "held_back")
 _TOTALS = ("downloaded", "uploaded", "need", "have", "bytes_sent", "bytes_received")

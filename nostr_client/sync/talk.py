@@ -36,18 +36,25 @@ class Kind(Enum):
     BUSY = auto()  # slow down, or fewer at once
     NOT_FOUND = auto()  # it has no such filter event
     AUTH = auto()
-    UNSUPPORTED = auto()  # no NIP-77, or not for us
+    UNSUPPORTED = auto()  # the relay says that it has no NIP-77
+    SILENT = auto()  # no answer at all: it may have no NIP-77
+    DENIED = auto()  # not this filter, or not for this key
+    INVALID = auto()  # the relay cannot read the filter: no use to ask it unchanged
     FAULT = auto()  # its trouble, ours, or that of the message
     BROKEN = auto()  # what it says is no negentropy: no use to try again
     LOST = auto()  # the connection broke
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The session is over without a result. `most`: the records that the relay works through."""
+    """The session is over without a result. `most`: the records that the relay works through.
+
+    `by_neg_err`: it came as NEG-ERR, which proves that the relay speaks NIP-77.
+    """
 
     kind: Kind
     reason: str
     most: int | None = None
+    by_neg_err: bool = False
 
 
 class Suspicion(msgspec.Struct, frozen=True):
@@ -121,7 +128,8 @@ def no_message(frame: NegErr | Closed | Notice, begun: bool) -> Refusal | Suspic
     if isinstance(frame, Notice):
         return _notice(frame.message, begun)
     if isinstance(frame, NegErr):
-        return refusal(frame.reason, most=frame.max_records, overflow=frame.overflow)
+        said = refusal(frame.reason, most=frame.max_records, overflow=frame.overflow)
+        return msgspec.structs.replace(said, by_neg_err=said.kind is not Kind.UNSUPPORTED)
     return refusal(frame.message or "closed: without a reason")
 
 
@@ -141,7 +149,9 @@ def _notice(text: str, begun: bool) -> Refusal | Suspicion | None:
     return Suspicion(told.kind, said, sure)
 
 
-_AT_ONCE: Final = (Kind.OVERFLOW, Kind.TOO_OLD, Kind.BUSY, Kind.AUTH, Kind.UNSUPPORTED)
+_AT_ONCE: Final = (
+    Kind.OVERFLOW, Kind.TOO_OLD, Kind.BUSY, Kind.AUTH, Kind.UNSUPPORTED, Kind.DENIED, Kind.INVALID,
+)  # fmt: skip
 """What a NOTICE about negentropy, in place of the first answer, can mean without a doubt."""
 
 _KINDS: Final = {
@@ -151,8 +161,10 @@ _KINDS: Final = {
     Reason.FILTER_NOT_FOUND: Kind.NOT_FOUND,
     Reason.AUTH_REQUIRED: Kind.AUTH,
     Reason.UNSUPPORTED: Kind.UNSUPPORTED,
-    Reason.RESTRICTED: Kind.UNSUPPORTED,
-    Reason.BLOCKED: Kind.UNSUPPORTED,
+    Reason.RESTRICTED: Kind.DENIED,
+    Reason.BLOCKED: Kind.DENIED,
+    Reason.FILTER_INVALID: Kind.INVALID,
+    Reason.INVALID: Kind.INVALID,
 }
 
 
@@ -164,6 +176,6 @@ def refusal(reason: str, *, most: int | None = None, overflow: bool | None = Non
     if _NEG_CROWD.search(reason):
         return Refusal(Kind.BUSY, clip(reason))
     kind = _KINDS.get(reasons.classify(reason), Kind.FAULT)
-    if kind is Kind.FAULT and reasons.means_neg_unsupported(reason):
+    if kind in (Kind.FAULT, Kind.INVALID) and reasons.means_neg_unsupported(reason):
         kind = Kind.UNSUPPORTED
     return Refusal(kind, clip(reason))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import NostrTallyError
 from nostr_client.sync.report import RelayReport, SyncStatus
+from nostr_client.sync.verdicts import SETTLED, Note, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
+    from nostr_client.sync.desk import Missing
+    from nostr_client.sync.sharing import HeldBack
 
 _REASONS = 4
 """Reasons kept for one relay: enough to see what went wrong."""
@@ -44,13 +48,25 @@ class Tally:
     """Local items of the windows that were compared to their end."""
     declined: int = 0
     hidden: int = 0
-    refused: int = 0
+    """Ids that the relay named and did not send."""
+    skipped: int = 0
+    """Events that were not tried because of what is remembered."""
+    withheld: dict[str, int] = field(default_factory=dict)
+    """What `hidden` counts, by reason."""
+    unmoved: Counter[Note] = field(default_factory=Counter)
+    """Uploads by verdict and reason, in this run or remembered."""
+    held_back: Counter[HeldBack] = field(default_factory=Counter)
+    """Events that were not handed over, by the rule that holds them back."""
     ended: bool = False
     """Whether the run came to its end, good or bad."""
     lacking: set[bytes] = field(default_factory=set)
     """The ids of `have`."""
     unsupported: str = ""
     """Why the relay was not, or not any more, asked by negentropy."""
+    by_req: str = ""
+    """Why one of the filters was not asked by negentropy."""
+    remarks: dict[str, None] = field(default_factory=dict)
+    """What was out of the ordinary and left nothing undone."""
     no_other_way: bool = False
     """Whether it ended because nothing but negentropy was allowed."""
     moves: int = 0
@@ -82,8 +98,29 @@ class Tally:
         self.paged += part.paged
         self.moves += part.moves
         self.unsupported = self.unsupported or part.unsupported
+        self.by_req = self.by_req or part.by_req
+        self.remarks |= part.remarks
         for why in part._left:
             self.lacks(why)
+
+    def lacks_here(self, missing: Missing) -> None:
+        """What the relay named and nobody sent; it stands in the place of what was counted."""
+        self.withheld = missing.withheld
+        self.hidden = sum(missing.withheld.values())
+        self.skipped += missing.skipped
+        if missing.owed:
+            self.lacks(f"{missing.owed} events were not downloaded")
+
+    def skips(self, notes: Iterable[Note]) -> None:
+        """Uploads that are not tried now because of what is remembered."""
+        for note in notes:
+            self.unmoved[note] += 1
+            self.skipped += note.verdict not in SETTLED
+
+    @property
+    def refused(self) -> int:
+        """Uploads that the relay refused, in this run or before."""
+        return sum(count for note, count in self.unmoved.items() if note.verdict not in SETTLED)
 
     def hears(self, events: Iterable[VerifiedEvent]) -> None:
         """The relay brought these; they are saved next."""
@@ -116,7 +153,7 @@ class Tally:
     @property
     def status(self) -> SyncStatus:
         """What the numbers so far amount to, if nothing more comes."""
-        if not self._left:
+        if not (self._left or self.withheld or self.refused):
             return SyncStatus.COMPLETE
         if self.windows or self.downloaded or self.uploaded or self.rounds:
             return SyncStatus.PARTIAL
@@ -145,18 +182,41 @@ class Tally:
             declined=self.declined,
             hidden=self.hidden,
             refused=self.refused,
+            skipped=self.skipped,
+            held_back=self.held_back.total(),
             held=held,
             missing_here=tuple(self.missing_here),
             missing_there=tuple(self.missing_there),
         )
 
     def _reason(self) -> str:
-        """Why something is left, else what was out of the ordinary."""
-        told = list(self._left)
-        if self.paged and self.unsupported:
-            told.append(f"read by REQ, not by negentropy ({self.unsupported})")
-        if self.hidden:
-            told.append(f"{self.hidden} ids were named and not sent")
-        if self.refused:
-            told.append(f"{self.refused} events were refused for good")
-        return "; ".join(told)
+        """Why something is left, then what was out of the ordinary."""
+        parts = list(self._left)
+        parts += [f"{count} ids were {why}" for why, count in self.withheld.items()]
+        if self.hidden and not self.withheld:
+            parts.append(f"{self.hidden} ids were named and not sent")
+        parts += self._verdicts()
+        if self.skipped:
+            parts.append(f"{self.skipped} of these were not tried again yet")
+        if self.paged and (why := self.unsupported or self.by_req):
+            parts.append(f"read by REQ, not by negentropy ({why})")
+        parts += self.remarks
+        parts += [f"{count} held back: {why}" for why, count in self.held_back.items()]
+        return "; ".join(parts)
+
+    def _verdicts(self) -> list[str]:
+        """The most frequent refusals with their reasons, then what the relay has anyway."""
+        refused = [(n, c) for n, c in self.unmoved.most_common() if n.verdict not in SETTLED]
+        parts = [f"{c} events were refused ({n.reason or 'no reason'})" for n, c in refused[:3]]
+        if rest := sum(count for _, count in refused[3:]):
+            parts.append(f"{rest} more events were refused")
+        for verdict, words in _HAS.items():
+            if count := sum(c for n, c in self.unmoved.items() if n.verdict is verdict):
+                parts.append(f"{count} {words}")
+        return parts
+
+
+_HAS = {
+    Verdict.PRESENT: "events it has and did not list",
+    Verdict.SUPERSEDED: "events of which it has a newer version",
+}

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused
+from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused, clip
 from nostr_client.filters import Filter
 from nostr_client.gate import Gate
 from nostr_client.keys import stored_event
-from nostr_client.kinds import ENCRYPTED_MESSAGE, GIFT_WRAP
-from nostr_client.reasons import Reason, classify
-from nostr_client.sync.memory import Side
-from nostr_client.sync.tally import RelayOut
+from nostr_client.kinds import is_addressable, is_replaceable
+from nostr_client.reasons import Reason, classify, means_superseded
+from nostr_client.sync.memory import Side, place_of
+from nostr_client.sync.verdicts import Note, Verdict, upload_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from nostr_client.event import Event
+    from nostr_client.messages import Ok
     from nostr_client.relay import Relay
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.sharing import Sharing
     from nostr_client.sync.tally import Tally
 
 _READ: Final = 100
 """Events read from the store at once."""
 
 _CLOSED_DOOR: Final = 20
-"""Refusals for who we are, in a row from the first event on, after which no more are sent."""
+"""`auth-required:` for one kind, in a row, after which no more events of that kind are sent."""
 
-_UNLISTED: Final = (ENCRYPTED_MESSAGE, GIFT_WRAP)
-"""Kinds that relays do not list to strangers: it shows when they have what they seemed to lack."""
-
-_FOR_US: Final = (Reason.AUTH_REQUIRED, Reason.RESTRICTED)
+_ENDS: Final = (Reason.RATE_LIMITED, Reason.TOO_MANY, Reason.RESTRICTED)
+"""Refusals of us, not of the event: nothing more is sent in this run."""
 
 
 class Source(Protocol):
@@ -45,7 +45,12 @@ class Source(Protocol):
 
 
 class Uploads:
-    """See the module; fill it by `have`, say `finish`, and `run` ends when all is settled."""
+    """See the module; fill it by `put`, call `finish`, and `run` ends when all is answered.
+
+    `sharing` decides what may go. `due`: ids that were refused before and whose next try has come.
+    `downloaded`, if given, ends when downloads bring nothing more: only then are versions of
+    replaceable and addressable events sent, those that the store still has.
+    """
 
     def __init__(
         self,
@@ -54,23 +59,32 @@ class Uploads:
         memory: SyncMemory,
         options: SyncOptions,
         tally: Tally,
+        sharing: Sharing,
+        downloaded: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._relay = relay
+        self._place = place_of(relay)
         self._source = source
         self._memory = memory
         self._options = options
         self._tally = tally
+        self._sharing = sharing
+        self._downloaded = downloaded
         self._queue: deque[bytes] = deque()
+        self._versions: list[bytes] = []
         self._again: deque[tuple[Event, int]] = deque()
         self._flying = 0
         self._draining = False
         self._answered = False
-        self._strange = 0
-        self._limited = False
-        self._pauses = 0
+        self._took = False
+        self._closed_to: Counter[int] = Counter()
+        self._stopped = ""
+        self._unsent = 0
         self._finished = False
         self._ended = False
+        self._moved: set[bytes] = set()
         self._gate = Gate()
+        self.due: set[bytes] = set()
 
     def put(self, ids: Sequence[bytes]) -> None:
         """Events that the relay lacks; each once."""
@@ -87,25 +101,37 @@ class Uploads:
         self._gate.wake()
 
     async def run(self) -> None:
-        """Send until all is answered. Raises RelayOut; safe to cancel."""
+        """Send until all is answered, or the relay wants no more. Safe to cancel."""
         try:
             await self._run()
+            if self._versions and self._downloaded is not None and not self._stopped:
+                await self._downloaded()
+                self._downloaded = None
+                self.put(self._versions)
+                self._versions = []
+                await self._run()
+            await self._memory.forget(self._place, Side.UP, self.due & self._moved)
         finally:
             self._ended = True
             self._gate.wake()
+            self._tell_unsent()
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._gate.wait(lambda: self._queue or self._again or self._over())
-                if not (self._queue or self._again):
+                await self._gate.wait(lambda: self._waits() or self._over())
+                if not self._waits():
                     return
-                if self._limited:
-                    await self._pause()
                 for event, tries in await self._next():
                     await self._gate.wait(self._may_fly)
+                    if self._stopped or self._closed_to[event.kind] >= _CLOSED_DOOR:
+                        self._unsent += 1
+                        continue
                     self._flying += 1
                     group.create_task(self._send(event, tries))
+
+    def _waits(self) -> bool:
+        return bool(self._queue or self._again)
 
     def _over(self) -> bool:
         return self._finished and not self._flying
@@ -113,10 +139,13 @@ class Uploads:
     def _may_fly(self) -> bool:
         """Below the high mark; once it was reached, below the low one.
 
-        The first goes alone: a relay that wants AUTH, or nothing from us, says so once.
+        The first goes alone, and few until one is taken: a relay that wants AUTH, or nothing from
+        us, says so once.
         """
         if not self._answered:
             return not self._flying
+        if not self._took:
+            return self._flying < min(_CLOSED_DOOR, self._options.high_water)
         if self._flying >= self._options.high_water:
             self._draining = True
         elif self._flying <= self._options.low_water:
@@ -124,21 +153,29 @@ class Uploads:
         return not self._draining
 
     async def _next(self) -> list[tuple[Event, int]]:
+        """The next events to send; after a stop, those that wait are only counted."""
+        if self._stopped:
+            self._unsent += len(self._queue) + len(self._again)
+            self._queue.clear()
+            self._again.clear()
+            self._gate.wake()
+            return []
         if self._again:
             return [self._again.popleft()]
         ids = [self._queue.popleft() for _ in range(min(_READ, len(self._queue)))]
         self._gate.wake()
         events = await self._source.query([Filter(ids=[key.hex() for key in ids])])
-        return [(event, 0) for event in events]
+        return [(event, 0) for event in events if self._goes(event)]
 
-    async def _pause(self) -> None:
-        """Let what is under way end, and wait, longer each time."""
-        if self._pauses > self._options.tries + 1:
-            raise RelayOut("uploads: rate-limited, again and again")
-        await self._gate.wait(lambda: not self._flying)
-        await asyncio.sleep(self._options.pause * 2**self._pauses)
-        self._pauses += 1
-        self._limited = False
+    def _goes(self, event: Event) -> bool:
+        """Whether to send it now; what is held back is counted."""
+        if (why := self._sharing.holds_back(event)) is not None:
+            self._tally.held_back[why] += 1
+            return False
+        if self._downloaded is not None and _is_version(event):
+            self._versions.append(bytes.fromhex(event.id))
+            return False
+        return True
 
     async def _send(self, event: Event, tries: int) -> None:
         try:
@@ -151,42 +188,54 @@ class Uploads:
         except RelayError as error:
             self._tally.lacks(f"uploads: {error}")
         else:
-            self._tally.uploaded += 1
-            self._tally.moves += 1
-            self._pauses = 0
-            if ok.reason is Reason.DUPLICATE and event.kind in _UNLISTED:
-                await self._settle(event)
+            await self._taken(event, ok)
         finally:
             self._answered = True
             self._flying -= 1
             self._gate.wake()
 
+    async def _taken(self, event: Event, ok: Ok) -> None:
+        self._tally.moves += 1
+        self._took = True
+        self._closed_to[event.kind] = 0
+        if ok.reason is Reason.DUPLICATE:
+            newer = means_superseded(ok.message)
+            await self._note(event, Verdict.SUPERSEDED if newer else Verdict.PRESENT, ok.message)
+        else:
+            self._tally.uploaded += 1
+            self._moved.add(bytes.fromhex(event.id))
+
     async def _refused(self, event: Event, tries: int, error: RelayRefused) -> None:
         reason = classify(error.reason)
-        if reason in (Reason.RATE_LIMITED, Reason.TOO_MANY):
-            self._limited = True
-            self._again.append((event, tries))
-            return
-        if reason is Reason.ERROR:
-            self._retry(event, tries, error)
+        if reason is Reason.ERROR and tries + 1 < self._options.tries:
+            self._again.append((event, tries + 1))
             return
         self._tally.moves += 1
-        self._strange += reason in _FOR_US
-        if reason is Reason.AUTH_REQUIRED:  # another run may have a key
-            self._tally.lacks(f"uploads: {error.reason}")
-        else:
-            self._tally.refused += 1
-            await self._settle(event)
-        if self._strange >= _CLOSED_DOOR and not self._tally.uploaded:
-            raise RelayOut(f"it takes no events from us: {error.reason}") from error
+        if reason in _ENDS:
+            self._stopped = self._stopped or clip(error.reason)
+        self._closed_to[event.kind] += reason is Reason.AUTH_REQUIRED
+        await self._note(event, upload_verdict(error.reason), error.reason)
 
-    async def _settle(self, event: Event) -> None:
-        """Do not hand it to this relay again for a while."""
-        key = bytes.fromhex(event.id)
-        await self._memory.settle(self._relay.url, Side.UP, [key], self._options.settled_ttl)
+    async def _note(self, event: Event, verdict: Verdict, reason: str) -> None:
+        """Count the verdict, and do not hand the event to this relay again for its time."""
+        note = Note(verdict, clip(reason))
+        self._tally.unmoved[note] += 1
+        notes = {bytes.fromhex(event.id): note}
+        await self._memory.note(self._place, Side.UP, notes, self._options)
 
     def _retry(self, event: Event, tries: int, error: RelayError) -> None:
         if tries + 1 < self._options.tries:
             self._again.append((event, tries + 1))
         else:
             self._tally.lacks(f"uploads: {error}")
+
+    def _tell_unsent(self) -> None:
+        unsent = self._unsent + len(self._versions)
+        if self._stopped:
+            self._tally.lacks(f"uploads ended ({self._stopped}): {unsent} events were not sent")
+        elif unsent:
+            self._tally.lacks(f"{unsent} events were not sent")
+
+
+def _is_version(event: Event) -> bool:
+    return is_replaceable(event.kind) or is_addressable(event.kind)

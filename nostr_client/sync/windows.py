@@ -6,7 +6,7 @@ filter do not overlap and leave nothing out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,6 +15,10 @@ from nostr_client.sync.items import Items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+BIRTH: Final = 1_604_188_800
+"""Unix seconds: November 2020, when the first events of Nostr were written."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -70,7 +74,13 @@ def halve(window: Window, now: int, most: int | None = None) -> list[Window]:
         return []
     cuts = _by_items(window, most) if window.halved % 2 == 0 else []
     cuts = [cut for cut in cuts if since < cut <= last]
-    return _cut(window.filter, window.items, cuts or [(since + last + 1) // 2], window.halved + 1)
+    return _cut(window.filter, window.items, cuts or [_middle(since, last)], window.halved + 1)
+
+
+def _middle(since: int, last: int) -> int:
+    """Half of the time, but first of all the years before Nostr, which hold next to nothing."""
+    middle = (since + last + 1) // 2
+    return BIRTH if since < BIRTH <= last and middle < BIRTH else middle
 
 
 def _by_items(window: Window, most: int | None) -> list[int]:

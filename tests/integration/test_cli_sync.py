@@ -16,6 +16,8 @@ from tests.syncing import held_ids, ids, note, notes, plain
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nostr_client.event import Event
+
 pytestmark = pytest.mark.timeout(180)  # processes start slowly on a busy machine
 TOTALS = ["downloaded", "uploaded", "need", "have", "bytes_sent", "bytes_received"]
 
@@ -39,7 +41,8 @@ async def test_json_is_one_object_with_the_promised_keys(path: Path) -> None:
         assert run.out.count("\n") == 1
         assert list(told) == [*TOTALS, "relays"]
         (one,) = told["relays"]
-        assert list(one) == ["relay", "status", "reason", *TOTALS, "rounds", "windows"]
+        first = ["relay", "status", "reason", *TOTALS, "rounds", "windows"]
+        assert list(one) == [*first, "hidden", "refused", "skipped", "held_back"]
         assert (one["relay"], one["status"], told["need"], told["have"]) == (
             server.url,
             "complete",
@@ -63,7 +66,8 @@ async def test_dry_run_prints_ids_on_stdout_and_the_table_on_stderr(path: Path) 
             f"have {note(0).event.id} {server.url}",
         ]
         assert "complete" in run.err
-        assert server.verbs()["REQ"] + server.verbs()["EVENT"] == 0
+        assert server.verbs()["EVENT"] == 0
+        assert all("limit" in message[2] for message in server.received if message[0] == "REQ")
         asked = await nostr_client(
             "sync", "--store", str(path), "-r", server.url, "--filter", "{}", "--dry-run",
             "--print-missing", "--json",
@@ -89,6 +93,38 @@ async def test_a_table_by_default_and_the_exit_code_tells_what_is_left(path: Pat
             "sync", "--store", str(path), "-r", "ws://127.0.0.1:9", "--filter", '{"kinds":[1]}'
         )
         assert alone.code == 3
+
+
+async def test_by_default_nothing_leaves_and_the_memory_is_shown_and_cleared(path: Path) -> None:
+    def refuses(event: Event) -> str:
+        return "invalid: too dull" if event.id == note(0).event.id else ""
+
+    behaviour = SpeaksNeg(refuses=refuses)
+    async with FaultyRelay(behaviour, events=plain(notes(range(1, 9)))) as server:
+        base = ("--store", str(path), "-r", server.url)
+        run = await nostr_client("sync", *base, "--filter", "{}", "--json")
+        assert (run.code, json.loads(run.out)["uploaded"]) == (0, 0)
+        assert server.verbs()["EVENT"] == 0
+        run = await nostr_client("sync", *base, "--filter", "{}", "--direction", "up", "--json")
+        (one,) = json.loads(run.out)["relays"]
+        assert (one["uploaded"], one["held_back"]) == (0, 146)
+        assert "146 held back: by others, or no key was given" in one["reason"]
+        up = ("sync", *base, "--filter", "{}", "--direction", "up", "--include-others")
+        run = await nostr_client(*up, "--json")
+        (one,) = json.loads(run.out)["relays"]
+        assert (run.code, one["uploaded"], one["refused"]) == (1, 145, 1)
+        assert "invalid: too dull" in (await nostr_client(*up, "--dry-run")).out
+        shown = await nostr_client("sync", "memory", *base, "--json")
+        (event,) = json.loads(shown.out)["events"]
+        assert (event["relay"], event["side"], event["events"]) == (server.url, "up", 1)
+        assert event["reason"] == "invalid: too dull"
+        assert "too dull" in (await nostr_client("sync", "memory", "--store", str(path))).out
+        assert (await nostr_client("sync", "memory", *base, "--clear")).code == 0
+        cleared = await nostr_client("sync", "memory", *base, "--json")
+        assert json.loads(cleared.out) == {"events": [], "filters": []}
+        behaviour.refuses = None
+        assert (await nostr_client(*up)).code == 0
+        assert note(0).event.id in ids(server.events)
 
 
 @pytest.mark.parametrize(

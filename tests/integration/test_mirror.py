@@ -79,7 +79,7 @@ async def test_both_relays_have_everything_after(name: str) -> None:
         FaultyRelay(second_of(), events=plain(two)) as b,
         NostrClient(options=CONNECTION) as client,
     ):
-        report = await client.mirror(NOTES, a.url, b.url, options=options)
+        report = await client.mirror(NOTES, a.url, b.url, options=options, direction="both")
         assert report.complete, [relay.reason for relay in report.relays]
         assert ids(a.events) == ids(b.events) == ids(one) | ids(two)
         first, other = report.relays
@@ -89,7 +89,7 @@ async def test_both_relays_have_everything_after(name: str) -> None:
             "the first by REQ" in name or name in ("both by REQ", "never converges"),
             name in ("the second by REQ", "both by REQ"),
         ]
-        again = await client.mirror(NOTES, a.url, b.url, options=options)
+        again = await client.mirror(NOTES, a.url, b.url, options=options, direction="both")
         assert (again.complete, again.need, again.uploaded) == (True, 0, 0)
 
 
@@ -104,7 +104,7 @@ async def test_the_bytes_grow_with_what_differs_and_not_with_what_both_have() ->
         assert (dry.need, dry.have) == (6, 6)
         assert dry.bytes_sent + dry.bytes_received < 3_000 * 64 / 4
         assert all(one.verbs()["REQ"] == one.verbs()["EVENT"] == 0 for one in (a, b))
-        assert (await client.mirror(NOTES, a.url, b.url)).uploaded == 6
+        assert (await client.mirror(NOTES, a.url, b.url, direction="both")).uploaded == 6
         assert ids(a.events) == ids(b.events) == ids(both)
 
 
@@ -115,7 +115,7 @@ async def test_a_crowded_second_is_cut_by_the_kinds_and_authors_that_are_seen() 
         FaultyRelay(SendsFew(most=100, page=50, counts=True), events=plain(everything[200:])) as b,
         NostrClient(options=CONNECTION) as client,
     ):
-        report = await client.mirror(Filter(), a.url, b.url)
+        report = await client.mirror(Filter(), a.url, b.url, direction="both", include_others=True)
         assert report.complete, [relay.reason for relay in report.relays]
         assert ids(a.events) == ids(b.events) == ids(everything)
 
@@ -131,7 +131,7 @@ async def test_cancelling_ends_both_sessions() -> None:
         FaultyRelay(Stops(), events=plain(two)) as b,
         NostrClient(options=CONNECTION) as client,
     ):
-        task = asyncio.create_task(client.mirror(NOTES, a.url, b.url))
+        task = asyncio.create_task(client.mirror(NOTES, a.url, b.url, direction="both"))
         await a.heard("NEG-MSG")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -148,7 +148,7 @@ async def test_filters_that_overlap_copy_an_event_once() -> None:
         NostrClient(options=CONNECTION) as client,
     ):
         filters = [NOTES, NOTES.replace(since=START), NOTES.replace(until=START + 60 * 30)]
-        report = await client.mirror(filters, a.url, b.url)
+        report = await client.mirror(filters, a.url, b.url, direction="both")
         assert (report.complete, report.need, report.uploaded) == (True, 40, 40)
         assert ids(a.events) == ids(b.events) == ids(one) | ids(two)
 
@@ -159,7 +159,7 @@ async def test_a_relay_that_names_what_it_does_not_send_is_given_up() -> None:
         FaultyRelay(SpeaksNeg(), events=plain(notes(range(5, 12)))) as b,
         NostrClient(options=CONNECTION) as client,
     ):
-        report = await client.mirror(NOTES, a.url, b.url, options=QUICK)
+        report = await client.mirror(NOTES, a.url, b.url, options=QUICK, direction="both")
         bad, good = report.relays
         assert bad.status is good.status is SyncStatus.PARTIAL
         assert "named" in bad.reason
@@ -172,11 +172,11 @@ async def test_a_relay_that_cannot_be_listed_is_not_written_to() -> None:
         FaultyRelay(Silent()) as b,
         NostrClient(options=CONNECTION) as client,
     ):
-        report = await client.mirror(NOTES, a.url, b.url, options=QUICK)
+        report = await client.mirror(NOTES, a.url, b.url, options=QUICK, direction="both")
         assert report.relays[1].status is SyncStatus.FAILED
         assert a.verbs()["EVENT"] == b.verbs()["EVENT"] == 0
         with pytest.raises(InvalidInput):
-            await client.mirror(NOTES, a.url, a.url)
+            await client.mirror(NOTES, a.url, a.url, direction="both")
 
 
 async def test_the_command_copies_and_prints_one_object() -> None:
@@ -189,6 +189,13 @@ async def test_the_command_copies_and_prints_one_object() -> None:
         assert json.loads(dry.out)["need"] == 30
         assert ids(a.events) == ids(one)
         run = await nostr_client("mirror", a.url, b.url, "--json")
+        assert ids(b.events) == ids(two), "others' events were copied and nobody said so"
+        assert json.loads(run.out)["relays"][1]["held_back"] == 20
+        others = ("--include-others", "--json")
+        run = await nostr_client("mirror", a.url, b.url, *others)
+        assert (run.code, ids(a.events)) == (0, ids(one))
+        assert ids(b.events) == ids(one) | ids(two)
+        run = await nostr_client("mirror", a.url, b.url, "--direction", "both", *others)
         assert run.code == 0, run.err
         told = json.loads(run.out)
         assert [relay["status"] for relay in told["relays"]] == ["complete", "complete"]

@@ -97,13 +97,13 @@ async def test_both_sides_are_equal_event_by_event(newest: bool) -> None:
     ):
         await load(url, theirs)
         await store.save(ours)
-        report = await client.sync(ALL)
+        report = await client.sync(ALL, direction="both")
         (one,) = report.relays
         assert report.complete, one.reason
         assert (one.downloaded, one.uploaded, one.paged) == (150, 150, 0)
         expected = {event.event.to_json() for event in events}
         assert await texts_in(store) == await texts_at(url, len(events)) == expected
-        again = await client.sync(ALL)
+        again = await client.sync(ALL, direction="both")
         assert (again.complete, again.need, again.have) == (True, 0, 0)
 
 
@@ -132,13 +132,14 @@ async def test_a_relay_that_wants_auth_is_written_to_by_those_who_have_a_key() -
     async with local_relay(auth=True) as url, await SqliteStore.open(":memory:") as store:
         await store.save(events)
         async with NostrClient(url, store=store) as stranger:
-            (one,) = (await stranger.sync(ALL)).relays
-            assert (str(one.status), one.uploaded, one.refused) == ("partial", 0, 0)
+            (one,) = (await stranger.sync(ALL, direction="both")).relays
+            assert (str(one.status), one.uploaded) == ("partial", 0)
+            assert 0 < one.refused < 50
             assert "auth-required" in one.reason
         async with NostrClient(url, store=store, signer=SIGNER) as client:
-            (one,) = (await client.sync(ALL)).relays
+            (one,) = (await client.sync(ALL, direction="both")).relays
             assert (str(one.status), one.uploaded) == ("complete", 400), one.reason
-            again = await client.sync(ALL)
+            again = await client.sync(ALL, direction="both")
             assert (again.complete, again.have) == (True, 0)
 
 
@@ -152,7 +153,7 @@ async def test_two_relays_are_mirrored_event_by_event() -> None:
     ):
         await load(old, mine)
         await load(new, other)
-        report = await client.mirror(ALL, old, new)
+        report = await client.mirror(ALL, old, new, direction="both")
         assert report.complete, [one.reason for one in report.relays]
         assert (report.need, report.uploaded) == (200, 200)
         assert [one.paged for one in report.relays] == [0, 0]
@@ -177,7 +178,10 @@ async def test_killed_at_random_points_of_a_two_way_sync(
         await store.save(ours)
     async with local_relay() as url, CountingProxy(url) as proxy:
         await load(url, theirs)
-        args = ("sync", "--store", str(path), "-r", proxy.url, "--filter", ALL.to_json(), "--json")
+        args = (
+            "sync", "--store", str(path), "-r", proxy.url, "--filter", ALL.to_json(),
+            "--direction", "both", "--json",
+        )  # fmt: skip
         per_run = 2 * count // kills
         for _ in range(kills):
             await killed(args, proxy, chance.randint(1, per_run))
@@ -186,10 +190,11 @@ async def test_killed_at_random_points_of_a_two_way_sync(
         async with await SqliteStore.open(path) as store:
             expected = {event.event.to_json() for event in events}
             assert await texts_in(store) == await texts_at(url, count) == expected
-    times = Counter(proxy.delivered)
+    mine = {one.event.id for one in ours}  # the proof of a floor brings events that are here
+    times = Counter(id_ for id_ in proxy.delivered if id_ not in mine)
     twice = sum(number - 1 for number in times.values())
     sys.stdout.write(f"{twice} downloaded again in {kills} kills\n")
-    assert len(times) == len(set(proxy.delivered)) == count * 9 // 10 // 2
+    assert len(times) == count * 9 // 10 // 2
     assert twice <= 100 * kills, "more than a batch for each kill"
 
 

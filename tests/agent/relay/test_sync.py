@@ -24,11 +24,11 @@ NOTES = [signed(1, 1, content=str(i), created_at=NOW + i // 4) for i in range(20
 REACTIONS = [signed(2, 7, [["e", NOTES[0].id]], content=str(i), created_at=NOW) for i in range(50)]
 MESSAGES = [signed(3, 4, [["p", key(4).pubkey]], content=str(i), created_at=NOW) for i in range(9)]
 BOTH = signed(5, 30_078, content=json.dumps([{"kinds": [1]}, {"kinds": [7]}, {"kinds": [7, 1]}]))
-ONE = signed(5, 1234, content='{"kinds":[7],"limit":3}')
-NOT_JSON = signed(5, 1234, content="kinds 7")
-NO_FILTER = signed(5, 1234, content='[{"kinds":["x"]}]')
-NOTHING = signed(5, 1234, content="[]")
-PRIVATE = signed(5, 1234, content='{"kinds":[4]}')
+ONE = signed(5, 1235, content='{"kinds":[7],"limit":3}')
+NOT_JSON = signed(5, 1235, content="kinds 7")
+NO_FILTER = signed(5, 1235, content='[{"kinds":["x"]}]')
+NOTHING = signed(5, 1235, content="[]")
+PRIVATE = signed(5, 1235, content='{"kinds":[4]}')
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,7 @@ async def both_ways(
     ):
         await mine.save(ours)
         await other.save(theirs)
-        report = await client.sync(question, options=sync)
+        report = await client.sync(question, options=sync, direction="both")
         (one,) = report.relays
         assert report.complete, one.reason
         assert one.paged == 0

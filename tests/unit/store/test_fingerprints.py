@@ -207,7 +207,7 @@ async def test_a_stretch_of_kept_items_reconciles_like_a_scan(
     with store.fingerprints.storage(heads) as kept:
         items = KeptItems(kept, 0, len(kept)).between(since, until)
         assert len(items) == len(scanned)
-        assert items.packed == scanned.packed
+        assert items.packed() == scanned.packed()
         neg, answer = Initiator(items.seal(), frame_limit=4096), Responder(theirs.seal())
         message: bytes | None = neg.initiate()
         have: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""Who downloads what: once, from whoever is first, and from the others when he fails."""
+"""The download queue: each id once, from the first relay with room, then from the others."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import asyncio
 import pytest
 
 from nostr_client.sync.desk import Desk
-from nostr_client.sync.memory import LocalMemory
+from nostr_client.sync.memory import LocalMemory, Place
+from nostr_client.sync.options import SyncOptions
+from nostr_client.sync.verdicts import Note, Verdict
 
 KEYS = [bytes([n]) * 32 for n in range(60)]
 
 
+WITHHELD = Note(Verdict.WITHHELD, "named and not sent")
+
+
 def desk(room: int = 1_000, **modes: bool) -> Desk:
-    made = Desk(None, LocalMemory(lambda: 0.0), room=room, ttl=60, **modes)
-    made.enter("a")
-    made.enter("b")
+    options = SyncOptions(pending_ids=room)
+    made = Desk(None, LocalMemory(lambda: 0.0), options, **modes)
+    made.enter(Place("a"))
+    made.enter(Place("b"))
     return made
+
+
+def withheld(ids: list[bytes]) -> dict[bytes, Note]:
+    return dict.fromkeys(ids, WITHHELD)
 
 
 async def test_an_id_that_two_named_is_given_to_one() -> None:
@@ -31,10 +41,12 @@ async def test_what_one_cannot_give_passes_to_the_other_and_is_not_asked_again_o
     d = desk()
     await d.need("a", KEYS[:10])
     await d.need("b", KEYS[:10])
-    await d.hidden("a", await d.take("a", 10))
+    await d.withheld("a", withheld(await d.take("a", 10)))
+    assert d.missing("a").withheld == {"named and not sent": 10}
     assert sorted(await d.take("b", 10)) == KEYS[:10]
     assert await d.need("a", KEYS[:10]) == []
     d.came(KEYS[:10])
+    assert d.missing("a").withheld == {}
     await d.served("a")
     await d.served("b")
 
@@ -53,8 +65,11 @@ async def test_a_relay_that_leaves_owes_what_nobody_brought() -> None:
     await d.need("b", KEYS[5:12])
     taken = await d.take("a", 10)
     d.came(taken[:2])
-    assert d.leave("a") == 8
+    d.leave("a")
+    assert d.missing("a").owed == 8
     assert sorted(await d.take("b", 20)) == KEYS[5:12]
+    d.came(KEYS[5:12])
+    assert d.missing("a").owed == 3
 
 
 async def test_a_full_queue_makes_the_session_wait() -> None:
@@ -71,7 +86,18 @@ async def test_a_full_queue_makes_the_session_wait() -> None:
 @pytest.mark.parametrize("every", [False, True])
 async def test_without_fetching_ids_are_counted_alone(every: bool) -> None:
     d = desk(fetch=False, every=every)
-    await d.hidden("a", KEYS[:3])
+    await d.withheld("a", withheld(KEYS[:3]))
     assert len(await d.need("a", KEYS[:10])) == (10 if every else 7)
     async with asyncio.timeout(1):
         await d.served("a")
+
+
+async def test_uploads_wait_until_no_relay_brings_anything_more() -> None:
+    d = desk()
+    waiting = asyncio.ensure_future(d.all_brought())
+    d.brought("a")
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    d.leave("b")
+    async with asyncio.timeout(1):
+        await waiting

@@ -48,11 +48,11 @@ REASONS = {
     "rate-limited: too many negentropy subscriptions": Kind.BUSY,
     "rate-limited: 8 negentropy sessions are open": Kind.BUSY,
     "FILTER_NOT_FOUND": Kind.NOT_FOUND,
-    "FILTER_INVALID": Kind.FAULT,
+    "FILTER_INVALID": Kind.INVALID,
     "PROTOCOL-ERROR": Kind.FAULT,
     "error: invalid negentropy message": Kind.FAULT,
-    "blocked: not for strangers": Kind.UNSUPPORTED,
-    "restricted: members only": Kind.UNSUPPORTED,
+    "blocked: not for strangers": Kind.DENIED,
+    "restricted: members only": Kind.DENIED,
     "unsupported: no": Kind.UNSUPPORTED,
     "auth-required: who?": Kind.AUTH,
 }
@@ -103,8 +103,6 @@ UNSUPPORTED = [
     "this relay does not support negentropy",
     "Invalid message: [{ code: invalid_union }]",
     "invalid: value does not match any of the allowed types",
-    "blocked: negentropy not allowed",
-    "restricted: negentropy is for members",
     "unsupported: NEG-OPEN",
     "not implemented",
     "parse error",
@@ -124,6 +122,8 @@ NOTICES = {
     "blocked: negentropy query is too big": Kind.OVERFLOW,
     "rate-limited: too many NEG-OPEN": Kind.BUSY,
     "auth-required: negentropy is for friends": Kind.AUTH,
+    "blocked: negentropy not allowed": Kind.DENIED,
+    "restricted: negentropy is for members": Kind.DENIED,
 }
 
 

@@ -33,10 +33,10 @@ def check_cover(windows: list[Window], filter: Filter, whole: LocalItems) -> Non
     for one, following in itertools.pairwise(windows):
         assert one.filter.until is not None
         assert following.filter.since == one.filter.until + 1
-    assert b"".join(one.items.packed for one in windows) == whole.packed
+    assert b"".join(one.items.packed() for one in windows) == whole.packed()
     for one in windows:
         inside = whole.between(one.filter.since, one.filter.until)
-        assert one.items.packed == inside.packed
+        assert one.items.packed() == inside.packed()
 
 
 @given(STAMPS, st.integers(1, 50))
@@ -98,7 +98,7 @@ def test_values_are_split_by_kind_then_author_then_tag_then_id() -> None:
 def test_sets_that_overlap_are_united_in_order() -> None:
     whole = items([5, 5, 1, 9, 7])
     parts = [whole.between(None, 5), whole.between(5, None)]
-    assert united(parts).packed == whole.packed
+    assert united(parts).packed() == whole.packed()
 
 
 def test_one_session_at_a_time_until_the_relay_speaks_then_several_until_it_is_crowded() -> None:

@@ -1,0 +1,62 @@
+"""Rules for what a sync hands to a relay: nothing private or foreign unless named. Pure.
+
+What is held back never reaches a relay; the report counts it by reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from nostr_client.private_kinds import (
+    is_named,
+    is_private,
+    is_protected,
+    reposts_protected,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.event import Event
+    from nostr_client.filters import Filter
+
+
+class HeldBack(StrEnum):
+    """Why an event is not handed over."""
+
+    PROTECTED = "protected by their author (NIP-70)"
+    REPOST = "reposts of protected events"
+    PRIVATE = "of private kinds"
+    FOREIGN = "by others, or no key was given"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What may go. `pubkey`: the key that answers AUTH there, hex; None: nothing is one's own.
+
+    An event of a private kind goes where a filter that matches it names its kind, an event by
+    somebody else where one names its kind or its author. `private` and `others` let all go.
+    """
+
+    filters: Sequence[Filter]
+    pubkey: str | None = None
+    private: bool = False
+    others: bool = False
+
+    def holds_back(self, event: Event) -> HeldBack | None:
+        """Why the event must not go, or None."""
+        if is_protected(event) and event.pubkey != self.pubkey:
+            return HeldBack.PROTECTED
+        if reposts_protected(event):
+            return HeldBack.REPOST
+        if is_private(event) and not (self.private or is_named(event, self.filters)):
+            return HeldBack.PRIVATE
+        own = event.pubkey == self.pubkey or self.others
+        if own or is_named(event, self.filters) or self._names_author(event):
+            return None
+        return HeldBack.FOREIGN
+
+    def _names_author(self, event: Event) -> bool:
+        return any(one.authors is not None and one.matches(event) for one in self.filters)
