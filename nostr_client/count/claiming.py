@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
 NO_TARGET = "zaps: the event was not found, so whom its zaps may pay is not known"
+NOT_MERGED = "hll: not used, as relays disagree about the place it is made from"
 _REASON = 160
 
 
@@ -145,6 +146,8 @@ def _counted(query: Query, answers: list[CountAnswer]) -> _Counted:
     sketches = [a.hll for a in answers if a.hll is not None]
     merge = query.offset is not None and len(sketches) == len(answers)
     warnings = tuple(dict.fromkeys(w for a in answers for w in a.warnings))
+    if sketches and query.offset is None and not query.is_zaps:
+        warnings = (*warnings, NOT_MERGED)
     if low != high:
         warnings = (*warnings, f"count: several filters, counted one by one: {low} to {high}")
     return _Counted(
@@ -158,12 +161,13 @@ def _counted(query: Query, answers: list[CountAnswer]) -> _Counted:
 
 
 def _counted_once(query: Query, answer: CountAnswer) -> _Counted:
+    lost = answer.hll is not None and query.offset is None and not query.is_zaps
     return _Counted(
         count=answer.count,
         approximate=answer.approximate,
         limited=answer.limited,
         registers=hll.merge(answer.hll) if query.offset is not None and answer.hll else None,
-        warnings=answer.warnings,
+        warnings=(*answer.warnings, NOT_MERGED) if lost else answer.warnings,
     )
 
 

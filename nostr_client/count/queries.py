@@ -158,7 +158,7 @@ _NOTES: Final = {
 @lru_cache(8192)  # asked about many times a round
 def _offset_of(filters: tuple[Filter, ...]) -> int | None:
     wire = [f.to_dict() for f in filters]
-    offsets = {hll.offset(f) if hll.eligible(f) else None for f in wire}
+    offsets = {hll.offset(f) if hll.mergeable(f) else None for f in wire}
     return offsets.pop() if len(offsets) == 1 else None
 
 

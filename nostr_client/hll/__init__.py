@@ -8,7 +8,7 @@ Pure functions; numpy is loaded by `from_raw` and by large batches alone.
 from __future__ import annotations
 
 from nostr_client.hll.estimate import estimate, interval, sigma
-from nostr_client.hll.offset import eligible, offset
+from nostr_client.hll.offset import eligible, mergeable, offset
 from nostr_client.hll.overlap import Overlap, overlap
 from nostr_client.hll.registers import (
     EMPTY,
@@ -35,6 +35,7 @@ __all__ = [
     "from_raw",
     "interval",
     "merge",
+    "mergeable",
     "offset",
     "overlap",
     "sigma",

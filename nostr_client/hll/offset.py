@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _HEX32 = re.compile(r"[0-9a-f]{64}")
 # The identifier is whatever follows the second colon, colons and line breaks included.
@@ -28,16 +28,27 @@ def offset(filter: Mapping[str, object]) -> int | None:
 
 
 def eligible(filter: Mapping[str, object]) -> bool:
-    """Whether sketches for this filter may be merged: one tag attribute with one string value.
+    """Whether relays that give registers give them for this filter: one attribute of one value."""
+    return mergeable(filter) and len(_attributes(filter)[0]) == 1
 
-    Stricter than the text on purpose: with more than one, relays that keep filters in unordered
-    maps compute another offset, and their registers would silently not fit ours.
+
+def mergeable(filter: Mapping[str, object]) -> bool:
+    """Whether sketches for this filter may be merged: one tag attribute, of values that are text.
+
+    Of several values the first decides. Stricter than the text on purpose: of several attributes
+    relays that keep filters in unordered maps take another one first, and their registers would
+    silently not fit ours.
     """
-    attributes = [values for name, values in filter.items() if name.startswith("#")]
-    if len(attributes) != 1:
+    attributes = _attributes(filter)
+    if len(attributes) != 1 or not all(isinstance(value, str) for value in attributes[0]):
         return False
-    (values,) = attributes
-    return isinstance(values, (list, tuple)) and len(values) == 1 and offset(filter) is not None
+    return offset(filter) is not None
+
+
+def _attributes(filter: Mapping[str, object]) -> list[Sequence[object]]:
+    """The values of each tag attribute, none where they are no list."""
+    found = (values for name, values in filter.items() if name.startswith("#"))
+    return [values if isinstance(values, (list, tuple)) else () for values in found]
 
 
 def _offset_of(value: object) -> int | None:

@@ -157,7 +157,8 @@ def test_offset_of_several_filters_needs_one_offset() -> None:
     other = count.query([Filter(tags={"#e": [ID]}), Filter(tags={"#q": [KEY]})])
     assert other.offset is None
     assert count.query(Filter(kinds=[1])).offset is None
-    assert count.query(Filter(tags={"#e": [ID, KEY]})).offset is None
+    assert count.query(Filter(tags={"#e": [ID, KEY]})).offset == int(ID[32], 16) + 8
+    assert count.query(Filter(tags={"#e": [ID], "#p": [KEY]})).offset is None
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,16 @@ def test_sigma_at_the_ends() -> None:
     assert hll.sigma(1e19) < 0.1 < hll.sigma(1e20) < hll.sigma(1e300)
 
 
+def test_several_values_of_one_attribute_may_be_merged_and_several_attributes_not() -> None:
+    a, b = "0" * 32 + "1" + "0" * 31, "0" * 32 + "2" + "0" * 31
+    assert hll.mergeable({"kinds": [7], "#e": [a, b]})
+    assert hll.offset({"kinds": [7], "#e": [a, b]}) == 9
+    assert not hll.mergeable({"#e": [a], "#p": [b]})
+    assert not hll.mergeable({"#e": [a, 5]})
+    assert not hll.mergeable({"#e": []})
+    assert not hll.mergeable({})
+
+
 def test_offset_takes_the_first_attribute_in_the_order_of_the_mapping() -> None:
     a, b = "0" * 32 + "1" + "0" * 31, "0" * 32 + "2" + "0" * 31
     assert hll.offset({"kinds": [7], "#e": [a], "#p": [b]}) == 9
