@@ -85,16 +85,17 @@ def _with_full(registers: bytes | bytearray) -> float:
     return sum(map(_weight, below)) + _EMPTY_PART[below.count(0)] + full
 
 
-def interval(est: float, z: float = 1.96) -> tuple[float, float]:
-    """The range est * exp(±z * sigma(est)); z = 1.96 covers the truth 95 times in 100.
+def interval(est: float, z: float = 1.96, *, sigma: float | None = None) -> tuple[float, float]:
+    """The range est * exp(±z * sigma); z = 1.96 covers the truth 95 times in 100.
 
-    (0, 0) for 0; for `inf` (a saturated sketch) the lower end is the most that can be told.
+    `sigma` is the relative standard error, by default that of a sketch of so many pubkeys. (0, 0)
+    for 0; for `inf` (a saturated sketch) the lower end is the most that can be told.
     """
     if est <= 0:
         return 0.0, 0.0
     if math.isinf(est):
         return _SATURATED, math.inf
-    spread = z * sigma(est)
+    spread = z * (_sigma(est) if sigma is None else sigma)
     return est * math.exp(-spread), est * math.exp(spread)
 
 
@@ -109,6 +110,9 @@ def sigma(n: float) -> float:
         return _SIGMA_FEW
     rate = min(n, _SATURATED * M) / M
     return math.sqrt(max(1 / (M * _fisher(rate)) - 1 / n, 0.0))
+
+
+_sigma = sigma
 
 
 @lru_cache(4096)  # counts of quiet queries are asked about again and again

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from nostr_client.merge.better import better_merge
 from nostr_client.merge.combine import merge_claims
-from nostr_client.merge.rules import better_merge, is_own_estimate
+from nostr_client.merge.rules import is_own_estimate
 from nostr_client.merge.values import (
     Claim,
     ClaimStatus,

@@ -18,9 +18,13 @@ from nostr_client.merge.weighing import weigh
 from nostr_client.trust import TrustPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
+
+    from nostr_client.merge.rules import Weighed
+    from nostr_client.merge.values import Figure
 
 LEFT_OUT = "left out of the number"
+ITS_WORD = "count: this relay's word, which nothing else bears out"
 
 
 def merge_claims(
@@ -47,6 +51,7 @@ def merge_claims(
     authors = authors_figure(weighed, one_per_author=one_per_author)
     events = authors if one_per_author else events_figure(weighed)
     authors, events = agreed(authors, events)
+    weighed = [_named(w, weighed, events) for w in weighed]
     heard = [w for w in weighed if w.claim.answered]
     usable = any(w.registers is not None or w.claim.reading for w in heard) or not heard
     return Merged(
@@ -59,3 +64,12 @@ def merge_claims(
         corroborated=corroborated_figure(weighed),
         amount=amount_figure(weighed),
     )
+
+
+def _named(one: Weighed, weighed: Sequence[Weighed], events: Figure | None) -> Weighed:
+    """The claim with a warning where its count is a word beside what others show."""
+    word = one.loose_count if one.registers is None and one.claim.reading is None else None
+    shown = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)
+    if not word or one.trusted or not shown or events is None or word <= events.low:
+        return one
+    return one.noted(ITS_WORD)

@@ -8,14 +8,28 @@ of them. Source: design section 3; the better merge is measured in docs/concepts
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from nostr_client import hll
+from nostr_client.merge.better import Term, corrected
 from nostr_client.merge.drift import gone_at_most
-from nostr_client.merge.sketches import classical_estimate, corroborated, estimate, joined
+from nostr_client.merge.outliers import FEWEST, SATURATED
+from nostr_client.merge.sketches import (
+    Estimate,
+    bent,
+    classical_estimate,
+    corroborated,
+    estimate,
+    joined,
+    people,
+)
 from nostr_client.merge.values import Claim, Figure, Proven
+
+_NARROW = 0.8
+"""Part of a sketch's own error below which an interval is rounded, not widened to whole people."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +42,9 @@ class Weighed:
 
     `short`: the registers tell of fewer than the relay counted. `registers` are those that may be
     merged. `firm_count`: a relay's word that its count is exact, not estimated, cut, a weak zero or
-    read by us. `loose_count`: any count that the relay gave. `left_out`: nothing of this claim goes
-    into the number. `incomplete`: this relay is known to hold something that was not merged.
+    read by us. `loose_count`: any count that the relay gave. `trusted`: the user vouches for what
+    this relay says. `left_out`: nothing of this claim goes into the number. `incomplete`: this
+    relay is known to hold something that was not merged.
     """
 
     __slots__ = (
@@ -41,6 +56,7 @@ class Weighed:
         "loose_count",
         "registers",
         "short",
+        "trusted",
     )
 
     def __init__(
@@ -51,8 +67,10 @@ class Weighed:
         count_counts: bool = True,
         believed: bool = True,
         short: bool = False,
+        trusted: bool = False,
     ) -> None:
         self.claim = claim
+        self.trusted = trusted
         self.count_counts = count_counts
         self.short = short
         answered, reading = claim.answered, claim.reading
@@ -76,6 +94,17 @@ class Weighed:
         """This claim, whose count failed the tests, with its count all the same."""
         merged = self.registers is not None
         return Weighed(self.claim, registers_count=merged, believed=False, short=self.short)
+
+    def noted(self, warning: str) -> Weighed:
+        """This claim with a further warning, weighed as it is."""
+        other = copy(self)
+        other.claim = self.claim.warned(warning)
+        return other
+
+    def doubted(self, warning: str, *, drop: bool) -> Weighed:
+        """This claim, whose registers passed the tests, with a count that is not believed."""
+        claim = self.claim.warned(warning)
+        return Weighed(claim, count_counts=not drop, believed=False, short=self.short)
 
 
 def _is_firm(claim: Claim) -> bool:
@@ -111,9 +140,14 @@ def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figur
         return _own_number(weighed) or read if one_per_author else read
     if any(w.registers is not None and w.claim.reading is None for w in weighed):
         return _from_registers(weighed, read, one_per_author)
-    if readings(weighed):
-        return Figure.at_least(max(read.low, best_count(weighed) if one_per_author else 0))
-    return _from_counts(weighed) if one_per_author else None
+    counted = _from_counts(weighed) if one_per_author else None
+    if not readings(weighed):
+        return counted
+    if _nothing_came(weighed):
+        return counted and Figure.at_least(counted.value, 0)
+    if counted is None:
+        return Figure.at_least(read.low)
+    return Figure.at_least(max(read.low, counted.value), max(read.low, counted.low))
 
 
 def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
@@ -183,7 +217,8 @@ def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
     sketches = [w.registers for w in weighed if w.registers is not None]
     if len(sketches) < 2:
         return None
-    return _estimated(estimate(corroborated(*sketches)), 0)
+    second = corroborated(*sketches)
+    return _estimated(people(second, robust=bent([second])), 0)
 
 
 def readings(weighed: Iterable[Weighed]) -> list[Reading]:
@@ -197,9 +232,30 @@ def all_read(weighed: Sequence[Weighed]) -> bool:
     return bool(read) and len(read) == len(weighed) and all(r.complete for r in read)
 
 
-def best_count(weighed: Iterable[Weighed]) -> int:
-    """The largest exact claim of one relay, which no merged number may fall below; else 0."""
-    return max((w.firm_count or 0 for w in weighed), default=0)
+def _nothing_came(weighed: Sequence[Weighed]) -> bool:
+    """Whether a relay counts events and sent none, and nobody else sent any: not "at least 0"."""
+    counted = any(
+        w.claim.reading and not w.claim.reading.complete and w.loose_count for w in weighed
+    )
+    return counted and not any(reading.events for reading in readings(weighed))
+
+
+def vouched_count(weighed: Iterable[Weighed]) -> int:
+    """The largest exact count of a relay that the user trusts; else 0.
+
+    Any other count is its relay's word: it may set a number, but proves no lower end.
+    """
+    return max((w.firm_count or 0 for w in weighed if w.trusted), default=0)
+
+
+def count_term(weighed: Weighed) -> Term | None:
+    """What one claim tells exactly: people that were counted or read, and their registers."""
+    registers, reading = weighed.registers, weighed.claim.reading
+    if registers is None or registers == hll.EMPTY or math.isinf(estimate(registers)):
+        return None
+    if reading is not None:
+        return Term(len(reading.authors), registers, proven=True) if reading.authors else None
+    return Term(weighed.firm_count, registers, weighed.trusted) if weighed.firm_count else None
 
 
 def is_own_estimate(count: int, registers: bytes | None) -> bool:
@@ -213,24 +269,6 @@ def is_own_estimate(count: int, registers: bytes | None) -> bool:
         return False
     known = (estimate(registers), classical_estimate(registers))
     return any(math.isfinite(e) and count in (math.floor(e), round(e)) for e in known)
-
-
-def better_merge(terms: Sequence[tuple[int, bytes]], union: bytes) -> float:
-    """Distinct authors in `union`, corrected by what is exactly known about parts of it.
-
-    `terms` are exact numbers of authors and the registers of the same authors. Where they cover
-    the union: sum(count) * est(union) / sum(est(registers)), as the errors of sketches that share
-    members point the same way. Where they cover a part, the correction is weakened by its share
-    (as a power), because a small part says little about the error of the whole.
-    """
-    whole = estimate(union)
-    known = [(count, estimate(r)) for count, r in terms if r != hll.EMPTY and count > 0]
-    estimated = sum(estimate for _, estimate in known)
-    if not estimated or math.isinf(whole) or math.isinf(estimated):
-        return whole
-    share = estimate(joined(*(r for _, r in terms))) / whole
-    factor = sum(count for count, _ in known) / estimated
-    return float(whole * factor ** min(share, 1.0))
 
 
 def _authors_read(weighed: Sequence[Weighed]) -> Figure:
@@ -278,26 +316,67 @@ def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
 
 
 def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bool) -> Figure:
-    union = joined(*(w.registers for w in weighed if w.registers is not None))
+    sketches = [w.registers for w in weighed if w.registers is not None]
+    union = joined(*sketches)
     alone = all(w.short for w in weighed if w.registers is not None)
     missing = alone or any(w.incomplete for w in weighed)
-    floor = max(read.low, best_count(weighed) if one_per_author else 0)
-    if one_per_author and len(weighed) == 1 and not missing:
-        return _of_one_relay(weighed[0], union)
-    if union == hll.EMPTY and not floor:
+    speaker = _speaker(weighed, union) if one_per_author and not missing else None
+    if speaker is not None:
+        return _of_one_relay(speaker, union, asked=len(weighed))
+    terms = _terms(weighed, read.value, one_per_author)
+    floor = max(read.low, borne_out(weighed, terms) if one_per_author else 0)
+    if union == hll.EMPTY and not floor and not (one_per_author and largest_word(weighed)):
         return _nobody(weighed, missing)
-    figure = _estimated(better_merge(_terms(weighed, read.value, one_per_author), union), floor)
-    return Figure.at_least(figure.value, figure.low) if missing else figure
+    robust = bent([union, *sketches])
+    figure = _estimated(corrected(terms, union, robust=robust), floor)
+    if not missing:
+        return figure
+    word = 0 if not one_per_author or _is_known(sketches, union) else largest_word(weighed)
+    return Figure.at_least(max(figure.value, word), figure.low)
 
 
-def _of_one_relay(weighed: Weighed, union: bytes) -> Figure:
-    """One relay's own number, exact unless it is an estimate too; then with its interval."""
-    if weighed.firm_count is not None:
+def _is_known(sketches: Sequence[bytes], union: bytes) -> bool:
+    """Whether two relays at least hold nearly everybody in a union, so that words add nothing."""
+    whole = estimate(union)
+    return whole >= FEWEST and estimate(corroborated(*sketches)) >= SATURATED * whole
+
+
+def largest_word(weighed: Iterable[Weighed]) -> int:
+    """The largest count that is a relay's word alone: neither registers nor a reading beside it."""
+    return max((w.loose_count or 0 for w in weighed if w.registers is None), default=0)
+
+
+def _speaker(weighed: Sequence[Weighed], union: bytes) -> Weighed | None:
+    """The one relay whose word is the number: the others gave nothing, or their people alone."""
+    used = [w for w in weighed if w.claim.answered and not w.left_out]
+    if len(used) == 1:
+        return used[0]
+    counted = [w for w in used if w.firm_count or w.claim.reading]
+    alone = len(counted) == 1 and counted[0].registers == union and not counted[0].claim.reading
+    return counted[0] if alone else None
+
+
+def borne_out(weighed: Sequence[Weighed], terms: Sequence[Term]) -> int:
+    """The number of people on one relay that no single relay's word can raise.
+
+    Of counts that agree beside their registers it is the second largest.
+    """
+    second = sorted((term.number for term in terms), reverse=True)[1:2]
+    return max(vouched_count(weighed), *second, 0)
+
+
+def _of_one_relay(weighed: Weighed, union: bytes, *, asked: int) -> Figure:
+    """One relay's own number, exact unless it is an estimate too; then with its interval.
+
+    Where others were asked and did not answer, its registers are all that bears it out.
+    """
+    if weighed.firm_count is not None and asked == 1:
         return Figure.exactly(weighed.firm_count)
     if union == hll.EMPTY and not weighed.loose_count:
-        return Figure.exactly(0) if weighed.is_of_now else Figure.at_least(0)
-    figure = _estimated(estimate(union), 0)
-    told = weighed.loose_count
+        known = asked == 1 and weighed.is_of_now
+        return Figure.exactly(0) if known else Figure.at_least(0)
+    figure = _estimated(people(union, robust=bent([union])), 0)
+    told = None if weighed.firm_count is None and bent([union]) else weighed.loose_count
     if told is None or figure.high is None or not figure.low <= told <= figure.high:
         return figure
     return Figure(value=told, low=figure.low, high=figure.high)
@@ -309,9 +388,11 @@ def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
     return Figure.exactly(0) if heard else Figure.at_least(0)
 
 
-def _estimated(estimate: float, floor: int) -> Figure:
-    low, high = hll.interval(estimate)
-    value = max(round(low if math.isinf(estimate) else estimate), floor)
+def _estimated(found: Estimate, floor: int) -> Figure:
+    low, high = hll.interval(found.people, sigma=found.sigma)
+    if found.sigma < _NARROW * hll.sigma(found.people) and round(low) < round(high):
+        low, high = round(low), round(high)  # whole steps would be much of its width
+    value = max(round(low if math.isinf(found.people) else found.people), floor)
     least = max(math.floor(low), floor)
     if math.isfinite(high) and math.ceil(high) <= least:  # more are known than it estimates
         return Figure.at_least(value, least)
@@ -320,14 +401,17 @@ def _estimated(estimate: float, floor: int) -> Figure:
     )
 
 
-def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[tuple[int, bytes]]:
-    """What is exactly known: everybody who was read, and exact counts of authors by relays."""
-    terms: list[tuple[int, bytes]] = []
+def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[Term]:
+    """What is exactly known: everybody who was read, and counts of people that agree.
+
+    Counts are relays' words: one that no other count or reading agrees with corrects nothing.
+    """
     sketches = [w.registers for w in weighed if w.claim.reading and w.registers is not None]
-    if sketches:
-        terms.append((read, joined(*sketches)))
+    known = [Term(read, joined(*sketches), proven=True)] if sketches and read else []
     counted = [w for w in weighed if one_per_author and w.claim.reading is None]
-    return terms + [(w.firm_count, w.registers) for w in counted if w.firm_count and w.registers]
+    words = [term for w in counted if (term := count_term(w)) is not None]
+    supported = known or len(words) > 1 or any(term.proven for term in words)
+    return known + words if supported else known
 
 
 def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
@@ -337,8 +421,9 @@ def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
         return None
     if len(weighed) == 1 and weighed[0].firm_count is not None:
         return Figure.exactly(weighed[0].firm_count)
-    cut = (w.loose_count or 0 for w in weighed if w.claim.limited and w.is_of_now)
-    low = max(best_count(weighed), *cut, 0)
+    said = [w for w in weighed if (w.trusted or len(weighed) == 1) and w.is_of_now]
+    cut = (w.loose_count or 0 for w in said if w.claim.limited)
+    low = max(vouched_count(weighed), *cut, 0)
     alone = len(weighed) == 1 and weighed[0].is_of_now
     high = weighed[0].claim.count_high if alone else None
     return Figure(value=max(loose), low=low, high=high, lower_bound=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from nostr_client import hll
 from nostr_client.errors import InvalidInput
 from nostr_client.hll.registers import clean
+from nostr_client.trust.mined import mined
 from nostr_client.trust.tails import occupied
 
 MAX_Z = 4.0
@@ -34,18 +35,26 @@ class Consistency(NamedTuple):
 
 
 def count_consistency(
-    count: int, registers: bytes | bytearray, *, one_per_author: bool
+    count: int,
+    registers: bytes | bytearray,
+    *,
+    one_per_author: bool,
+    estimate: float | None = None,
 ) -> Consistency:
     """Test an exact count of events against the registers that came with it.
 
     More authors than events cannot be; with `one_per_author` (replaceable kinds: followers), fewer
     cannot be either. Not for counts that are `approximate` or `limited`. False positives at most
-    5 in 10,000; a count that is off by half is seen 99 times in 100. Raises InvalidInput for a
-    negative count or a sketch that is not 256 bytes.
+    5 in 10,000; a count that is off by half is seen 99 times in 100. `estimate` is what the
+    registers tell, where that is known: by default `hll.estimate`, or where mined keys raised
+    registers what `mined` makes of them, as an honest relay counts such keys once. Raises
+    InvalidInput for a negative count or a sketch that is not 256 bytes.
     """
     if count < 0:
         raise InvalidInput(f"a count is not negative: {count}")
-    estimate = hll.estimate(registers)
+    if estimate is None:
+        found = mined(registers)
+        estimate = found.people if found.found else hll.estimate(registers)
     z = _z(count, estimate)
     if _contradiction(count, clean(registers), z, one_per_author):
         what = "people" if one_per_author else "events"

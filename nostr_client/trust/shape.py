@@ -64,6 +64,19 @@ def shape(registers: bytes | bytearray) -> Shape:
     return Shape(n, tail_p, tail_rank, histogram_p, tuple(_reasons(tail_p, tail_rank, histogram_p)))
 
 
+def likely_below(registers: bytes | bytearray, people: float, cut: int) -> float:
+    """The chance of a histogram as odd as that of the registers up to `cut`, all others lost.
+
+    `people` are the distinct pubkeys that these registers tell of (`hll.truncated.fit`). Raises
+    InvalidInput for a sketch that is not 256 bytes.
+    """
+    counts = [0] * (cut + 1)
+    for rank in clean(registers):
+        if rank <= cut:
+            counts[rank] += 1
+    return _histogram(counts, people / M, _at_most(cut, people / M))
+
+
 def _reasons(tail_p: float, tail_rank: int, histogram_p: float) -> list[str]:
     reasons = []
     if tail_p < MAX_TAIL_P:
@@ -112,16 +125,19 @@ def _is_excess(above: int, p: float) -> bool:
     return above > M * p + 2 * math.sqrt(M * p * (1 - p))
 
 
-def _histogram(counts: list[int], rate: float) -> float:
-    """Chi-square of the histogram, bins pooled until each expects enough registers."""
+def _histogram(counts: list[int], rate: float, inside: float = 1.0) -> float:
+    """Chi-square of the histogram, bins pooled until each expects enough registers.
+
+    `inside`: the chance that a register is one of these at all.
+    """
     bins: list[list[float]] = []
-    lower = 0.0
+    lower, total = 0.0, sum(counts)
     for rank, count in enumerate(counts):
         upper = _at_most(rank, rate)
         if not bins or bins[-1][1] >= _FEWEST_EXPECTED:
             bins.append([0, 0.0])
         bins[-1][0] += count
-        bins[-1][1] += M * (upper - lower)
+        bins[-1][1] += total * (upper - lower) / inside
         lower = upper
     if len(bins) > 1 and bins[-1][1] < _FEWEST_EXPECTED:
         last = bins.pop()
