@@ -329,10 +329,22 @@ def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bo
         return _nobody(weighed, missing)
     robust = bent([union, *sketches])
     figure = _estimated(corrected(terms, union, robust=robust), floor)
+    figure = _less_gone(figure, read, floor)
     if not missing:
         return figure
     word = 0 if not one_per_author or _is_known(sketches, union) else largest_word(weighed)
     return Figure.at_least(max(figure.value, word), figure.low)
+
+
+def _less_gone(figure: Figure, read: Figure, floor: int) -> Figure:
+    """The figure with room below for people who were read and may be gone from the relays by now.
+
+    They stand in the number that corrects the estimate, so it may be too high by their share.
+    """
+    if read.low == read.value:
+        return figure
+    low = max(math.floor(figure.low * read.low / read.value), min(floor, figure.low))
+    return msgspec.structs.replace(figure, low=low)
 
 
 def _is_known(sketches: Sequence[bytes], union: bytes) -> bool:
