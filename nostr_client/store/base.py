@@ -88,6 +88,12 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         return self.found == 0
 
+    def and_also(self, whats: Sequence[str]) -> VerifyReport:
+        """The report with further problems of the whole store."""
+        more = [Problem("", what) for what in whats]
+        kept = (*self.problems, *more)[:PROBLEMS_KEPT]
+        return msgspec.structs.replace(self, found=self.found + len(more), problems=kept)
+
 
 PROBLEMS_KEPT = 100
 """Problems listed by `verify`: enough to see the pattern, not enough to flood a terminal."""

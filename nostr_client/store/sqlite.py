@@ -12,6 +12,7 @@ from nostr_client.store.authors import Authors
 from nostr_client.store.database import Database
 from nostr_client.store.directory import FINGERPRINTS
 from nostr_client.store.fingerprints import Fingerprints
+from nostr_client.store.index_verify import index_problems
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.remove import settle
@@ -69,6 +70,7 @@ class SqliteStore:
         self.on_batch: list[OnBatch] = []
         self.on_remove: list[OnRemove] = []
         self._clock = clock
+        self._hash_key = hash_key
         self._hasher = TagHasher(hash_key)
         self._searchable = searchable
         self._authors = Authors()
@@ -215,11 +217,16 @@ class SqliteStore:
         await self.database.maintain(maintain.vacuum)
 
     async def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Check everything again, in one snapshot; about 60 µs an event.
+        """Check everything again, in one snapshot, then the index; about 85 µs an event.
 
         `progress` is called in a thread, with events done and events in all.
         """
-        return await self.database.read(lambda conn: Verifier(conn, self._hasher, progress).run())
+        report = await self.database.read(lambda conn: Verifier(conn, self._hasher, progress).run())
+        path = self.database.path
+        if path is None:
+            return report
+        more = await self.database.read(lambda _: index_problems(path, self._hash_key))
+        return report.and_also(more)
 
     async def close(self) -> None:
         """Finish what is queued and close the file; safe twice."""
