@@ -125,6 +125,16 @@ class Database:
     def read_only(self) -> bool:
         return self._writer is None
 
+    @property
+    def full(self) -> str:
+        """Why the newest writes found no room, or ""; it stays until `found_room`."""
+        return "" if self._writer is None else self._writer.full
+
+    def found_room(self) -> None:
+        """A write that needed new pages went well."""
+        if self._writer is not None:
+            self._writer.full = ""
+
     async def write(
         self,
         work: Callable[[sqlite3.Connection], T],

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.errors import StoreCorrupt, StoreError, StoreFull
 from nostr_client.store import aggregate, directory, maintain, select
 from nostr_client.store.authors import Authors
 from nostr_client.store.database import Database
@@ -209,6 +209,19 @@ class SqliteStore:
             return expired
 
         return await self._remove(choose)
+
+    async def try_room(self) -> bool:
+        """Whether the disk takes a write of 64 KiB again, after `database.full`; resets that.
+
+        Raises StoreError for what is not about room. Safe to cancel and to repeat.
+        """
+        try:
+            await self.database.write(maintain.fill_probe)
+            await self.database.write(maintain.drop_probe)
+        except StoreFull:
+            return False
+        self.database.found_room()
+        return True
 
     async def stats(self) -> StoreStats:
         return await self.database.read(lambda conn: maintain.stats(conn, self._now()))

@@ -11,7 +11,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.errors import StoreError, StoreLocked
+from nostr_client.errors import StoreError, StoreFull, StoreLocked
 from nostr_client.store.capture import Capture
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class Writer:
         self._turn = threading.Lock()
         self._patience = Patience(conn)
         self._here = 0
+        self.full = ""
+        """Why the newest write found no room, or ""; whoever sees that there is room resets it."""
         self.after_commit: list[AfterCommit] = []
         """Called with the connection after a commit, before its callers hear of it, and with
         whether that is outside of the thread, where nothing long may be done."""
@@ -153,7 +155,11 @@ class Writer:
                 self._commit(group, here=False)
 
     def _commit(self, jobs: Sequence[Job], *, here: bool) -> None:
-        if not commit_together(self._conn, jobs):
+        committed = commit_together(self._conn, jobs)
+        for job in jobs:
+            if isinstance(job.error, StoreFull):
+                self.full = str(job.error)
+        if not committed:
             return
         for call in self.after_commit:
             with Capture() as caught:

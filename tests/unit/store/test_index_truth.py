@@ -70,9 +70,7 @@ async def test_a_full_index_fails_no_save_and_is_replayed_afterwards(
 
 
 async def test_what_a_failed_commit_left_out_is_caught_up_at_open(tmp_path: Path) -> None:
-    events = [
-        make(n % 50, 7, at=n * 86_400, tags=(("e", f"{n % 90:064x}"),)) for n in range(2_000)
-    ]
+    events = [make(n % 50, 7, at=n * 86_400, tags=(("e", f"{n % 90:064x}"),)) for n in range(2_000)]
     for part in (events[:1_000], events[1_000:]):
         async with await SqliteStore.open(tmp_path / "s.db", clock=lambda: NOW) as store:
             index = await Index.open(store)
