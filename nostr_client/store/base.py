@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nostr_client.event import Event
     from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
+    from nostr_client.store.select import Page
     from nostr_client.store.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -128,6 +129,21 @@ class EventStore(Protocol):
 
         `limit` cuts each filter by itself; `since` and `until` are inclusive; a filter with an
         empty list matches nothing. Raises InvalidFilter for `search` where it is off.
+        """
+        ...
+
+    async def page(
+        self,
+        filters: Sequence[Filter],
+        most_bytes: int,
+        skip: frozenset[str] = frozenset(),
+        *,
+        least_one: bool = True,
+    ) -> Page:
+        """The newest events of a union without the ids of `skip`, of `most_bytes` at most.
+
+        Bytes are those of tags and contents, and nothing larger is read. Each filter has a limit,
+        which must leave room for `skip`. `least_one`: the first event whatever its size.
         """
         ...
 

@@ -41,12 +41,15 @@ if TYPE_CHECKING:
     from nostr_client.store.migrations import Migrations
     from nostr_client.store.remove import OnRemove
     from nostr_client.store.save import OnBatch
-    from nostr_client.store.select import Context
+    from nostr_client.store.select import Context, Page
     from nostr_client.store.verify import Progress
 
 T = TypeVar("T")
 
 _DEFAULTS = StoreOptions()
+
+PAGE_BYTES = 4 * 1024 * 1024
+"""Tags and contents that `stream` reads at once: a thousand events mostly are less."""
 
 
 class SqliteStore:
@@ -179,7 +182,21 @@ class SqliteStore:
         return await self.database.read(lambda conn: _held(conn, raw))
 
     def stream(self, filters: Sequence[Filter]) -> AsyncIterator[Event]:
-        return stream(self.query, filters)
+        return stream(lambda one, skip: self.page([one], PAGE_BYTES, skip), filters)
+
+    async def page(
+        self,
+        filters: Sequence[Filter],
+        most_bytes: int,
+        skip: frozenset[str] = frozenset(),
+        *,
+        least_one: bool = True,
+    ) -> Page:
+        return await self.database.read(
+            lambda conn: select.page(
+                conn, self._context(), filters, most_bytes, skip, least_one=least_one
+            )
+        )
 
     def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
         """What matches any filter, or everything, oldest first, then by id, in constant memory.
