@@ -35,6 +35,11 @@ def read(conn: sqlite3.Connection) -> int:
     return int(value)
 
 
+def is_kept(conn: sqlite3.Connection) -> bool:
+    """Whether the store is of a version that keeps a digest."""
+    return conn.execute("SELECT 1 FROM meta WHERE key = ?", (KEY,)).fetchone() is not None
+
+
 def compute(conn: sqlite3.Connection, first: int = 0) -> int:
     """The digest of the stored events from a seq on, read from the events: 1 s per million."""
     return of_ids(id_ for (id_,) in conn.execute("SELECT id FROM event WHERE seq >= ?", (first,)))

@@ -304,11 +304,16 @@ class SqliteStore:
         return select.Context(self._hasher, self._authors, self._now(), self._searchable)
 
 
-def _hash_key_and_search(conn: sqlite3.Connection) -> tuple[bytes, bool]:
+def read_hash_key(conn: sqlite3.Connection) -> bytes:
+    """The key of the tag index. Raises StoreCorrupt."""
     row = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
     if row is None or not isinstance(row[0], bytes):
         raise StoreCorrupt("the store has lost the key of its tag index")
-    return row[0], maintain.has_search(conn)
+    return row[0]
+
+
+def _hash_key_and_search(conn: sqlite3.Connection) -> tuple[bytes, bool]:
+    return read_hash_key(conn), maintain.has_search(conn)
 
 
 def _held(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:

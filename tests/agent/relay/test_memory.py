@@ -82,7 +82,6 @@ async def check_memory(path: Path, connections: int, events: int, requests: int)
     small = await large_store(path, events)
     frames = [frame("REQ", f"s{n}", {}) for n in range(requests)]
     async with relay_over(path) as relay:
-        before = await relay.memory()
         async with AsyncExitStack() as stack:
             for _ in range(connections):
                 await stack.enter_async_context(deaf(relay.url, *frames))
