@@ -18,7 +18,7 @@ from agent import stored, tellings, watchbook
 from agent.alerts import Sample, holds, parse_condition
 from agent.tellings import Telling
 from agent.webhook import post
-from nostr_client.errors import NetworkError, NostrTallyError, StoreError
+from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ class Alerting:
         """Tell one alert; where the store takes no note of it, the next run tells it again."""
         try:
             await self._tell(telling)
+        except StoreFull:
+            return  # the ticker reports a full disk, once
         except StoreError as error:
             self._journal.error("alert_not_noted", watch=telling.watch, why=str(error))
 

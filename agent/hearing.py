@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.errors import StoreError
+from nostr_client.errors import StoreError, StoreFull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +58,7 @@ class Hearing:
                 outcomes = await self._store.save(batch)
             except StoreError as error:
                 self.dropped += len(batch)
-                self._journal.error("not_kept", events=len(batch), why=str(error))
+                if not isinstance(error, StoreFull):  # the ticker reports a full disk, once
+                    self._journal.error("not_kept", events=len(batch), why=str(error))
                 continue
             self.kept += sum(one.stored for one in outcomes)

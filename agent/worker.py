@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from agent import scheduler
-from nostr_client.errors import NostrTallyError
+from nostr_client.errors import NostrTallyError, StoreFull
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ class Worker:
         kind, _, rest = key.partition(" ")
         try:
             return await self._runners[kind](rest)
+        except StoreFull:
+            return False  # the ticker reports a full disk, once
         except NostrTallyError as error:
             self._journal.warning("task_failed", task=key, error=str(error))
             return False

@@ -23,6 +23,7 @@ from agent.reindex.tables import COLUMNS
 from agent.reindex.usage import tree_cpu, tree_memory
 from bench.reindex_events import store_of
 from bench.report import Report, arguments
+from nostr_client.store.index_schema import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +89,7 @@ def numpy_registers(store: Path) -> Registers:
     stages events, tags and registers do it; `narrow` is from sorted keys on, nothing written."""
     start, cpu = time.monotonic(), time.process_time()
     with closing(inputs.open_store(store)) as conn:
-        read = rows.from_store(conn, inputs.read_mark(conn))
+        read = rows.from_store(conn, Mark.of_store(conn))
         made = reference.from_store_rows(read, inputs.Settings(now=0))
     before = time.process_time()
     tables = {name: list(made.rows(name)) for name in ("hot", "hot_author")}

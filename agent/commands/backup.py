@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def backup(
     file: Path, store: Path | None, config: Path | None, settings: tuple[str, ...], as_json: bool
 ) -> None:
-    """Copy the store into FILE and check the copy; works beside the running agent."""
+    """Copy the store into FILE and check the copy; works beside the running agent.
+
+    FILE.sha256 gets its SHA-256.
+    """
     from rich.progress import Progress
 
     from agent.backup import back_up
@@ -40,21 +43,26 @@ def backup(
 @click.argument("file", type=UserPath(path_type=Path, dir_okay=False, exists=True))
 @store_option
 @click.option("--force", is_flag=True, help="Put it in the place of a store that is there.")
+@click.option("--without-sum", is_flag=True, help="For a backup of an earlier version.")
 @config_options
 @json_option
 def restore(
     file: Path,
     store: Path | None,
     force: bool,
+    without_sum: bool,
     config: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Put the backup FILE in the place of the store; the agent must not run."""
+    """Put the backup FILE in the place of the store; the agent must not run.
+
+    Its SHA-256 in FILE.sha256 is compared, then every page, id, signature and index row is checked.
+    """
     from agent.backup import restore as put_back
 
     target = chosen_store(store, config, settings)
-    size, kept = put_back(file, target, force=force)
+    size, kept = put_back(file, target, force=force, sums=not without_sum)
     what = f"restored; what was there is {kept}" if kept else "restored"
     more = {"kept": str(kept) if kept else None}
     _tell(target, size, what, as_json=as_json, more=more)

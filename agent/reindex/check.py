@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from agent.reindex.compare import LIVE, Found, compare
-from agent.reindex.inputs import hash_key, open_store, read_mark
+from agent.reindex.inputs import hash_key, open_store
 from agent.reindex.protocol import Checked
 from agent.reindex.storecheck import StoreCheck
 from nostr_client.errors import StoreError
@@ -15,6 +15,7 @@ from nostr_client.store import index_schema
 from nostr_client.store.connect import file_uri
 from nostr_client.store.faults import store_error
 from nostr_client.store.index import catch_up_missed
+from nostr_client.store.index_schema import Mark
 from nostr_client.store.index_update import ALIAS
 from nostr_client.store.schema import INDEX_GENERATION
 from nostr_client.store.taghash import TagHasher
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.reindex.inputs import Settings
-    from nostr_client.store.index_schema import Mark
 
 
 def check(store: Path, built: Path, settings: Settings) -> Checked:
@@ -66,10 +66,10 @@ def _attach(conn: sqlite3.Connection, store: Path, built: Path) -> None:
 
 def _pinned(conn: sqlite3.Connection) -> Mark:
     """The mark of the snapshot in which everything is read from here on."""
-    mark = read_mark(conn)
+    mark = Mark.of_store(conn)
     live = index_schema.about(conn, schema=LIVE)
     built = index_schema.about(conn, schema=ALIAS)
-    if (live.get("next_seq"), live.get("removals")) != mark:
+    if Mark.of_index(live) != mark:
         raise StoreError("the live index is behind its store: rebuild it, or let the agent run")
     if built["removals"] != mark.removals:
         raise StoreError("events were removed while the store was read: check again")

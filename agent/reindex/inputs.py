@@ -20,7 +20,7 @@ from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store.connect import check_file, file_uri
 from nostr_client.store.faults import opening_error
 from nostr_client.store.index_schema import HOT, Mark
-from nostr_client.store.schema import HASH_KEY, NEXT_SEQ, REMOVALS
+from nostr_client.store.schema import HASH_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -189,18 +189,11 @@ def _identity(file: Path) -> str:
     return f"{file.absolute()} {about.st_size} {about.st_mtime_ns}"
 
 
-def read_mark(conn: sqlite3.Connection) -> Mark:
-    """How far a store is."""
-    rows = conn.execute("SELECT key, value FROM meta WHERE key IN (?, ?)", (NEXT_SEQ, REMOVALS))
-    found = dict(rows.fetchall())
-    return Mark(found[NEXT_SEQ], found[REMOVALS])
-
-
 def mark_of(store: Path) -> Mark:
     """How far the store in a file is. Raises StoreError."""
     try:
         with closing(open_store(store)) as conn:
-            return read_mark(conn)
+            return Mark.of_store(conn)
     except sqlite3.Error as error:
         raise StoreError(f"{store}: {error}") from error
 

@@ -113,7 +113,7 @@ def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
     try:
         with closing(inputs.open_store(job.source.store)) as conn:
             conn.execute("BEGIN")
-            mark = inputs.read_mark(conn)
+            mark = Mark.of_store(conn)
             with reporter.stage("events") as count:
                 read = _told(rows.from_store(conn, mark), reporter, mark.next_seq - 1)
                 tables = from_store_rows(read, job.settings)

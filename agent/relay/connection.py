@@ -45,7 +45,9 @@ class Connection:
         self._core = core
         self._limits = limits
         self._send = send
-        self._outbox = Outbox(limits.send_bytes, limits.send_low_bytes)
+        self._outbox = Outbox(limits.send_bytes, limits.send_low_bytes, core.waiting)
+        self.fetching = asyncio.Lock()
+        """Held by the one job that reads events for this connection: one page waits at a time."""
         self._routes: dict[Subscription, Route] = {}
         self._jobs: set[asyncio.Task[None]] = set()
         self._unsaved = 0
@@ -58,7 +60,7 @@ class Connection:
 
     async def quiet(self) -> None:
         """Wait until all that the client asked for so far is answered and taken. Safe to cancel."""
-        while self._jobs or self._unsaved or self._outbox.bytes:
+        while self._jobs or self._unsaved or not self._outbox.is_empty:
             if self._jobs:
                 await asyncio.wait(self._jobs)
             if self._unsaved:
@@ -80,6 +82,7 @@ class Connection:
         finally:
             self.handle(self.session.close())
             self._core.forget(self)
+            self._outbox.close()
         return self._ended.result() if self._ended.done() else None
 
     def end(self, end: End) -> None:
@@ -137,10 +140,16 @@ class Connection:
     async def put_slowly(self, frames: Iterable[str]) -> None:
         """Send many frames at the reader's pace; one that takes nothing is disconnected."""
         for frame in frames:
-            if not self._outbox.is_low and not await self._wait_low():
-                self.end(self.session.slow())
+            if not await self.ready():
                 return
             self.put(frame)
+
+    async def ready(self) -> bool:
+        """Wait until the reader took what waits; False where it took nothing and is cut off."""
+        if self._outbox.is_low or await self._wait_low():
+            return True
+        self.end(self.session.slow())
+        return False
 
     async def _wait_low(self) -> bool:
         """Whether the reader took what waits, before the time was up."""

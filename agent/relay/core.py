@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent.relay.hub import Hub
 from agent.relay.ingest import Ingest
+from agent.relay.outbox import Waiting
 from agent.relay.outputs import End
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from agent.relay.connection import Connection, Route
     from agent.relay.context import Context
@@ -40,6 +42,9 @@ class Core:
         self.ingest = Ingest(store, self.threads, self.announce)
         self.connections: set[Connection] = set()
         self.stopped = False
+        self.waiting = Waiting(context.options.limits.send_total_bytes)
+        self.large = asyncio.Lock()
+        """Held while one large event is read: what the others may read is known only then."""
 
     @property
     def options(self) -> RelayOptions:
@@ -90,6 +95,16 @@ class Core:
             await asyncio.sleep(TICK_S)
             for connection in list(self.connections):
                 connection.handle(connection.session.negotiation.tick())
+
+    @asynccontextmanager
+    async def room(self) -> AsyncIterator[None]:
+        """Wait until readers have taken enough for one more large event, which the block reads.
+
+        Raises TimeoutError after the time in which a reader that takes nothing is disconnected.
+        """
+        async with asyncio.timeout(self.options.limits.send_timeout_s), self.large:
+            await self.waiting.room()
+            yield
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""

@@ -66,6 +66,10 @@ class RelayLimits:
     send_bytes: int = 4 * 1024 * 1024
     """Bytes that wait for a reader: above it is slow and is disconnected, so nothing grows."""
 
+    send_total_bytes: int = 32 * 1024 * 1024
+    """Bytes that wait for all readers together; beyond it large stored events are not read, and
+    readers that are behind get no new ones but are disconnected."""
+
     send_low_bytes: int = 256 * 1024
     """Stored events are only added to what waits for a reader while it is below this."""
 

@@ -9,14 +9,44 @@ BATCH = 64 * 1024
 """Characters that are written at once: more would only wait in the kernel."""
 
 
+class Waiting:
+    """What all readers of a relay have not taken yet, in characters."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether readers together keep more waiting than they may."""
+        return self.bytes >= self._most
+
+    def change(self, size: int) -> None:
+        """Count frames that come to wait, or, with a negative size, no longer do."""
+        self.bytes += size
+        if self.is_over:
+            self._room.clear()
+        else:
+            self._room.set()
+
+    async def room(self) -> None:
+        """Wait until there is room for large answers. Safe to cancel."""
+        await self._room.wait()
+
+
 class Outbox:
     """Frames on their way to one client.
 
     `put` never waits: it says False when more than `most_bytes` wait, and the reader is to be
-    disconnected. `wait_low` lets a producer of many frames wait for its reader instead.
+    disconnected. `wait_low` lets a producer of many frames wait for its reader instead. Frames
+    wait until the next `take`: those of the last one may still be on their way into the socket.
     """
 
-    def __init__(self, most_bytes: int, low_bytes: int) -> None:
+    def __init__(self, most_bytes: int, low_bytes: int, waiting: Waiting | None = None) -> None:
+        self._waiting = waiting or Waiting(most_bytes)
+        self._flying = 0
         self._frames: deque[str] = deque()
         self._most = most_bytes
         self._low_mark = low_bytes
@@ -29,8 +59,14 @@ class Outbox:
 
     @property
     def bytes(self) -> int:
-        """Characters that wait: bytes for ASCII, up to a third of them for other scripts."""
+        """Characters that wait or are being sent: as many bytes for ASCII, up to thrice as many
+        for other scripts."""
         return self._bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the last frame has been taken."""
+        return self._empty.is_set()
 
     @property
     def is_low(self) -> bool:
@@ -41,8 +77,10 @@ class Outbox:
         """Add a frame; False, and the frame dropped, when the reader is too far behind."""
         if self._bytes + len(frame) > self._most and self._frames:
             return False
+        if self._waiting.is_over and not self.is_low:
+            return False
         self._frames.append(frame)
-        self._bytes += len(frame)
+        self._count(len(frame))
         self._ready.set()
         self._empty.clear()
         if self._bytes > self._low_mark:
@@ -51,6 +89,8 @@ class Outbox:
 
     async def take(self) -> list[str]:
         """The next frames, up to BATCH characters; waits for one. Safe to cancel."""
+        self._count(-self._flying)
+        self._flying = 0
         while not self._frames:
             self._ready.clear()
             await self._ready.wait()
@@ -59,12 +99,22 @@ class Outbox:
         while self._frames and (not taken or size + len(self._frames[0]) <= BATCH):
             taken.append(self._frames.popleft())
             size += len(taken[-1])
-        self._bytes -= size
-        if self._bytes <= self._low_mark:
-            self._low.set()
+        self._flying = size
         if not self._frames:
             self._empty.set()
         return taken
+
+    def close(self) -> None:
+        """Drop what waits: the reader is gone."""
+        self._frames.clear()
+        self._flying = 0
+        self._count(-self._bytes)
+
+    def _count(self, change: int) -> None:
+        self._bytes += change
+        self._waiting.change(change)
+        if self._bytes <= self._low_mark:
+            self._low.set()
 
     async def wait_low(self) -> None:
         """Wait until little is left to send. Safe to cancel."""

@@ -9,16 +9,19 @@ exact for what may be counted.
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from agent.relay.shown import Shown
 from nostr_client.errors import NostrTallyError
+from nostr_client.store.select import Page
 from nostr_client.store.stream import stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from numpy.typing import NDArray
 
@@ -33,14 +36,12 @@ if TYPE_CHECKING:
 QUERY_S = 30.0
 """Seconds that the store may take for one question: nobody waits longer for a relay."""
 
-AT_ONCE = 501
-"""Events that are read in one go; more are read while the first are being sent.
-
-One more than clients mostly ask for: it shows whether there are more (NIP-67).
-"""
-
 PAGE = 100
 """Events that are made into frames at once: the loop is free between two pages."""
+
+PAGE_BYTES = 64 * 1024
+"""Tags and contents of events that are read in one go without a question; a larger event is read
+alone, and where there is room for it."""
 
 T = TypeVar("T")
 
@@ -52,9 +53,16 @@ class Refused(NostrTallyError):
 class Visible:
     """Questions to `store` on behalf of `viewer`; each raises StoreError or TimeoutError."""
 
-    def __init__(self, store: EventStore, viewer: Viewer) -> None:
+    def __init__(
+        self,
+        store: EventStore,
+        viewer: Viewer,
+        room: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> None:
+        """`room`: entered to read one large event for `pages`."""
         self._store = store
         self._viewer = viewer
+        self._room = room
 
     async def events(self, filters: Sequence[Filter]) -> list[Event]:
         """The events of a union, newest first, each filter with its own limit."""
@@ -73,19 +81,35 @@ class Visible:
         return sorted(once.values(), key=lambda e: (-e.created_at, e.id))
 
     async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
-        """As `events`, in parts: a large answer is never in memory whole."""
-        if sum(AT_ONCE if f.limit is None else f.limit for f in filters) <= AT_ONCE:
-            found = await self.events(filters)
-            for at in range(0, len(found), PAGE):
-                yield found[at : at + PAGE]
-            return
+        """As `events`, in parts that are read as they are asked for, so that little is in memory.
+
+        A part has PAGE events, and PAGE_BYTES or one event, at most; it may be empty. May raise
+        what `room` raises.
+        """
         page: list[Event] = []
-        async for event in stream(self.events, filters):
+        size = 0
+        async for event in stream(self._page, filters):
             page.append(event)
-            if len(page) == PAGE:
+            size += len(event.content)
+            if len(page) == PAGE or size >= PAGE_BYTES:
                 yield page
-                page = []
+                page, size = [], 0
+            del event
         yield page
+
+    async def _page(self, wanted: Filter, skip: frozenset[str]) -> Page:
+        """The next visible events of one filter; a large one only where there is room for it."""
+        _, parted, mixed = self._viewer.split([wanted])
+        asked = await self._parts(parted) if parted else [wanted]
+        if not asked:
+            return Page([])
+        page = await _ask(self._store.page(asked, PAGE_BYTES, skip, least_one=False))
+        if page.more and not page.tied:
+            async with self._room():
+                page = await _ask(self._store.page(asked, PAGE_BYTES, skip))
+        if not mixed:
+            return page
+        return page._replace(events=[e for e in page.events if self._viewer.may_see(e)])
 
     async def count(self, filters: Sequence[Filter]) -> int:
         """The exact number of events of a union that the viewer may see."""

@@ -54,11 +54,14 @@ async def _fetch(job: FetchJob, core: Core, connection: Connection) -> Sequence[
     most = _most(job.filters)
     asked = [f.replace(limit=most + 1) for f in job.filters] if most else job.filters
     found = 0
-    async with aclosing(Visible(core.store, job.viewer).pages(asked)) as pages:
+    visible = Visible(core.store, job.viewer, core.room)
+    async with connection.fetching, aclosing(visible.pages(asked)) as pages:
         async for events in pages:
             shown = events[: most - found] if most else events
             found += len(events)
             await connection.put_slowly(connection.session.stored(job, shown))
+            if not await connection.ready():  # rows are read as the reader takes them
+                return []
     return connection.session.end_stored(job, _hint(job.filters, found))
 
 

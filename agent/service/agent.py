@@ -31,7 +31,7 @@ from agent.syncing import LANE as SYNC_LANE
 from agent.watches import chosen
 from agent.watching import MERGE, MERGE_DELAY_S, MERGE_LANE, Watching
 from agent.worker import Worker
-from nostr_client.errors import StoreError
+from nostr_client.errors import StoreError, StoreFull
 from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group
 
@@ -195,12 +195,18 @@ class Agent:
         """Keep what relays showed that they can do; a store that takes nothing is told, no more."""
         try:
             await self.parts.book.save(self.parts.pool, self.clock.wall())
+        except StoreFull:
+            return  # the ticker reports a full disk, once
         except StoreError as error:
             self.journal.warning("relays_not_kept", why=str(error))
 
     def reasons(self) -> tuple[str, ...]:
         """Why the agent is not ready; none when it is."""
         found = list(self.parts.health.reasons())
+        if self.parts.store.database.full:
+            found.append(f"the store takes nothing: {self.parts.store.database.full}")
+        if self.parts.index is not None and self.parts.index.index.behind:
+            found.append(f"the derived tables are behind: {self.parts.index.index.behind}")
         statuses = [str(relay.status) for relay in self.parts.pool.relays.values()]
         if statuses and "connected" not in statuses and self.worker.started:
             found.append("no relay can be reached")
@@ -237,6 +243,14 @@ class Agent:
         stats = [relay.stats for relay in pool]
         numbers: dict[str, tuple[str, Any]] = {
             "watches": ("Watches.", len(self.watching.watches)),
+            "store_full": (
+                "1 while the store finds no room on its disk.",
+                bool(self.parts.store.database.full),
+            ),
+            "index_behind": (
+                "1 while the derived tables lack what is stored.",
+                self.parts.index is not None and bool(self.parts.index.index.behind),
+            ),
             "syncs": ("Syncs.", len(self.syncing.syncs)),
             "relays": ("Relays that were asked something.", len(stats)),
             "relays_connected": (

@@ -37,6 +37,7 @@ class Ticker:
         self._streams: dict[str, Stream] = {}
         self._last: Status | None = None
         self._status = ""
+        self._is_full = False
 
     async def run(self) -> None:
         """Tick until cancelled."""
@@ -93,8 +94,24 @@ class Ticker:
                     if sign.done() or self._is_exchanging():
                         self._feed()
             self._tell()
+            await self._look_for_room()
             await self._agent.keep_relays()
             await asyncio.sleep(every)
+
+    async def _look_for_room(self) -> None:
+        """Log a full disk once, and go on by itself when there is room again."""
+        store, journal = self._agent.parts.store, self._agent.journal
+        if not store.database.full:
+            return
+        if not self._is_full:
+            self._is_full = True
+            journal.error("store_full", why=store.database.full)
+        try:
+            self._is_full = not await store.try_room()
+        except StoreError as error:
+            journal.warning("store_not_tried", why=str(error))
+        if not self._is_full:
+            journal.info("store_has_room")
 
     def _feed(self) -> None:
         self._agent.parts.health.beat()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nostr_client.event import Event
     from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
+    from nostr_client.store.select import Page
     from nostr_client.store.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -88,6 +89,12 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         return self.found == 0
 
+    def and_also(self, whats: Sequence[str]) -> VerifyReport:
+        """The report with further problems of the whole store."""
+        more = [Problem("", what) for what in whats]
+        kept = (*self.problems, *more)[:PROBLEMS_KEPT]
+        return msgspec.structs.replace(self, found=self.found + len(more), problems=kept)
+
 
 PROBLEMS_KEPT = 100
 """Problems listed by `verify`: enough to see the pattern, not enough to flood a terminal."""
@@ -122,6 +129,21 @@ class EventStore(Protocol):
 
         `limit` cuts each filter by itself; `since` and `until` are inclusive; a filter with an
         empty list matches nothing. Raises InvalidFilter for `search` where it is off.
+        """
+        ...
+
+    async def page(
+        self,
+        filters: Sequence[Filter],
+        most_bytes: int,
+        skip: frozenset[str] = frozenset(),
+        *,
+        least_one: bool = True,
+    ) -> Page:
+        """The newest events of a union without the ids of `skip`, of `most_bytes` at most.
+
+        Bytes are those of tags and contents, and nothing larger is read. Each filter has a limit,
+        which must leave room for `skip`. `least_one`: the first event whatever its size.
         """
         ...
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from nostr_client.store.migrations import Migrations
+    from nostr_client.store.writer import AfterCommit
 
 T = TypeVar("T")
 
@@ -78,6 +79,12 @@ class Database:
             if opened.writer is not None
             else None
         )
+        self.after_commit: list[AfterCommit] = (
+            [] if self._writer is None else self._writer.after_commit
+        )
+        """Called after each commit, before its callers hear of it, with the writing connection and
+        with whether nothing long may be done, as the event loop waits. What is raised there
+        reaches the callers, though what they wrote is kept."""
         self._readers = (
             Readers(opened.readers, opened.here, name="store-reader") if opened.here else None
         )
@@ -117,6 +124,16 @@ class Database:
     @property
     def read_only(self) -> bool:
         return self._writer is None
+
+    @property
+    def full(self) -> str:
+        """Why the newest writes found no room, or ""; it stays until `found_room`."""
+        return "" if self._writer is None else self._writer.full
+
+    def found_room(self) -> None:
+        """A write that needed new pages went well."""
+        if self._writer is not None:
+            self._writer.full = ""
 
     async def write(
         self,
@@ -166,8 +183,9 @@ class Database:
         reader.
 
         A file takes the place of an earlier one under the alias; None is one in memory, for a
-        database in memory. A transaction over both is whole in each file, but a crash may keep
-        it in one of them alone. Raises StoreError; then the earlier one stays.
+        database in memory. A transaction over both is whole in each file, but a crash or a full
+        disk may keep it in one of them alone: let no transaction write to both. Raises StoreError;
+        then the earlier one stays.
         """
         has = dict(self._attached)
         target = MEMORY if path is None else file_uri(path, "rwc")

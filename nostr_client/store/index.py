@@ -1,4 +1,10 @@
-"""`index.db` beside a store: kept in step with every batch, rebuilt when it missed one.
+"""`index.db` beside a store: brought up to date after every commit, or built again.
+
+A transaction over two files is not atomic, so there is none: the events' file is committed first
+and alone, and is the one truth. Then a transaction of the index brings it to what is stored. The
+index carries the mark of what it was derived from, and `_gap` proves by the digest of the events
+that what it lacks is known. A gap is replayed, anything else is built again: at `open`, and after
+any error by the next commit.
 
 The file is `<store>.index-<generation>.db`; the store says which generation counts, so that a
 bulk rebuild is adopted whole by one row (`adopt`), and readers of the old file end in peace.
@@ -6,22 +12,26 @@ bulk rebuild is adopted whole by one row (`adopt`), and readers of the old file 
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from nostr_client.errors import StoreError
+from nostr_client.store import digest
 from nostr_client.store import index_files as files
 from nostr_client.store import index_schema as schema
 from nostr_client.store.base import Status
+from nostr_client.store.capture import Capture
+from nostr_client.store.index_removals import Removals
 from nostr_client.store.index_schema import HOT, TRACKED, VERSION, Mark
 from nostr_client.store.index_update import ALIAS, Target, Updater, least, registers_of
-from nostr_client.store.lookup import rows_in
 from nostr_client.store.migrate import APPLICATION_ID
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
-from nostr_client.store.schema import INDEX_GENERATION, NEXT_SEQ, REMOVALS
+from nostr_client.store.schema import INDEX_GENERATION
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from nostr_client.event import Event
@@ -29,14 +39,17 @@ if TYPE_CHECKING:
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.store.taghash import TagHasher
 
-REMEMBERED = 100_000
-"""Removals that are kept for a bulk rebuild, some 100 MB at most."""
-
 _SWAPS = 5
 """How often a reader follows an exchange that happens under its hands."""
 
 CHUNK = 2_000
 """Events read at once while an index catches up."""
+
+SCAN = 20_000
+"""Missed events from which one pass over the tag index is cheaper than a look for each target."""
+
+REST_S = 60.0
+"""Seconds after a rebuild failed before it is tried again: it takes 25 s per million events."""
 
 
 class Hot(NamedTuple):
@@ -65,31 +78,47 @@ class Zapped(NamedTuple):
     msats: int
 
 
+class _Gap(NamedTuple):
+    """What an index lacks: events from seq `first` on, `number` of them, and events that went."""
+
+    first: int
+    number: int
+    gone: Sequence[Event]
+
+
 class Index:
     """The derived tables of one store. Make it by `await Index.open(store)`, one per store.
 
     It registers itself in the store's hooks, and lives as long as the store. Expired events are
-    counted until the store sweeps them.
+    counted until the store sweeps them. `clock`: seconds that only grow, for the rest after a
+    rebuild that failed.
     """
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: SqliteStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._database = store.database
+        self._clock = clock
         self._updater = Updater(store.hasher)
-        self._mark = Mark(0, 0)
-        self._since: _Since | None = None
+        self._loaded: tuple[str, Mark] | None = None
+        """The file, and its mark, that the updater's memory is of."""
+        self._removals = Removals()
+        self._snapshot: Mark | None = None
+        self._moved = False
+        self._rests_until = 0.0
         self._generation = -1
+        self.behind = ""
+        """Why the tables are not what the events give, or ""; the next commit tries again."""
 
     @classmethod
-    async def open(cls, store: SqliteStore) -> Self:
+    async def open(cls, store: SqliteStore, *, clock: Callable[[], float] = time.monotonic) -> Self:
         """Attach the index of a store, and bring it up to date if the store is open for writing.
 
-        Missed events are added, missed removals and another schema mean a rebuild: about 25 s
-        per million events in the writer thread. A store that is open for reading needs an index
-        of this version, and follows whoever writes it from generation to generation. Raises
-        StoreError.
+        What it lacks is replayed where the digest of the events proves that it is all; else the
+        tables are built again: about 25 s per million events in the writer thread. A store that is
+        open for reading needs an index of this version, and follows whoever writes it from
+        generation to generation. Raises StoreError.
         """
-        index = cls(store)
+        index = cls(store, clock)
         if store.database.read_only:
             await index._follow()
             return index
@@ -97,9 +126,10 @@ class Index:
         if store.database.path is not None:
             files.delete_others(store.database.path, generation)
         await index._database.attach(ALIAS, index.path(generation))
-        await index._database.write(index._catch_up)
+        await index._database.maintain(index._catch_up)
         store.on_batch.append(index._on_batch)
         store.on_remove.append(index._on_remove)
+        store.database.after_commit.append(index._keep_up)
         return index
 
     def path(self, generation: int) -> Path | None:
@@ -133,11 +163,11 @@ class Index:
 
     async def refresh(self, most: int = 100) -> int:
         """Read the registers of dirty targets again, at most `most` of them; how many."""
-        return await self._database.write(lambda conn: _refresh(conn, most))
+        return await self._database.maintain(lambda conn: _refresh(conn, most))
 
     async def rebuild(self) -> None:
         """Empty the tables and build them again from what is stored."""
-        await self._database.write(self._rebuild)
+        await self._database.maintain(self._rebuild)
 
     async def snapshot(self) -> Mark:
         """Where a bulk rebuild begins: from now on what is removed is remembered for `adopt`.
@@ -146,20 +176,19 @@ class Index:
         """
 
         def work(conn: sqlite3.Connection) -> Mark:
-            mark = _mark(conn)
-            self._since = _Since(mark)
-            return mark
+            self._snapshot = Mark.of_store(conn)
+            return self._snapshot
 
         return await self._database.write(work)
 
     async def adopt(self, built: Path) -> int:
         """Take a file that was built in bulk as the next generation, and bring it up to date.
 
-        `built` has the tables of `index_schema`, with `next_seq` and `removals` in `about` as the
-        store had them when it was read. It is copied; the old generation's file goes. What came
-        and went since is applied, if `snapshot` was called before it was read; else, after
-        removals, the tables are built here instead. Returns the generation. Raises StoreError for
-        a store in memory.
+        `built` has the tables of `index_schema`, with the store's mark in `about` as it was when it
+        was read. It is copied; the old generation's file goes. What came and went since is
+        applied, if `snapshot` was called before it was read; else, after removals, or where the
+        digest does not prove it, the tables are built here instead. Returns the generation. Raises
+        StoreError for a store in memory; then the old generation counts on.
         """
         old = await self._database.read(_generation)
         path, before = self.path(old + 1), self.path(old)
@@ -168,20 +197,23 @@ class Index:
         await self._database.maintain(lambda _: files.put(built, path))
         try:
             await self._database.attach(ALIAS, path)
-            await self._database.write(lambda conn: self._flip(conn, old + 1))
+            await self._database.maintain(lambda conn: self._flip(conn, old + 1))
         except StoreError:
             await self._database.attach(ALIAS, before)
-            await self._database.write(self._catch_up)
+            self._moved = True  # the old file may have missed commits
             await self._database.maintain(lambda _: files.delete(path))
             raise
-        self._since = None
+        self._snapshot = None
         await self._database.maintain(lambda _: files.delete(before))
         return old + 1
 
     def _flip(self, conn: sqlite3.Connection, generation: int) -> None:
+        """The new file is complete before the store's row says that it counts."""
         self._catch_up(conn)
-        schema.set_about(conn, "generation", generation, schema=ALIAS)
-        conn.execute("UPDATE meta SET value = ? WHERE key = ?", (generation, INDEX_GENERATION))
+        with _transaction(conn):
+            schema.set_about(conn, "generation", generation, schema=ALIAS)
+        with _transaction(conn):
+            conn.execute("UPDATE meta SET value = ? WHERE key = ?", (generation, INDEX_GENERATION))
 
     async def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         def read(conn: sqlite3.Connection) -> list[tuple[Any, ...]] | None:
@@ -206,99 +238,96 @@ class Index:
         await self._database.read(_check_version)
         self._generation = generation
 
-    def _catch_up(self, conn: sqlite3.Connection) -> None:
-        about = schema.about(conn, schema=ALIAS)
-        now = _mark(conn)
-        if about.get("version") != VERSION or about.get("hot", least()) != least():
-            _drop_all(conn)
-            schema.create(conn, _meta(conn, INDEX_GENERATION), schema=ALIAS)
-            conn.execute(f"PRAGMA {ALIAS}.application_id = {APPLICATION_ID}")
-            self._rebuild(conn)
-        elif self._since is not None and self._since.explains(about, now):
-            self._updater.load(conn)
-            self._updater.remove(conn, self._since.gone(about))
-            self._replay(conn, about["next_seq"])
-            self._written(conn)
-        elif about["removals"] != now.removals or about["next_seq"] > now.next_seq:
-            self._rebuild(conn)
-        else:
-            self._updater.load(conn)
-            self._replay(conn, about["next_seq"])
-            self._written(conn)
-
-    def _rebuild(self, conn: sqlite3.Connection) -> None:
-        for table in ("hot", "hot_author", "daily", "daily_author", "zap"):
-            conn.execute(f"DELETE FROM {ALIAS}.{table}")
-        self._updater.load(conn)
-        self._replay(conn, 0)
-        self._written(conn)
-
-    def _replay(self, conn: sqlite3.Connection, first: int) -> None:
-        if first < _meta(conn, NEXT_SEQ):
-            self._updater.replay(conn, _chunks(conn, first))
-
-    def _on_batch(self, conn: sqlite3.Connection, pairs: Sequence[tuple[Event, Outcome]]) -> None:
-        self._check(conn)
-        stored = [event for event, outcome in pairs if outcome.status is Status.STORED]
-        if stored:
-            self._updater.add(conn, stored)
-        self._written(conn)
+    def _on_batch(self, _: sqlite3.Connection, pairs: Sequence[tuple[Event, Outcome]]) -> None:
+        self._moved = self._moved or any(o.status is Status.STORED for _, o in pairs)
 
     def _on_remove(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
-        self._check(conn)
-        if self._since is not None:
-            self._since.note(conn, events)
-        self._updater.remove(conn, events)
-        self._written(conn)
+        self._removals.note(conn, events)
+        self._moved = True
 
-    def _check(self, conn: sqlite3.Connection) -> None:
-        """After a transaction that was undone, what is remembered here is not what is there."""
+    def _keep_up(self, conn: sqlite3.Connection, here: bool) -> None:
+        """Follow a commit of the events' file. `behind` has an error, not those who saved."""
+        if not self._moved or self._clock() < self._rests_until:
+            return
+        with Capture() as caught:
+            self._catch_up(conn, may_rebuild=not here)
+        if caught.error is not None:
+            if not isinstance(caught.error, StoreError):
+                raise caught.error
+            self.behind = str(caught.error)
+
+    def _catch_up(self, conn: sqlite3.Connection, *, may_rebuild: bool = True) -> None:
+        """Bring the tables to what is stored, in a transaction of the index alone."""
         about = schema.about(conn, schema=ALIAS)
-        if (about["next_seq"], about["removals"]) != self._mark:
+        gap = self._gap(conn, about)
+        if gap is None:
+            if not may_rebuild:
+                self.behind = "the index has missed events and is to be built again"
+                return
+            self._rebuild(conn)
+            return
+        place, read = _place(conn), Mark.of_index(about)
+        is_loaded, self._loaded = self._loaded == (place, read), None
+        if is_loaded and read == Mark.of_store(conn):
+            self._is_at(place, read)
+            return
+        with _transaction(conn):
+            if not is_loaded:
+                self._updater.load(conn)
+            chunks = stored_events(conn, gap.first) if gap.number else ()
+            self._updater.apply(conn, chunks, gap.gone, scan=gap.number >= SCAN)
+            mark = _write_mark(conn)
+        self._is_at(place, mark)
+
+    def _rebuild(self, conn: sqlite3.Connection) -> None:
+        self._loaded = None
+        self._rests_until = self._clock() + REST_S  # until it is done
+        with _transaction(conn):
+            about = schema.about(conn, schema=ALIAS)
+            if is_usable(about):
+                for table in ("hot", "hot_author", "daily", "daily_author", "zap"):
+                    conn.execute(f"DELETE FROM {ALIAS}.{table}")
+            else:
+                _drop_all(conn)
+                schema.create(conn, _generation(conn), schema=ALIAS)
+                conn.execute(f"PRAGMA {ALIAS}.application_id = {APPLICATION_ID}")
             self._updater.load(conn)
+            self._updater.apply(conn, stored_events(conn, 0), scan=True)
+            mark = _write_mark(conn)
+        self._rests_until = 0.0
+        self._is_at(_place(conn), mark)
 
-    def _written(self, conn: sqlite3.Connection) -> None:
-        self._mark = _mark(conn)
-        schema.set_mark(conn, self._mark, schema=ALIAS)
+    def _is_at(self, place: str, mark: Mark) -> None:
+        """A commit of the index brought the file at `place` to `mark`."""
+        self._loaded = (place, mark)
+        self._moved, self.behind = False, ""
+        self._removals.forget(min(mark.removals, (self._snapshot or mark).removals))
+
+    def _gap(self, conn: sqlite3.Connection, about: dict[str, int]) -> _Gap | None:
+        """What the index lacks, proved by the digest; None where that is not known."""
+        read, now = Mark.of_index(about), Mark.of_store(conn)
+        if read is None or not is_usable(about) or read.next_seq > now.next_seq:
+            return None
+        gone = self._removals.between(read, now)
+        if gone is None:
+            return None
+        here = digest.compute(conn, read.next_seq) if read.next_seq < now.next_seq else 0
+        went = digest.of_ids(bytes.fromhex(event.id[:16]) for event in gone)
+        if (read.digest + here - went) % digest.MODULUS != now.digest:
+            return None
+        return _Gap(read.next_seq, now.next_seq - read.next_seq, gone)
 
 
-class _Since:
-    """What went since a snapshot."""
-
-    def __init__(self, mark: Mark) -> None:
-        self._mark = mark
-        self._removals = 0
-        self._gone: list[tuple[int, int, Event]] = []
-        """The number of removals after this one's batch, the event's seq, the event."""
-
-    def note(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Events about to be removed."""
-        self._removals += len(events)
-        if self._removals <= REMEMBERED:
-            number = self._mark.removals + self._removals
-            by_id = {bytes.fromhex(event.id): event for event in events}
-            rows = rows_in(conn, "SELECT id, seq FROM event WHERE id IN", list(by_id))
-            self._gone += [(number, seq, by_id[id_]) for id_, seq in rows]
-
-    def gone(self, about: dict[str, int]) -> list[Event]:
-        """What a file that was read at `about` holds and the store does not."""
-        return [
-            event
-            for number, seq, event in self._gone
-            if number > about["removals"] and seq < about["next_seq"]
-        ]
-
-    def explains(self, about: dict[str, int], now: Mark) -> bool:
-        """True when all that happened between the reading of a file and now is known here.
-
-        The file may have been read at any time after the snapshot.
-        """
-        before, read = self._mark, Mark(about["next_seq"], about["removals"])
-        if not before.next_seq <= read.next_seq <= now.next_seq:
-            return False
-        if not before.removals <= read.removals <= now.removals:
-            return False
-        return before.removals + self._removals == now.removals <= before.removals + REMEMBERED
+@contextmanager
+def _transaction(conn: sqlite3.Connection) -> Iterator[None]:
+    """One transaction that touches one file."""
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        conn.execute("COMMIT")
+    finally:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
 
 
 def catch_up_missed(conn: sqlite3.Connection, hasher: TagHasher, mark: Mark) -> None:
@@ -307,11 +336,11 @@ def catch_up_missed(conn: sqlite3.Connection, hasher: TagHasher, mark: Mark) -> 
     if about["next_seq"] < mark.next_seq:
         updater = Updater(hasher)
         updater.load(conn)
-        updater.replay(conn, _chunks(conn, about["next_seq"]))
+        updater.apply(conn, stored_events(conn, about["next_seq"]), scan=True)
         schema.set_mark(conn, mark, schema=ALIAS)
 
 
-def _chunks(conn: sqlite3.Connection, first: int) -> Iterator[list[Event]]:
+def stored_events(conn: sqlite3.Connection, first: int) -> Iterator[list[Event]]:
     """Everything that is stored from a seq on."""
     sql = (
         f"SELECT e.seq, {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq >= ?"
@@ -322,17 +351,27 @@ def _chunks(conn: sqlite3.Connection, first: int) -> Iterator[list[Event]]:
         first = rows[-1][0] + 1
 
 
-def _mark(conn: sqlite3.Connection) -> Mark:
-    return Mark(_meta(conn, NEXT_SEQ), _meta(conn, REMOVALS))
+def _place(conn: sqlite3.Connection) -> str:
+    """The file that is attached as the index; "" in memory."""
+    rows = conn.execute("PRAGMA database_list").fetchall()
+    return next(str(file) for _, name, file in rows if name == ALIAS)
 
 
-def _meta(conn: sqlite3.Connection, key: str) -> int:
-    (value,) = conn.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return int(value)
+def is_usable(about: Mapping[str, int]) -> bool:
+    """Whether an index says that its tables are of this version and of all hot targets."""
+    return about.get("version") == VERSION and about.get("hot", least()) == least()
+
+
+def _write_mark(conn: sqlite3.Connection) -> Mark:
+    mark = Mark.of_store(conn)
+    schema.set_mark(conn, mark, schema=ALIAS)
+    return mark
 
 
 def _generation(conn: sqlite3.Connection) -> int:
-    return _meta(conn, INDEX_GENERATION)
+    sql = "SELECT value FROM meta WHERE key = ?"
+    (value,) = conn.execute(sql, (INDEX_GENERATION,)).fetchone()
+    return int(value)
 
 
 def _check_version(conn: sqlite3.Connection) -> None:
@@ -342,11 +381,13 @@ def _check_version(conn: sqlite3.Connection) -> None:
 
 def _refresh(conn: sqlite3.Connection, most: int) -> int:
     sql = f"SELECT t, name, value, kind FROM {ALIAS}.hot WHERE dirty ORDER BY t LIMIT ?"
-    dirty = conn.execute(sql, (most,)).fetchall()
-    for t, *target in dirty:
-        rows = conn.execute(f"SELECT a FROM {ALIAS}.hot_author WHERE t = ?", (t,))
-        registers = registers_of(conn, Target(*target), [a for (a,) in rows])
-        conn.execute(f"UPDATE {ALIAS}.hot SET registers = ?, dirty = 0 WHERE t = ?", (registers, t))
+    update = f"UPDATE {ALIAS}.hot SET registers = ?, dirty = 0 WHERE t = ?"
+    with _transaction(conn):
+        dirty = conn.execute(sql, (most,)).fetchall()
+        for t, *target in dirty:
+            rows = conn.execute(f"SELECT a FROM {ALIAS}.hot_author WHERE t = ?", (t,))
+            registers = registers_of(conn, Target(*target), [a for (a,) in rows])
+            conn.execute(update, (registers, t))
     return len(dirty)
 
 

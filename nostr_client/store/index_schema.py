@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.store import digest
+from nostr_client.store.schema import NEXT_SEQ, REMOVALS
+
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Mapping
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raise it with the schema, or with what a table means: an older file is built again."""
 
 HOT: Final = 256
@@ -77,10 +81,29 @@ _SET = "INSERT INTO {s}.about VALUES (?, ?) ON CONFLICT DO UPDATE SET value = ex
 
 
 class Mark(NamedTuple):
-    """How far an index has followed its store; `removals` counts events taken out so far."""
+    """The state of a store that tables were derived from.
+
+    `next_seq`: the seq of the next event; `removals`: events taken out so far; `digest`: of the
+    events that are held then (`store.digest`), which tells two histories of equal length apart.
+    """
 
     next_seq: int
     removals: int
+    digest: int = 0
+
+    @classmethod
+    def of_store(cls, conn: sqlite3.Connection) -> Mark:
+        """The state of the connection's store as it stands."""
+        sql = "SELECT key, value FROM meta WHERE key IN (?, ?, ?)"
+        found = dict(conn.execute(sql, (NEXT_SEQ, REMOVALS, digest.KEY)).fetchall())
+        return cls(int(found[NEXT_SEQ]), int(found[REMOVALS]), int(found[digest.KEY]))
+
+    @classmethod
+    def of_index(cls, about: Mapping[str, int]) -> Mark | None:
+        """The state that an index says it was derived from; None where it does not say all."""
+        if not {"next_seq", "removals", "digest"} <= about.keys():
+            return None
+        return cls(about["next_seq"], about["removals"], about["digest"])
 
 
 def create(conn: sqlite3.Connection, generation: int, *, schema: str = "main") -> None:
@@ -109,3 +132,4 @@ def set_mark(conn: sqlite3.Connection, mark: Mark, *, schema: str = "main") -> N
     """Write how far the index is; in the transaction that brought it there."""
     set_about(conn, "next_seq", mark.next_seq, schema=schema)
     set_about(conn, "removals", mark.removals, schema=schema)
+    set_about(conn, "digest", mark.digest, schema=schema)

@@ -1,4 +1,4 @@
-"""How each event that comes or goes changes `index.db`: inside the transaction that does it.
+"""How each event that comes or goes changes `index.db`, after the transaction that does it.
 
 The tables depend on what is stored alone, not on the order in which it came, so that an index
 that followed along and one that was built in bulk are equal. The exception is `hot.registers`:
@@ -88,42 +88,48 @@ class Updater:
         self._hot = {Target(name, value, kind): t for name, value, kind, t in rows}
         self._cold.clear()
 
-    def add(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Events that were stored; their tag rows are written already."""
-        numbers = _numbers(conn, events)
-        self._add_targets(conn, events, numbers)
-        _shift_daily(conn, events, numbers, 1)
-        _shift_zaps(conn, events, 1)
+    def apply(
+        self,
+        conn: sqlite3.Connection,
+        came: Iterable[Sequence[Event]],
+        gone: Sequence[Event] = (),
+        *,
+        scan: bool = False,
+    ) -> None:
+        """Bring the tables to what is stored now: events that came, in parts, and that went.
 
-    def remove(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
-        """Events that are about to go; their tag rows are still there."""
+        Everything is committed already, so the tag rows are those of the end, and a target that
+        became hot is read once, when all events are counted. `scan`: there are so many events that
+        one pass over the tag index is cheaper than a look for each target.
+        """
+        fresh: Counter[Target] = Counter()
+        for events in came:
+            numbers = _numbers(conn, events)
+            fresh.update(self._join_hot(conn, events, numbers))
+            _shift_daily(conn, events, numbers, 1)
+            _shift_zaps(conn, events, 1)
+        if gone:
+            self._remove(conn, gone)
+        if scan:
+            self._promote_scanned(conn, fresh)
+            return
+        for target, number in fresh.items():
+            self._warm(conn, target, number)
+
+    def _remove(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
         numbers = _numbers(conn, events)
         self._remove_targets(conn, events, numbers)
         _shift_daily(conn, events, numbers, -1)
         _shift_zaps(conn, events, -1)
 
-    def replay(self, conn: sqlite3.Connection, chunks: Iterable[Sequence[Event]]) -> None:
-        """Events that are stored but were missed. Their tag rows are all there from the first
-        chunk on, so targets that became hot are read once, at the end."""
-        candidates: set[Target] = set()
+    def _promote_scanned(self, conn: sqlite3.Connection, fresh: Iterable[Target]) -> None:
         hashes = _hot_hashes(conn)
-        for events in chunks:
-            numbers = _numbers(conn, events)
-            fresh = self._join_hot(conn, events, numbers)
-            candidates.update(t for t in fresh if (self._h(t), t.kind) in hashes)
-            _shift_daily(conn, events, numbers, 1)
-            _shift_zaps(conn, events, 1)
-        for target in sorted(candidates):
-            self.promote(conn, target)
+        for target in sorted(t for t in fresh if (self._h(t), t.kind) in hashes):
+            self._promote(conn, target)
+        self._cold.clear()
 
     def _h(self, target: Target) -> int:
         return self._hasher(target.name, target.value)
-
-    def _add_targets(
-        self, conn: sqlite3.Connection, events: Sequence[Event], numbers: dict[str, int]
-    ) -> None:
-        for target, number in self._join_hot(conn, events, numbers).items():
-            self._warm(conn, target, number)
 
     def _join_hot(
         self, conn: sqlite3.Connection, events: Sequence[Event], numbers: dict[str, int]
@@ -165,9 +171,9 @@ class Updater:
             self._cold[target] = total
             return
         self._cold.pop(target, None)
-        self.promote(conn, target)
+        self._promote(conn, target)
 
-    def promote(self, conn: sqlite3.Connection, target: Target) -> None:
+    def _promote(self, conn: sqlite3.Connection, target: Target) -> None:
         """Begin to keep a target, from the tag index as it stands."""
         per_author = conn.execute(_PER_AUTHOR, (self._h(target), target.kind)).fetchall()
         events = sum(n for _, n in per_author)

@@ -55,6 +55,23 @@ def expired(conn: sqlite3.Connection, now: int) -> dict[int, bytes]:
     return dict(conn.execute("SELECT seq, id FROM event WHERE exp <= ?", (now,)))
 
 
+def fill_probe(conn: sqlite3.Connection) -> None:
+    """Write pages that hold nothing: a small write may fit into what a full disk left."""
+    sql = (
+        "INSERT INTO meta VALUES (?, zeroblob(?)) ON CONFLICT DO UPDATE SET value = excluded.value"
+    )
+    conn.execute(sql, (_PROBE, _PROBE_BYTES))
+
+
+def drop_probe(conn: sqlite3.Connection) -> None:
+    """Give the pages of `fill_probe` back, to be used by others."""
+    conn.execute("DELETE FROM meta WHERE key = ?", (_PROBE,))
+
+
+_PROBE = "probe"
+_PROBE_BYTES = 64 * 1024
+
+
 def vacuum(conn: sqlite3.Connection) -> None:
     """Rewrite the file without its unused pages, then empty the log."""
     conn.execute("VACUUM")

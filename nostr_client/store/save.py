@@ -8,7 +8,7 @@ import msgspec
 
 from nostr_client import kinds
 from nostr_client.event import Event
-from nostr_client.store import rules, search
+from nostr_client.store import digest, rules, search
 from nostr_client.store.base import Outcome, Status
 from nostr_client.store.directory import log_came
 from nostr_client.store.facts import Facts
@@ -78,6 +78,7 @@ class Saver:
         if not seqs:
             return
         conn.execute(_COUNT_REMOVALS, (len(seqs), REMOVALS))
+        digest.gone(conn, sorted(seqs))
         remove(conn, sorted(seqs), self.hasher, self.on_remove, searchable=self.searchable)
 
 
@@ -224,6 +225,7 @@ class _Batch:
         (first,) = self._conn.execute(_SEQ, (NEXT_SEQ,)).fetchone()
         self._insert(first, known)
         log_came(self._conn, first)
+        digest.came(self._conn, (bytes.fromhex(id_[:16]) for id_ in self._pending))
         self._conn.execute(_SET_SEQ, (first + len(self._pending), NEXT_SEQ))
 
     def _insert(self, first: int, authors: dict[str, int]) -> None:

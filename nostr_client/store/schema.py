@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from nostr_client.store import digest
 from nostr_client.store.migrations import Migrations
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ STORE = Migrations("nostr_tally.store")
 HASH_KEY = "tag_hash_key"
 NEXT_SEQ = "next_seq"
 REMOVALS = "removals"
-"""Events taken out so far: with NEXT_SEQ it says whether an index has missed anything."""
+"""Events taken out so far."""
 INDEX_GENERATION = "index_generation"
 SEARCH = "search"
 
@@ -108,3 +109,9 @@ def events_tags_and_tombstones(conn: sqlite3.Connection) -> None:
 @STORE()
 def tags_by_kind(conn: sqlite3.Connection) -> None:
     run_script(conn, _TAGS_BY_KIND)
+
+
+@STORE()
+def digest_of_events(conn: sqlite3.Connection) -> None:
+    """One second per million events that are there already."""
+    conn.execute("INSERT INTO meta VALUES (?, ?)", (digest.KEY, digest.compute(conn)))

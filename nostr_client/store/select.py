@@ -13,7 +13,7 @@ from nostr_client.store.search import wanted
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.event import Event
     from nostr_client.filters import Filter
@@ -158,6 +158,70 @@ def _cut(conn: sqlite3.Connection, chosen: Access, found: list[Key], limit: int)
     tied = {seq for (seq,) in conn.execute(*select(chosen, "k.seq", Window(last, last)))}
     ranked = sorted((id_, seq) for seq, id_ in rows_in(conn, _IDS, list(tied)))
     return newer + [seq for _, seq in ranked[: limit - len(newer)]]
+
+
+class Page(NamedTuple):
+    """A part of an answer, newest first, then by id.
+
+    `more`: there may be further events. They are no newer than `last`; of those of that second,
+    `tied` have been looked at.
+    """
+
+    events: list[Event]
+    last: int = 0
+    tied: frozenset[str] = frozenset()
+    more: bool = False
+
+
+def page(
+    conn: sqlite3.Connection,
+    context: Context,
+    filters: Sequence[Filter],
+    most_bytes: int,
+    skip: Collection[str],
+    *,
+    least_one: bool,
+) -> Page:
+    """The newest events of a union without those of `skip`, as many as `most_bytes` hold.
+
+    Sizes are known before any content is read, as SQLite keeps the length of a value before it.
+    Each filter has a limit, which must leave room for `skip`. `least_one`: the first event is
+    given whatever its size.
+    """
+    seqs: set[int] = set()
+    more = False
+    for filter in filters:
+        found = keys(conn, context, filter, filter.limit)
+        more = more or len(found) == filter.limit
+        seqs.update(found)
+    rows = [(-at, id_.hex(), seq, size) for seq, at, id_, size in rows_in(conn, _SIZES, list(seqs))]
+    rows = sorted({row for row in rows if row[1] not in skip})
+    # Beyond the shortest limit, a filter that was cut may have events between those of another.
+    most = min((f.limit for f in filters if f.limit is not None), default=len(rows)) - len(skip)
+    taken = _within(rows[: max(most, 0)], most_bytes, least_one=least_one)
+    real = read_events(rows_in(conn, _EVENTS, [row[2] for row in taken]))
+    if any(filter.tags for filter in filters):
+        real = [event for event in real if any(filter.matches(event) for filter in filters)]
+    if not taken:
+        return Page([], more=bool(rows))
+    last = taken[-1][0]
+    tied = frozenset(row[1] for row in taken if row[0] == last)
+    return Page(_sorted(real), -last, tied, more or len(taken) < len(rows))
+
+
+def _within(
+    rows: list[tuple[int, str, int, int]], most_bytes: int, *, least_one: bool
+) -> list[tuple[int, str, int, int]]:
+    """The first rows whose sizes, the last element, sum up to no more than `most_bytes`."""
+    left = most_bytes
+    for at, row in enumerate(rows):
+        left -= row[3]
+        if left < 0:
+            return rows[: max(at, 1 if least_one else 0)]
+    return rows
+
+
+_SIZES = "SELECT seq, created_at, id, length(tags) + length(content) FROM event WHERE seq IN"
 
 
 def after(conn: sqlite3.Connection, place: tuple[int, bytes], now: int) -> list[Event]:

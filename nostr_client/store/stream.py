@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,12 +10,14 @@ if TYPE_CHECKING:
 
     from nostr_client.event import Event
     from nostr_client.filters import Filter
+    from nostr_client.store.select import Page
 
     ReadPage = Callable[[int, str], Awaitable[list[Event]]]
-    Fetch = Callable[[Sequence[Filter]], Awaitable[list[Event]]]
+    Fetch = Callable[[Filter, frozenset[str]], Awaitable[Page]]
+    """The newest page of a filter, which has a limit, without some ids."""
 
 PAGE = 1_000
-"""Events read at once: a few MB at most times."""
+"""Events read at once at most; `fetch` bounds their bytes."""
 
 
 async def stream(fetch: Fetch, filters: Sequence[Filter]) -> AsyncIterator[Event]:
@@ -54,32 +57,30 @@ class _Source:
         self._fetch = fetch
         self._filter = filter
         self._left = filter.limit
-        self._page: list[Event] = []
-        self._at = 0
-        self._tied: set[str] = set()
+        self._page: deque[Event] = deque()
+        self._last: int | None = None
+        self._tied: frozenset[str] = frozenset()
         """Ids already given of the second at which the next page begins."""
         self._more = True
 
     async def next(self) -> Event | None:
         if self._left == 0:
             return None
-        while self._at >= len(self._page):
+        while not self._page:
             if not self._more:
                 return None
             await self._turn()
-        event = self._page[self._at]
-        self._at += 1
         if self._left is not None:
             self._left -= 1
-        return event
+        return self._page.popleft()
 
     async def _turn(self) -> None:
-        ask = PAGE + len(self._tied)
-        page = await self._fetch([self._filter.replace(limit=ask)])
-        self._more = len(page) == ask
-        self._page = [event for event in page if event.id not in self._tied]
-        self._at = 0
-        if self._more:
-            last = page[-1].created_at
-            self._tied = {event.id for event in page if event.created_at == last}
-            self._filter = self._filter.replace(until=last)
+        wanted = PAGE if self._left is None else min(PAGE, self._left)
+        asked = self._filter.replace(limit=wanted + len(self._tied))
+        page = await self._fetch(asked, self._tied)
+        self._more = page.more
+        self._page.extend(page.events)
+        if page.more:
+            self._tied = page.tied | (self._tied if page.last == self._last else frozenset())
+            self._last = page.last
+            self._filter = self._filter.replace(until=page.last)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.errors import InvalidEvent, StoreCorrupt
 from nostr_client.keys import verify_many
-from nostr_client.store import search
+from nostr_client.store import digest, search
 from nostr_client.store.base import PROBLEMS_KEPT, Problem, VerifyReport
 from nostr_client.store.maintain import has_search
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_event
@@ -114,6 +114,8 @@ class Verifier:
             indexed, expected = search.count(self._conn)
             if indexed != expected:
                 self._add("", f"the text index holds {indexed} contents, not {expected}")
+        if digest.is_kept(self._conn) and digest.read(self._conn) != digest.compute(self._conn):
+            self._add("", "events came or went outside of the rules: the digest does not fit")
         for (id_,) in self._conn.execute(_ORPHANS):
             self._add(id_.lower(), "its author is missing")
 

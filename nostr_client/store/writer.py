@@ -11,7 +11,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.errors import StoreError, StoreLocked
+from nostr_client.errors import StoreError, StoreFull, StoreLocked
 from nostr_client.store.capture import Capture
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Work = Callable[[sqlite3.Connection], Any]
+    AfterCommit = Callable[[sqlite3.Connection, bool], None]
 
 
 HERE_LIMIT = 500
@@ -103,6 +104,11 @@ class Writer:
         self._turn = threading.Lock()
         self._patience = Patience(conn)
         self._here = 0
+        self.full = ""
+        """Why the newest write found no room, or ""; whoever sees that there is room resets it."""
+        self.after_commit: list[AfterCommit] = []
+        """Called with the connection after a commit, before its callers hear of it, and with
+        whether that is outside of the thread, where nothing long may be done."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -121,7 +127,7 @@ class Writer:
         try:
             self._here += 1
             self._patience.lose()
-            commit_together(self._conn, [job])
+            self._commit([job], here=True)
         finally:
             self._turn.release()
         return not isinstance(job.error, StoreLocked)
@@ -146,7 +152,21 @@ class Writer:
             if group[0].alone:
                 run_alone(self._conn, group[0])
             else:
-                commit_together(self._conn, group)
+                self._commit(group, here=False)
+
+    def _commit(self, jobs: Sequence[Job], *, here: bool) -> None:
+        committed = commit_together(self._conn, jobs)
+        for job in jobs:
+            if isinstance(job.error, StoreFull):
+                self.full = str(job.error)
+        if not committed:
+            return
+        for call in self.after_commit:
+            with Capture() as caught:
+                call(self._conn, here)
+            _roll_back(self._conn)
+            if caught.error is not None:
+                _fail_all(jobs, caught.error)
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for one job, then take what else is already queued, up to the group's limit."""
@@ -180,8 +200,11 @@ def run_alone(conn: sqlite3.Connection, job: Job) -> None:
     _roll_back(conn)
 
 
-def commit_together(conn: sqlite3.Connection, jobs: Sequence[Job]) -> None:
-    """Run jobs in one transaction; one that raises is undone alone, a lost commit fails all."""
+def commit_together(conn: sqlite3.Connection, jobs: Sequence[Job]) -> bool:
+    """Run jobs in one transaction; one that raises is undone alone, a lost commit fails all.
+
+    Returns whether the transaction was committed.
+    """
     with Capture() as shared:
         conn.execute("BEGIN IMMEDIATE")
         for job in jobs:
@@ -191,6 +214,7 @@ def commit_together(conn: sqlite3.Connection, jobs: Sequence[Job]) -> None:
     _roll_back(conn)
     if shared.error is not None:
         _fail_all(jobs, shared.error)
+    return shared.error is None
 
 
 def _run_one(conn: sqlite3.Connection, job: Job, *, savepoint: bool) -> None:

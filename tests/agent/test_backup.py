@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
+import shutil
+import sqlite3
 import stat
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from agent.backup import back_up, restore
+from agent.backup import back_up, restore, sum_path
 from agent.cli import run
-from nostr_client.errors import StoreError
+from nostr_client.errors import StoreCorrupt, StoreError
 from nostr_client.keys import verify
 from nostr_client.store.connect import check_place
 from nostr_client.store.lock import WriterLock
@@ -104,3 +108,51 @@ async def test_a_folder_that_takes_no_file_is_named() -> None:
                 WriterLock(closed / "new.db")
             with pytest.raises(StoreError, match=f"folder {closed} cannot be written"):
                 check_place(closed / "deep" / "new.db")
+
+
+async def test_a_single_flipped_byte_anywhere_is_refused(tmp_path: Path) -> None:
+    store, backup, target = tmp_path / "s.db", tmp_path / "copy.db", tmp_path / "new.db"
+    await _store(store, 5)
+    back_up(store, backup, lambda *_: None)
+    beside = sum_path(backup)
+    rng = random.Random(3)
+    whole = backup.read_bytes()
+    places = [(backup, at) for at in (0, 100, len(whole) - 1, *rng.sample(range(len(whole)), 20))]
+    places += [(beside, at) for at in range(0, 64, 7)]
+    for file, at in places:
+        raw = bytearray(file.read_bytes())
+        raw[at] ^= 1 << rng.randrange(8)
+        before = file.read_bytes()
+        file.write_bytes(raw)
+        with pytest.raises(StoreError):
+            restore(backup, target, force=False)
+        assert not target.exists()
+        file.write_bytes(before)
+    restore(backup, target, force=False)
+    assert await _events(target) == 5
+
+
+async def test_without_its_sum_a_backup_is_asked_about_and_still_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, backup, target = tmp_path / "s.db", tmp_path / "copy.db", tmp_path / "new.db"
+    await _store(store, 5)
+    back_up(store, backup, lambda *_: None)
+    sum_path(backup).unlink()
+    command = ["restore", str(backup), "--store", str(target)]
+    assert run(command) == 2
+    assert "--without-sum" in capsys.readouterr().err
+    for damage in (
+        "UPDATE event SET content = x'61' WHERE seq = 2",
+        "DELETE FROM tag WHERE seq = 1",
+        "UPDATE event SET sig = zeroblob(64) WHERE seq = 3",
+        "DELETE FROM event WHERE seq = 4",
+    ):
+        damaged = tmp_path / "damaged.db"
+        shutil.copyfile(backup, damaged)
+        with closing(sqlite3.connect(damaged)) as conn, conn:
+            assert conn.execute(damage).rowcount
+        with pytest.raises(StoreCorrupt):
+            restore(damaged, target, force=False, sums=False)
+    assert run([*command, "--without-sum"]) == 0
+    assert await _events(target) == 5

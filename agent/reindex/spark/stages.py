@@ -17,14 +17,15 @@ from agent.reindex.spark.days import DAYS
 from agent.reindex.spark.files import write
 from agent.reindex.spark.groups import TAGS, arrow, rows
 from agent.reindex.spark.numeric import SUMS, fingerprints
+from nostr_client.store import digest
 from nostr_client.store.base import Status
+from nostr_client.store.index_schema import Mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from agent.reindex.protocol import Job
     from agent.reindex.spark.staging import Staging
-    from nostr_client.store.index_schema import Mark
 
 STATUS: Final = "status string, events long"
 
@@ -45,7 +46,8 @@ class Stages:
         """How far the store was that was read, once the first stage is done."""
         if self._mark is None:
             return ARCHIVED
-        return self._mark._replace(removals=self._staging.marks["events"].notes["removals"])
+        notes = self._staging.marks["events"].notes
+        return self._mark._replace(removals=notes["removals"], digest=notes["digest"])
 
     def run(self) -> None:
         """All of them. Raises whatever Spark raises."""
@@ -85,23 +87,29 @@ class Stages:
         read, named = readers.stage_store(
             self._spark, self._job.source.store, start.next_seq, self._job.partitions, places
         )
-        removals, left = self._removed(start)
+        now, left = self._removed(start)
         living = read if left is None else left
-        return {"events": read}, {"tags": named, "removals": removals, "living": living}
+        notes = {"tags": named, "removals": now.removals, "digest": now.digest, "living": living}
+        return {"events": read}, notes
 
-    def _removed(self, start: Mark) -> tuple[int, int | None]:
-        """The store's removals once its ranges are read; where there were some meanwhile, the
-        events that are still there then are staged as the living ones, and how many they are."""
+    def _removed(self, start: Mark) -> tuple[Mark, int | None]:
+        """The store's mark for these ranges once they are read; where there were removals
+        meanwhile, the events that are still there then are staged as the living ones, and how
+        many they are."""
         with closing(inputs.open_store(self._job.source.store)) as conn:
             conn.execute("BEGIN")
-            now = inputs.read_mark(conn)
+            now = Mark.of_store(conn)
+            later = digest.compute(conn, start.next_seq)
+            read = start._replace(
+                removals=now.removals, digest=(now.digest - later) % digest.MODULUS
+            )
             if now.removals == start.removals:
-                return now.removals, None
+                return read, None
             sql = "SELECT seq FROM event WHERE seq < ?"
             seqs = conn.execute(sql, (start.next_seq,)).fetchall()
         here = self._spark.createDataFrame(seqs, "seq long")
         here.write.mode("overwrite").parquet(self._staging.path("events", "here"))
-        return now.removals, len(seqs)
+        return read, len(seqs)
 
     def _archives(self) -> None:
         source, verify = self._job.source, self._job.settings.verify

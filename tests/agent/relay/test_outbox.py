@@ -11,7 +11,7 @@ async def test_frames_come_in_order() -> None:
     box = Outbox(100, 10)
     assert all(box.put(text) for text in ("a", "b"))
     assert await box.take() == ["a", "b"]
-    assert box.bytes == 0
+    assert box.is_empty
 
 
 async def test_large_frames_are_taken_apart() -> None:
@@ -20,7 +20,7 @@ async def test_large_frames_are_taken_apart() -> None:
         box.put(text)
     sizes = [len(await box.take()) for _ in range(4)]
     assert sizes == [1, 1, 1, 1]
-    assert box.bytes == 0
+    assert box.is_empty
 
 
 async def test_take_waits_for_a_frame() -> None:
@@ -55,7 +55,11 @@ async def test_producers_wait_until_little_is_left() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     await box.take()
+    await asyncio.sleep(0)
+    assert not waiting.done()  # the frames are still on their way
+    after = asyncio.ensure_future(box.take())
     await waiting
+    after.cancel()
 
 
 async def test_a_cancelled_take_loses_nothing() -> None:
