@@ -177,3 +177,14 @@ def test_keys_mined_just_at_the_cut_lower_it(n: int) -> None:
     found = [trust.mined(mined(row.tobytes(), 30, rank, rng)) for row in rows]
     assert np.mean([one.cut < rank for one in found]) > 0.9
     assert abs(np.mean([one.people for one in found]) / (n + 30) - 1) < 0.03
+
+
+def test_what_may_be_gone_from_readings_widens_the_interval_of_the_better_merge() -> None:
+    keys = frozenset(PEOPLE[:1990])
+    reading = Reading(authors=keys, events=keys, complete=True)
+    fresh = holder("wss://read", 0, 1990, reading=reading)
+    old = msgspec.structs.replace(fresh, reading=msgspec.structs.replace(reading, gone=0.02))
+    other = holder("wss://b", 10, 2000, approximate=True)
+    now, then = (authors(merge_claims([one, other], one_per_author=True)) for one in (fresh, old))
+    assert then.value == now.value
+    assert then.low <= now.low - 0.02 * 1990
