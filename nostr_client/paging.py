@@ -34,7 +34,8 @@ class Pager:
 
     `dense`: seconds of which the relay may hold more than it sent. `stalled`: the relay sends
     events outside of the range instead of those inside. `disordered`: a page was not ordered newest
-    first. The reading is complete when it ended with none of these.
+    first, or none showed the order before a second was cut. The reading is complete when it ended
+    with none of these.
     """
 
     def __init__(self, filter: Filter, *, page: int = PAGE, exclusive: bool = False) -> None:
@@ -47,6 +48,7 @@ class Pager:
         self._next: Filter | None = None
         self._seen: set[str] = set()  # ids that were sent of the second `_until`
         self._repeats = 0
+        self._ordered = False  # whether a page showed that newer events come first
         self._doubted = False
         self.exclusive = exclusive
         """Whether the relay leaves out the second of `until`."""
@@ -104,6 +106,7 @@ class Pager:
             self._ended = True
             return
         oldest = inside[-1].created_at
+        self._ordered = self._ordered or oldest < inside[0].created_at
         here = {one.id for one in inside if one.created_at == oldest}
         if self._until is None or oldest < self._until:
             self._step(oldest, here)
@@ -121,7 +124,10 @@ class Pager:
         cut = sent.second_may_be_cut(self._largest)
         self._seen |= here
         self._repeats += 1
-        if cut or (fresh and self._repeats > _REPEATS):
+        dense = cut or (fresh and self._repeats > _REPEATS)
+        if dense and not self._ordered:  # these may as well be the oldest events of all
+            self.disordered = self._ended = True
+        elif dense:
             self.dense.append(second)
             self._step(second - 1, set())
         elif not fresh:

@@ -107,7 +107,10 @@ class SimRelay:
             case Order.OLDEST:
                 return matching[:most]
             case Order.ANY:
-                return sorted(matching, key=lambda one: one.id)[:most]
+                page = sorted(matching, key=lambda one: one.id)[:most]
+                times = [one.created_at for one in page]
+                by_chance = times == sorted(times, reverse=True)
+                return page[::-1] if by_chance else page
 
     def count(self, asked: Filter) -> int:
         """What a COUNT gives."""

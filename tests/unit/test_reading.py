@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from nostr_client.filters import Filter
 from nostr_client.messages import Hint
-from nostr_client.paging import Pager
 from nostr_client.protocol import SMALL, Sent, Stamp
 from nostr_client.walk import MOST_BARREN, Walk
 from tests.conftest import load_cases
@@ -100,7 +99,7 @@ def test_a_hundred_events_in_one_second_at_a_cap_of_73_are_at_least_73() -> None
     assert len(walk.found) == 73
     assert walk.holes == {NOW}
     assert not walk.complete
-    assert relay.asked <= 4
+    assert relay.asked <= 8
 
 
 @pytest.mark.parametrize(("n", "whole"), [(5, True), (9, True), (50, False)])
@@ -230,16 +229,22 @@ def test_made_up_events_end_a_walk_and_prove_nothing(order: Order) -> None:
 
 def test_a_second_of_which_each_page_brings_new_events_is_passed() -> None:
     """A relay that makes up new ids for one second does not hold us there."""
-    pager, number = Pager(NOTES), 0
-    for _ in range(10):
-        asked = pager.next_filter()
-        assert asked is not None
-        if asked.until is not None and asked.until < NOW:
-            break
-        number += 1
-        pager.turn(Sent(stamps=(Stamp(NOW, f"{number:064x}"),), limit=500))
-    assert pager.dense == [NOW]
-    assert number <= 4
+    walk, number = Walk([NOTES], 0, None), 0
+    while (asked := walk.ask()) is not None:
+        reaches = (asked.until is None or asked.until >= NOW) and (asked.since or 0) <= NOW
+        number += reaches
+        stamps = (Stamp(NOW, f"{number:064x}"),) if reaches else ()
+        walk.take([], Sent(stamps=stamps, limit=500))
+        assert number < 20
+    assert not walk.complete
+
+
+def test_a_page_of_one_second_does_not_show_that_newer_events_come_first() -> None:
+    """The oldest second alone fills the page of a relay that sends oldest first."""
+    relay = SimRelay([*dense(20, 5), *spread(100)], cap=15, order=Order.OLDEST)
+    walk = walked(relay)
+    assert walk.holes == {5}
+    assert len(walk.found) == 115
 
 
 def test_an_unreadable_frame_leaves_a_hole_where_it_stood() -> None:

@@ -10,9 +10,9 @@ import msgspec
 
 from nostr_client.errors import ProtocolError
 from nostr_client.filters import Filter
-from nostr_client.paging import Pager
 from nostr_client.protocol import Sent, Stamp
 from nostr_client.relay_stats import RelayStatus
+from nostr_client.walk import Walk
 from tests.faults import (
     FewSubscriptions,
     OnlyChallenges,
@@ -34,17 +34,17 @@ async def dense_second(case: Case) -> None:
     """1,200 events share a second and a page holds 500: never a loop, never silent."""
     second = 1_700_000_000
     page = tuple(Stamp(second, f"{number:064x}") for number in range(500))
-    pager = Pager(Filter(), page=500)
+    walk = Walk([Filter()], 0, None)
     for _ in range(50):
-        asked = pager.next_filter()
+        asked = walk.ask()
         if asked is None:
             break
-        reaches = asked.until is None or asked.until >= second
-        pager.turn(Sent(stamps=page if reaches else (), limit=500))
+        reaches = (asked.until is None or asked.until >= second) and (asked.since or 0) <= second
+        walk.take([], Sent(stamps=page if reaches else (), limit=asked.limit))
     else:
         raise AssertionError("the walk does not end")
-    assert pager.dense == [second]
-    assert not pager.complete
+    assert walk.holes == {second}
+    assert not walk.complete
 
 
 async def page_counts_frames(case: Case) -> None:
