@@ -53,7 +53,7 @@ PREFIXES: Final = (
 """Reasons of refusals: every prefix of NIP-01, none, and nothing."""
 
 
-MOODS: Final = ("wild", "calm", "hasty", "patient", "large")
+MOODS: Final = ("wild", "calm", "hasty", "patient", "large", "stale")
 
 ODD_HINTS: Final[tuple[object, ...]] = (
     "finish",
@@ -77,30 +77,36 @@ class _Drawing:
     """One world while it is drawn; its mood decides what is likely in it.
 
     wild: anything. calm: honest relays alone. hasty: many syncs, a minute apart. patient: syncs
-    days apart, with relays that refuse something once. large: more events than a page.
+    days apart, with relays that refuse something once. large: more events than a page. stale: counts
+    of relays whose NIP-77 answers leave something out.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.question = self.rng.choice(QUESTIONS)
-        self.mood = self.rng.choices(MOODS, (57, 28, 5, 7, 3))[0]
+        self.mood = self.rng.choices(MOODS, (52, 28, 5, 7, 3, 5))[0]
         if self.mood in ("hasty", "patient") and self.question == "zaps":
             self.question = "notes"
         self.steps = self.rng.choice((1, 2, 2, 3, 3, 4, 6))
         if self.mood in ("hasty", "patient"):
             self.steps = 12 if self.mood == "hasty" else 4
         self.syncs = self.mood in ("hasty", "patient")
-        self.syncs = self.syncs or (self.question != "zaps" and self._chance(0.3))
+        if self.mood == "stale":
+            self.steps = 3
+        elif self.question != "zaps" and self._chance(0.3):
+            self.syncs = True
+        self.alone = self._chance(0.25)
         self.pool = self._pool()
 
     def _chance(self, part: float) -> bool:
         return self.rng.random() < part
 
     def world(self) -> World:
-        relays = tuple(self._relay() for _ in range(self.rng.choice((1, 1, 2, 2, 3, 3, 4, 8))))
+        many = 1 if self.alone else self.rng.choice((2, 2, 3, 3, 4, 8))
+        relays = tuple(self._relay() for _ in range(many))
         steps = tuple(self._step(i, relays) for i in range(self.steps))
-        local = tuple(self._some(0.3)) if self.syncs and self._chance(0.5) else ()
+        local = tuple(self._some(0.3)) if self.syncs and self._chance(0.6) else ()
         kept = self.syncs or self._chance(0.8)
         return World(self.seed, self.question, relays, steps, kept, local)
 
@@ -164,6 +170,9 @@ class _Drawing:
         chosen: list[Behaviour] = []
         if self._chance(0.2 if self.mood == "large" else 0.5):
             chosen.append(Cap(rng.choice((13, 31, 50, 73, 78, 100))))
+        if self.mood == "stale":
+            left_out = Omits(rng.choice((1, 5)))
+            return [*chosen, *rng.choice(((Negentropy(), left_out), (Negentropy(20),)))]
         if self.mood in ("calm", "patient"):
             chosen += self._honest()
             return chosen + (self._once() if self.mood == "patient" else [])
@@ -198,8 +207,10 @@ class _Drawing:
     def _counting(self) -> list[Behaviour]:
         if self._chance(0.35):
             return []
+        if self.alone and self._chance(0.2):
+            return [Counts(), LiesCount(0.0)]
         chosen: list[Behaviour] = [Sketches() if self._chance(0.35) else Counts()]
-        if self._chance(0.2):
+        if self._chance(0.3):
             lies = (
                 *(LiesCount(factor) for factor in (0.0, 0.5, 0.9, 1.15, 2.0, 1e9)),
                 LiesCount(plus=1),
@@ -230,6 +241,8 @@ class _Drawing:
         rng = self.rng
         if self._chance(0.5 if self.mood == "hasty" else 0.8):
             return []
+        if self.mood == "hasty" and self._chance(0.5):
+            return [Refuses("EVENT", rng.choice(("invalid: no", "pow: 30 bits")), 999)]
         step = rng.randrange(self.steps)
         verb = rng.choice(("REQ", "COUNT", "NEG-OPEN", "EVENT"))
         refuses = Refuses(verb, rng.choice(PREFIXES), rng.choice((1, 1, 1, 3, 999)))
