@@ -77,8 +77,8 @@ class _Drawing:
     """One world while it is drawn; its mood decides what is likely in it.
 
     wild: anything. calm: honest relays alone. hasty: many syncs, a minute apart. patient: syncs
-    days apart, with relays that refuse something once. large: more events than a page. stale: counts
-    of relays whose NIP-77 answers leave something out.
+    days apart, with relays that refuse something once. large: more events than a page. stale:
+    counts of relays whose NIP-77 answers leave something out.
     """
 
     def __init__(self, seed: int) -> None:

@@ -67,7 +67,9 @@ def of_sync(world: World, relay: SimRelay, direction: str) -> bool:
     """Whether this relay could be brought level for certain."""
     if _spoils(relay, SYNC) or _spoils(relay, COUNT) or _has_junk(relay, world):
         return False
-    return _has_whole_negentropy(relay) or not (_speaks(relay) or _is_dense(world, relay))
+    if _has_whole_negentropy(relay) and not _has(relay, WorksThrough):
+        return True
+    return not _is_dense(world, relay) and (_has_whole_negentropy(relay) or not _speaks(relay))
 
 
 def form(relays: Sequence[SimRelay], read_before: Collection[str]) -> str:
