@@ -1,0 +1,197 @@
+"""What must hold of every result: compared with `truth`, never with what the product thinks.
+
+- "exact" equals the truth;
+- a claim of a relay that is silent now makes nothing exact;
+- the proven low end is never above the truth, and an upper end of what was read never below it;
+- what is not exact is no point;
+- an error is never a number;
+- "complete" means equal sets, after the store's rules;
+- nothing is sent twice for ever.
+
+Where the world knows that proof was to be had, it is tallied whether the result says so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.worlds import proof, truth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nostr_client.count.result import CountResult
+    from nostr_client.merge import Figure
+    from nostr_client.sync.report import SyncReport
+    from tests.worlds.items import Made
+    from tests.worlds.model import World
+    from tests.worlds.relays import SimRelay
+    from tests.worlds.running import Report
+
+GROSS = 0.4
+"""How far an interval made of registers may be off: 95 in 100 cover the truth, and all are near."""
+
+UPLOADS = 2
+"""How often an event may be sent that was taken, known or refused for good the first time; once
+more each day, as relays change."""
+
+SETTLED = ("", "duplicate: have it", "invalid: no", "pow: 30 bits")
+"""Answers to an EVENT after which it need not be sent again."""
+
+
+class Stored(NamedTuple):
+    """What the store holds of the question before and after a sync."""
+
+    before: Sequence[Made]
+    after: Sequence[Made]
+
+
+def count(
+    world: World,
+    step: int,
+    relays: Sequence[SimRelay],
+    result: CountResult,
+    ever: Mapping[str, Mapping[str, Made]],
+    answered_before: set[str],
+    report: Report,
+) -> None:
+    """Look at one result of a count or a watch."""
+    at = f"step {step}"
+    answered = {claim.relay for claim in result.relays if claim.answered}
+    failed = {claim.relay for claim in result.relays if not claim.answered}
+    standing = failed & answered_before
+    for claim in result.relays:
+        if not claim.answered and claim.count is not None:
+            report.fail("an error is a number", f"{at}: {claim.relay} has {claim.count}")
+    for relay, claim in zip(relays, result.relays, strict=True):
+        if claim.answered and not relay.answers:
+            report.fail("an error is a number", f"{at}: {claim.relay} is silent, and has {claim}")
+    if not answered and not standing and result.value is not None:
+        report.fail(
+            "an error is a number", f"{at}: nobody answered, and the value is {result.value}"
+        )
+    asked = [relay for relay in relays if relay.url in answered | standing]
+    right = truth.of_count(
+        world, asked, [one for relay in asked for one in ever[relay.url].values()]
+    )
+    estimated = any("registers" in part.used for part in result.merged.parts)
+    looked_at = [("authors", result.authors, right.authors, right.most_authors)]
+    if not world.one_per_author:
+        looked_at.append(("events", result.events, right.events, right.most_events))
+    for name, figure, numbers, most in looked_at:
+        if figure is not None:
+            where = f"{at}, {name}"
+            _figure(where, figure, numbers, most, bool(standing), estimated, report)
+    if estimated and result.authors is not None and asked and not _lies(asked):
+        _covered(result.authors, right.authors, report)
+    if proof.of_count(world, asked, answered_before, silent=bool(failed)):
+        report.tally["count: proof was to be had"] += 1
+        report.tally["count: exact"] += result.exact
+        if not result.exact:
+            report.tally["count: missed, " + proof.form(asked, answered_before)] += 1
+
+
+def _figure(
+    where: str,
+    figure: Figure,
+    numbers: frozenset[int],
+    most: int,
+    standing: bool,
+    estimated: bool,
+    report: Report,
+) -> None:
+    said = f"{where}: {figure}, the truth is {sorted(numbers)}"
+    if figure.exact:
+        if figure.value not in numbers:
+            report.fail("not exact", said)
+        if standing:
+            report.fail("exact by a stand-in", said)
+        return
+    if figure.low == figure.high:
+        report.fail("a point that is not exact", said)
+    if estimated:
+        if figure.low > most * (1 + GROSS) + 3:
+            report.fail("estimated low end far above the truth", said)
+        if figure.high is not None and figure.high < min(numbers) * (1 - GROSS) - 3:
+            report.fail("estimated upper end far below the truth", said)
+        return
+    if figure.low > most:
+        report.fail("low end above the truth", f"{said}, and never was above {most}")
+    if figure.high is not None and figure.high < min(numbers):
+        report.fail("upper end below the truth", said)
+
+
+def _covered(figure: Figure, numbers: frozenset[int], report: Report) -> None:
+    report.tally["interval: estimated"] += 1
+    low_enough = figure.low <= max(numbers)
+    high_enough = figure.high is None or figure.high >= min(numbers)
+    report.tally["interval: covers"] += low_enough and high_enough
+
+
+def _lies(relays: Sequence[SimRelay]) -> bool:
+    return any(one.spoils for relay in relays for one in relay.behaviours)
+
+
+def sync(
+    world: World,
+    step: int,
+    relays: Sequence[SimRelay],
+    result: SyncReport,
+    stored: Stored,
+    direction: str,
+    report: Report,
+) -> None:
+    """Look at one report of a sync.
+
+    Relays are synced at once: what comes from one in this run is handed to the others in the next.
+    """
+    for relay, one in zip(relays, result.relays, strict=True):
+        at = f"step {step}, {relay.url}"
+        complete = str(one.status) == "complete"
+        if complete:
+            here = truth.missing_here(world, relay, stored.after)
+            there = truth.missing_there(world, relay, stored.before) if direction == "both" else []
+            named = _never_had(relay, world, stored.after)
+            if here:
+                report.fail("complete without", f"{at}: {len(here)} are missing here")
+            if there:
+                report.fail("complete without", f"{at}: {len(there)} are missing there")
+            if named:
+                report.fail("complete without", f"{at}: {named} ids were named and never sent")
+            if not relay.answers:
+                report.fail("complete without", f"{at}: the relay is silent")
+        if proof.of_sync(world, relay, direction):
+            report.tally["sync: proof was to be had"] += 1
+            report.tally["sync: complete"] += complete
+            if not complete:
+                report.tally[f"sync: missed, {one.reason[:60]}"] += 1
+
+
+def _never_had(relay: SimRelay, world: World, local: Sequence[Made]) -> int:
+    """How many ids the relay names that it never sent, nor any other relay."""
+    listing = relay.listing(world.wire) or []
+    had = {one.id for one in relay.served()} | {one.id for one in local}
+    return sum(key not in had for _, key in listing)
+
+
+def repeats(relays: Sequence[SimRelay], world: World, report: Report) -> None:
+    """After the last step: nothing was sent again and again."""
+    seconds = sum(step.gap for step in world.steps[1:])
+    most, days = _most_times(seconds), seconds // 86_400
+    lost = {c.relay for step in world.steps for c in step.changes if c.loses}
+    for i, relay in enumerate(relays):
+        if i in lost or "count" in {step.action for step in world.steps}:
+            continue
+        often = [n for n in relay.sent_by_id.values() if n > most]
+        if often:
+            text = f"{relay.url}: {len(often)} ids, {max(often)} times"
+            report.fail("fetched again and again", text)
+        sent = [n for key, n in relay.taken.items() if relay.verdicts[key] in SETTLED]
+        if sent and max(sent) > UPLOADS + days:
+            report.fail("uploaded again and again", f"{relay.url}: {max(sent)} times")
+
+
+def _most_times(seconds: int) -> int:
+    """How often one thing may be tried: with delays that double from a minute up to a day."""
+    return 3 + int(math.log2(1 + seconds / 60)) + seconds // 86_400

@@ -1,0 +1,172 @@
+"""Faults to plant in the product: each stands for a kind that was found once and must not return.
+
+A fault is a change of one function. The generator finds it where a world shows a violation, or
+misses a proof, that the same world does not show without it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import msgspec
+
+from nostr_client.merge import Claim, ClaimStatus, Figure, Method
+from nostr_client.messages import Hint
+from nostr_client.protocol import Sent, Stamp
+from nostr_client.snapshot import Proof
+from nostr_client.sync.report import SyncStatus
+from nostr_client.sync.verdicts import Wait
+from nostr_client.zaps import Zap
+from tests.worlds.drawing import drawn
+from tests.worlds.running import ran
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from nostr_client.count.rounds import Round
+    from tests.worlds.running import Report
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`changes`: what stands in the place of which name (a dotted path)."""
+
+    name: str
+    changes: Mapping[str, Any]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The product with this fault."""
+        with ExitStack() as stack:
+            for path, new in self.changes.items():
+                stack.enter_context(mock.patch(path, new))
+            yield
+
+
+def found(fault: Fault, seeds: Iterable[int]) -> int | None:
+    """The first seed whose world shows the fault; None where none does."""
+    for seed in seeds:
+        world = drawn(seed)
+        shown = _signs(ran(world, [fault.planted()]))
+        if shown and shown - _signs(ran(world)):
+            return seed
+    return None
+
+
+def _signs(report: Report) -> frozenset[str]:
+    missed = {what for what in report.tally if "missed" in what}
+    return report.kinds | missed
+
+
+def _by_what_was_kept(original: Callable[..., None]) -> Callable[..., None]:
+    def page(self: Round, events: Any, sent: Sent) -> None:
+        stamps = tuple(Stamp(one.created_at, one.id.hex()) for one in events)
+        original(self, events, msgspec.structs.replace(sent, stamps=stamps, excess=0))
+
+    return page
+
+
+def _always(value: object) -> property:
+    return property(lambda self: value)
+
+
+async def _proves_nothing_and_says_so(*args: object, **more: object) -> Proof:
+    return Proof()
+
+
+async def _believes_the_listing(self: Any, lacking: Iterable[bytes]) -> bool:
+    self.gone.update(lacking)
+    return True
+
+
+async def _forgets(*args: object, **more: object) -> None:
+    return None
+
+
+def _counts_with_it(claim: Claim, earlier: Claim) -> tuple[Claim, Claim]:
+    return claim, msgspec.structs.replace(earlier, relay=claim.relay)
+
+
+def _zero(base: Claim, outcome: object, error: object) -> Claim:
+    return msgspec.structs.replace(base, status=ClaimStatus.OK, method=Method.COUNT, count=0)
+
+
+def _summed(sets: Iterable[frozenset[bytes]]) -> frozenset[tuple[int, bytes]]:
+    return frozenset((i, key) for i, one in enumerate(sets) for key in one)
+
+
+def _at_least(cls: type[Figure], value: int) -> Figure:
+    return Figure.at_least(value)
+
+
+def faults() -> tuple[Fault, ...]:
+    """All of them; made on demand, as some wrap what they replace."""
+    from nostr_client.count.rounds import Round
+
+    sent, count, sync = "nostr_client.protocol.Sent", "nostr_client.count", "nostr_client.sync"
+    return (
+        Fault("every EOSE is the end", {f"{sent}.finished": _always(True)}),
+        Fault(
+            "finish is believed at the limit",
+            {f"{sent}.finished": property(lambda self: self.hint is Hint.FINISH)},
+        ),
+        Fault(
+            "a page is turned by what was kept of it",
+            {f"{count}.rounds.Round.page": _by_what_was_kept(Round.page)},
+        ),
+        Fault(
+            "the order of a page is not looked at",
+            {"nostr_client.paging.is_newest_first": lambda stamps: True},
+        ),
+        Fault(
+            "frames that cannot be read are passed over",
+            {f"{sent}.unread": _always(0), f"{sent}.unread_near": lambda self: set()},
+        ),
+        Fault(
+            "a dense second is taken for whole",
+            {f"{sent}.second_may_be_cut": lambda self, largest: False},
+        ),
+        Fault("a stand-in is exact", {f"{count}.remembering.stand_in": _counts_with_it}),
+        Fault(
+            "a snapshot is believed without a proof of its floor",
+            {f"{count}.comparing.prove_floor": _proves_nothing_and_says_so},
+        ),
+        Fault(
+            "an id that was not named is gone",
+            {f"{count}.comparing.Comparison._look_for": _believes_the_listing},
+        ),
+        Fault(
+            "what was read once is still known",
+            {"nostr_client.merge.rules._are_known": lambda weighed, part: True},
+        ),
+        Fault("a bare zero is a number", {"nostr_client.merge.Claim.weak_zero": _always(False)}),
+        Fault("an error is zero", {f"{count}.claiming._failed": _zero}),
+        Fault("relays are added up", {"nostr_client.merge.rules._union": _summed}),
+        Fault(
+            "nothing is ever exact",
+            {"nostr_client.merge.Figure.exactly": classmethod(_at_least)},
+        ),
+        Fault("signatures are not checked", {"nostr_client.keys._signature_holds": lambda e: True}),
+        Fault(
+            "what does not match counts",
+            {"nostr_client.filters.Filter.matches": lambda self, event: True},
+        ),
+        Fault(
+            "receipts are believed",
+            {f"{count}.queries.read_zap": lambda e, target=None: Zap(1_000, e.pubkey)},
+        ),
+        Fault(
+            "every sync is complete", {f"{sync}.tally.Tally.status": _always(SyncStatus.COMPLETE)}
+        ),
+        Fault(
+            "no verdict is remembered",
+            {f"{sync}.memory.{one}.note": _forgets for one in ("StoredMemory", "LocalMemory")},
+        ),
+        Fault(
+            "every refusal is for good",
+            {f"{sync}.memory.wait_of": lambda verdict, options: Wait(1e8, 1e8)},
+        ),
+    )

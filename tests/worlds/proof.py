@@ -1,0 +1,111 @@
+"""Where proof was to be had: what the generator knows about relays and the client does not.
+
+Deliberately narrow: a world counts only where every relay that was asked is honest in every way
+that the answer rests on. The product may prove more, but must not miss these.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tests.worlds.behaviours import (
+    COUNT,
+    READ,
+    SYNC,
+    Cap,
+    Counts,
+    Negentropy,
+    Refuses,
+    Sketches,
+    WorksThrough,
+)
+from tests.worlds.items import matches
+from tests.worlds.relays import LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from tests.worlds.behaviours import Behaviour
+    from tests.worlds.model import World
+    from tests.worlds.relays import SimRelay
+
+
+def of_count(
+    world: World, relays: Sequence[SimRelay], read_before: Collection[str], *, silent: bool
+) -> bool:
+    """Whether an exact number was to be had from these relays in this step."""
+    if silent or not relays or any(_has_junk(relay, world) for relay in relays):
+        return False
+    if len(relays) == 1 and _counts(world, relays[0]):
+        return True
+    return all(_read(world, relay, relay.url in read_before) for relay in relays)
+
+
+def _counts(world: World, relay: SimRelay) -> bool:
+    """One relay's own exact count of what is asked."""
+    if _spoils(relay, COUNT) or world.question == "zaps" or _has(relay, Sketches):
+        return False
+    if world.has_registers and not world.one_per_author:
+        return False
+    body = relay.count(world.wire) if _has(relay, Counts) else None
+    return body is not None and body["count"] > 0  # some relays say 0 when they refuse
+
+
+def _read(world: World, relay: SimRelay, before: bool) -> bool:
+    """Its events, whole: read for the first time, or compared by negentropy."""
+    counted = _has(relay, Counts) or _has(relay, Sketches)
+    if _spoils(relay, READ) or _spoils(relay, COUNT) or _has(relay, Sketches):
+        return False
+    if counted and not world.has_registers and world.question != "zaps":
+        return False  # a COUNT alone, which nothing reads beside
+    compared = _has_whole_negentropy(relay) and not _has(relay, WorksThrough)
+    return not _is_dense(world, relay) and (compared or not before)
+
+
+def of_sync(world: World, relay: SimRelay, direction: str) -> bool:
+    """Whether this relay could be brought level for certain."""
+    if _spoils(relay, SYNC) or _spoils(relay, COUNT) or _has_junk(relay, world):
+        return False
+    if _has_whole_negentropy(relay) and not _has(relay, WorksThrough):
+        return True
+    return not _is_dense(world, relay) and (_has_whole_negentropy(relay) or not _speaks(relay))
+
+
+def form(relays: Sequence[SimRelay], read_before: Collection[str]) -> str:
+    """The kind of proof that was missed, for the tally."""
+    later = any(relay.url in read_before for relay in relays)
+    spoken = all(_speaks(relay) for relay in relays)
+    return f"{'one' if len(relays) == 1 else 'several'}, {later=}, {spoken=}"
+
+
+def _spoils(relay: SimRelay, proof: str) -> bool:
+    return any(
+        proof in one.spoils and not (isinstance(one, Refuses) and one.is_over(relay))
+        for one in relay.behaviours
+    )
+
+
+def _has(relay: SimRelay, sort: type[Behaviour]) -> bool:
+    return any(isinstance(one, sort) for one in relay.behaviours)
+
+
+def _speaks(relay: SimRelay) -> bool:
+    return _has(relay, Negentropy)
+
+
+def _has_whole_negentropy(relay: SimRelay) -> bool:
+    return any(isinstance(one, Negentropy) and one.newest is None for one in relay.behaviours)
+
+
+def _has_junk(relay: SimRelay, world: World) -> bool:
+    """Whether it holds something that looks like an answer and is none."""
+    sorts = ("bad signature", "foreign", "unfollow", "deletion")
+    return any(one.item.sort in sorts for one in relay.held.values())
+
+
+def _is_dense(world: World, relay: SimRelay) -> bool:
+    """Whether a second holds as many events as a page may."""
+    cap = min([LIMIT, *(b.size for b in relay.behaviours if isinstance(b, Cap))])
+    found = Counter(o.created_at for o in relay.served() if matches(world.wire, o))
+    return max(found.values(), default=0) >= min(cap, 10)

@@ -1,0 +1,51 @@
+"""The generator finds every fault that is planted again, within a thousand worlds.
+
+A fault that it does not find is a fault that can come back. A few are looked for in the normal
+set, all of them with `-m long`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.worlds.drawing import drawn
+from tests.worlds.planted import Fault, faults, found
+from tests.worlds.running import ran
+from tests.worlds.shrinking import shrunk
+
+WITHIN = 1_000
+FAULTS = faults()
+QUICK = (
+    "every EOSE is the end",
+    "relays are added up",
+    "an error is zero",
+    "nothing is ever exact",
+)
+
+
+@pytest.mark.parametrize(
+    "fault", [one for one in FAULTS if one.name in QUICK], ids=lambda one: one.name
+)
+def test_a_planted_fault_is_found(fault: Fault) -> None:
+    assert found(fault, range(100)) is not None
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "fault", [one for one in FAULTS if one.name not in QUICK], ids=lambda one: one.name
+)
+def test_every_planted_fault_is_found(fault: Fault) -> None:
+    assert found(fault, range(WITHIN)) is not None
+
+
+def test_a_found_fault_shrinks_to_a_small_world() -> None:
+    fault = next(one for one in FAULTS if one.name == "relays are added up")
+    seed = found(fault, range(100))
+    assert seed is not None
+    world = drawn(seed)
+    kinds = ran(world, [fault.planted()]).kinds - ran(world).kinds
+    small = shrunk(world, lambda one: bool(kinds & ran(one, [fault.planted()]).kinds), runs=200)
+    assert len(small.relays) <= 3
+    assert len(small.steps) == 1
+    assert sum(len(relay.items) for relay in small.relays) <= 4
