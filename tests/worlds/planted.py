@@ -156,7 +156,7 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "receipts are believed",
-            {f"{count}.queries.read_zap": lambda e, target=None: Zap(1_000, e.pubkey)},
+            {f"{count}.queries.read_zap": lambda receipt, *rest: Zap(1_000, receipt.pubkey)},
         ),
         Fault(
             "every sync is complete", {f"{sync}.tally.Tally.status": _always(SyncStatus.COMPLETE)}
