@@ -168,8 +168,8 @@ def check(path: Path) -> None:
     except sqlite3.DatabaseError as error:
         raise StoreCorrupt(f"{path} is no store: {error}") from error
     if not report.ok:
-        whats = "; ".join(dict.fromkeys(problem.what for problem in report.problems[:5]))
-        raise StoreCorrupt(f"{path} is damaged: {whats}")
+        causes = "; ".join(dict.fromkeys(problem.what for problem in report.problems[:5]))
+        raise StoreCorrupt(f"{path} is damaged: {causes}")
 
 
 def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:

@@ -89,9 +89,9 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         return self.found == 0
 
-    def and_also(self, whats: Sequence[str]) -> VerifyReport:
+    def and_also(self, causes: Sequence[str]) -> VerifyReport:
         """The report with further problems of the whole store."""
-        more = [Problem("", what) for what in whats]
+        more = [Problem("", what) for what in causes]
         kept = (*self.problems, *more)[:PROBLEMS_KEPT]
         return msgspec.structs.replace(self, found=self.found + len(more), problems=kept)
 
