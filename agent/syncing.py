@@ -78,6 +78,7 @@ class Syncing:
         self.syncs = {}
         for name, (spec, origin) in specs.items():
             urls = chosen(spec.relays, relays.default, relays.denied)
+            self._pool.spell(spec.relays or relays.default)
             one = Synced(spec, origin, urls)
             if name in before:
                 old = before[name].shown

@@ -127,6 +127,7 @@ class Watching:
         for name, (spec, origin) in specs.items():
             default = found[name].relays if name in found else relays.default
             urls = chosen(spec.relays, default, relays.denied)
+            self._pool.spell(spec.relays or relays.default)
             old = before.get(name)
             if old and old.spec == spec and old.relays == urls and old.origin == origin:
                 self.watches[name] = old

@@ -100,6 +100,7 @@ class RelayPool:
         self._relay_args = relay_args
         self._relays: dict[str, Relay] = {}
         self._strangers: set[str] = set()
+        self._spellings: dict[str, str] = {}
         self._closed = False
 
     def _own(self, part: Owned) -> Owned:
@@ -116,13 +117,22 @@ class RelayPool:
         """What verifies the events of this pool, once each; for an `Ingest` beside it."""
         return self._verifier
 
+    def spell(self, urls: Iterable[str]) -> None:
+        """Note how the user spells relays that are asked for by their normal form later.
+
+        Of several spellings of one relay the first stays. Raises InvalidRelayURL.
+        """
+        for url in urls:
+            self._spellings.setdefault(normalize(url), url)
+
     def relay(
         self, url: str, *, capabilities: Capabilities | None = None, stranger: bool = False
     ) -> Relay:
         """The relay at a URL, made at the first call; not connected before it is asked something.
 
         `capabilities` are those of an earlier run, for a relay that is new here. `stranger`: the
-        user did not name it; one that only strangers named connects to public addresses alone.
+        user did not name it. A relay that only strangers named connects to public addresses alone,
+        and no AUTH is signed for it: the signature would tell a stranger who asks.
         Raises InvalidRelayURL, and InvalidInput for more than `Limits.relays` or after `close`.
         """
         key = normalize(url)
@@ -132,9 +142,9 @@ class RelayPool:
             if len(self._relays) >= self.options.limits.relays:
                 raise InvalidInput(f"more than {self.options.limits.relays} relays in one pool")
             self._relays[key] = Relay(
-                url,
+                self._spellings.get(key, url),
                 options=self.options,
-                signer=self._signer,
+                signer=None if stranger else self._signer,
                 capabilities=capabilities or self._known.get(key),
                 transport=self._guard() if stranger else self._transport,
                 verifier=self._verifier,
@@ -144,7 +154,9 @@ class RelayPool:
                 self._strangers.add(key)
         elif not stranger and key in self._strangers:
             self._strangers.discard(key)
-            self._relays[key].connect_by(self._transport)
+            self._relays[key].name_by_user(
+                self._spellings.get(key, url), self._transport, self._signer
+            )
         return self._relays[key]
 
     def _guard(self) -> Transport:

@@ -32,7 +32,7 @@ from nostr_client.options import Options
 from nostr_client.page import Page, read_page
 from nostr_client.protocol import AuthNeeded, Connection, HelloReceived, NoticeReceived, Tally
 from nostr_client.relay_stats import Capabilities, RelayStats, RelayStatus
-from nostr_client.relayurl import normalize
+from nostr_client.relayurl import address, normalize
 from nostr_client.session import Finished, RoundTrip, Session
 from nostr_client.subscription import Overflow, Subscription
 from nostr_client.supervisor import Supervisor
@@ -78,6 +78,8 @@ class Relay:
         """The normal form, which errors, statistics and results are keyed by."""
         self.given_url = url
         """As the user wrote it, for showing."""
+        self.address = address(url)
+        """The spelling that is dialled and signed for."""
         self.options = options or Options()
         self._signer = signer
         self._now = now
@@ -92,6 +94,7 @@ class Relay:
         self._pending = 0
         self._supervisor = Supervisor(
             self.url,
+            self.address,
             self._transport,
             self.options.reconnect,
             open_session=self._open_session,
@@ -141,10 +144,15 @@ class Relay:
     ) -> None:
         await self.close()
 
-    def connect_by(self, transport: Transport) -> None:
-        """Use another transport of the caller's from the next attempt on, which is due at once."""
-        self._transport = transport
-        self._supervisor.connect_by(transport)
+    def name_by_user(self, url: str, transport: Transport, signer: Signer | None) -> None:
+        """Take a relay that only strangers named as one that the user names now.
+
+        From the next attempt on, which is due at once, it is reached by `transport` at the user's
+        spelling, and `signer` answers its AUTH.
+        """
+        self.given_url, self.address = url, address(url)
+        self._transport, self._signer = transport, signer
+        self._supervisor.connect_by(transport, self.address)
 
     @property
     def behind(self) -> float:
@@ -325,7 +333,7 @@ class Relay:
         """
         if self._knowledge.info is not None and not refresh:
             return self._knowledge.info
-        raw = await self._transport.get_document(self.url, accept=ACCEPT)
+        raw = await self._transport.get_document(self.address, accept=ACCEPT)
         try:
             info = parse_relay_info(raw)
         except ProtocolError as error:
@@ -363,6 +371,7 @@ class Relay:
         return Session(
             socket,
             connection,
+            address=self.address,
             signer=self._signer,
             timeouts=self.options.timeouts,
             now=self._now,

@@ -1,9 +1,13 @@
-"""One key per relay: the normal form of a relay URL.
+"""Relay URLs: the one key of a relay, and the address at which it is reached.
 
-The rules (RFC 3986 section 6, and what other Nostr libraries agree on): lower-case scheme and
-host, IDNA host, default port dropped, no user, no fragment, no trailing slash; http becomes ws
-and https wss; without a scheme it is wss, or ws on this machine. The case of the path and the
-order of the query stay: a relay may tell them apart.
+`normalize` gives the key: spellings of one relay compare equal by it. `address` gives what goes
+over the wire: a relay's router may know one spelling of its path only, and a relay may compare the
+AUTH tag with its own spelling.
+
+The rules of the key (RFC 3986 section 6, and what other Nostr libraries agree on): lower-case
+scheme and host, IDNA host, default port dropped, no user, no fragment, no trailing slash; http
+becomes ws and https wss; without a scheme it is wss, or ws on this machine and for `.onion` hosts.
+The case of the path and the order of the query stay: a relay may tell them apart.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ MAX_LENGTH: Final = 2048
 _SCHEMES: Final = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
 _HAS_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_BROKEN_SCHEME = re.compile(r"(?i)(?:wss?|https?)(?::/(?!/)|://?$|//|;//)")
 _UNFIT = frozenset(' \\<>"^`{|}')
 _ESCAPE = re.compile(r"%[0-9a-fA-F]{2}")
 _KEEP = "%/:@!$&'()*+,;=~?[]"
@@ -34,6 +39,22 @@ def normalize(url: str) -> str:
 
     Idempotent. The user's spelling is the caller's to keep for display.
     """
+    where, path, query = _parts(url)
+    return f"{where}{_escape(path.rstrip('/'))}{query}"
+
+
+@lru_cache(4096)
+def address(url: str) -> str:
+    """The URL that is dialled and signed for: the path as it was typed, its final slash included.
+
+    Everything else is as in `normalize`. Raises InvalidRelayURL.
+    """
+    where, path, query = _parts(url)
+    return f"{where}{quote(path, safe=_KEEP)}{query}"
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    """Scheme and place, the path as typed, and the query with its question mark."""
     text = url.strip()
     if not 0 < len(text) <= MAX_LENGTH or not text.isprintable() or _UNFIT & set(text):
         raise _bad(url, "empty, too long, or characters that no URL has")
@@ -47,7 +68,7 @@ def normalize(url: str) -> str:
     port = _port(parts, url)
     where = host if port in (None, _DEFAULT_PORTS[scheme]) else f"{host}:{port}"
     query = f"?{_escape(parts.query)}" if parts.query else ""
-    return f"{scheme}://{where}{_escape(parts.path.rstrip('/'))}{query}"
+    return f"{scheme}://{where}", parts.path, query
 
 
 def _escape(text: str) -> str:
@@ -56,9 +77,12 @@ def _escape(text: str) -> str:
 
 
 def _split(text: str, url: str) -> SplitResult:
+    if _BROKEN_SCHEME.match(text):
+        raise _bad(url, "a scheme is followed by ://")
     if not _HAS_SCHEME.match(text):
         text = f"wss://{text}"
-        if _is_local(_urlsplit(text, url).hostname or ""):
+        host = _urlsplit(text, url).hostname or ""
+        if _is_local(host) or is_onion(host):  # Tor encrypts, and has no certificates
             text = f"ws{text[3:]}"
     return _urlsplit(text, url)
 
@@ -68,6 +92,11 @@ def _urlsplit(text: str, url: str) -> SplitResult:
         return urlsplit(text)
     except ValueError as error:
         raise _bad(url, str(error)) from error
+
+
+def is_onion(host: str) -> bool:
+    """Whether a host is a Tor onion service, which no name server may be asked about (RFC 7686)."""
+    return host == "onion" or host.endswith((".onion", ".onion."))
 
 
 def _is_local(host: str) -> bool:

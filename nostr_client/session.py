@@ -83,6 +83,7 @@ class Session:
         socket: WebSocket,
         connection: Connection,
         *,
+        address: str,
         signer: Signer | None,
         timeouts: Timeouts,
         now: Callable[[], float],
@@ -92,6 +93,7 @@ class Session:
         self.socket = socket
         self._limits: Limits = connection.limits
         self._timeouts = timeouts
+        self._address = address  # as the relay is dialled: what AUTH is signed for
         self._signer = signer
         self._now = now
         self._tell = tell
@@ -287,7 +289,7 @@ class Session:
     async def _sign(self, challenge: str) -> Event:
         if self._signer is None:
             raise ProtocolError("nobody can sign", relay=self.connection.relay)
-        template = auth_template(self.connection.relay, challenge, int(self._now()))
+        template = auth_template(self._address, challenge, int(self._now()))
         return (await self._signer.sign(template)).event
 
     # Notifications.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Supervisor:
-    """One task from `start` to `stop`.
+    """One task from `start` to `stop`; `url` names the relay, `address` is where it is dialled.
 
     `open_session` makes the session of a fresh socket, `up` is called before it runs, `down` with
     the error after each end or failed attempt. `sleep`, `rand`, `now` (Unix time) are injected.
@@ -28,6 +28,7 @@ class Supervisor:
     def __init__(
         self,
         url: str,
+        address: str,
         transport: Transport,
         policy: ReconnectPolicy,
         *,
@@ -43,6 +44,7 @@ class Supervisor:
         self.stats = RelayStats()
         self.error: RelayError = NetworkError("not connected yet", relay=url)
         self.url = url
+        self._address = address
         self._transport = transport
         self._policy = policy
         self._open_session = open_session
@@ -59,12 +61,12 @@ class Supervisor:
         self._next_attempt = 0.0
         self._resting: asyncio.Future[None] | None = None
 
-    def connect_by(self, transport: Transport) -> None:
-        """Use this transport from now on, and try it at once where the next attempt is waited for.
+    def connect_by(self, transport: Transport, address: str) -> None:
+        """Dial this address by this transport from now on, at once where an attempt is due later.
 
         An open connection stays.
         """
-        self._transport = transport
+        self._transport, self._address = transport, address
         if self._resting is not None:
             self.status = RelayStatus.CONNECTING
             self._resting.cancel()
@@ -133,7 +135,7 @@ class Supervisor:
         self.status = RelayStatus.CONNECTING
         self.stats.attempts += 1
         try:
-            socket = await self._transport.connect(self.url)
+            socket = await self._transport.connect(self._address)
         except RelayError as error:
             self._failures += 1
             self._ended(error)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -22,6 +23,7 @@ from nostr_client.addresses import is_public
 from nostr_client.errors import NetworkError, ProtocolError, clip, without_tls
 from nostr_client.options import Options
 from nostr_client.rate import Window
+from nostr_client.relayurl import is_onion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,6 +196,7 @@ class Transport:
     async def connect(self, url: str) -> WebSocket:
         """Open a WebSocket to `url` (ws or wss). Raises NetworkError."""
         options = self.options
+        self._refuse_onion(url)
         heard: list[str] = []
         _heard.set(heard)
         with _wrapped(url, "connecting"):
@@ -208,12 +211,19 @@ class Transport:
                 )
         return WebSocket(ws, url, options, _unix_time(heard[-1] if heard else ""))
 
+    def _refuse_onion(self, url: str) -> None:
+        """Raise NetworkError for a `.onion` host without a proxy: no name server may be asked."""
+        host = urlsplit(url).hostname or ""
+        if is_onion(host) and self.options.connection.proxy is None:
+            raise NetworkError(f"{clip(host, 60)} needs a proxy for .onion", relay=url)
+
     async def get_document(self, url: str, *, accept: str) -> bytes:
         """GET a small document from a relay's URL, with exactly this Accept header.
 
         No redirect is followed: a relay must not send us elsewhere. Raises NetworkError,
         or ProtocolError when the body is longer than `Limits.info`.
         """
+        self._refuse_onion(url)
         with _wrapped(url, "reading a document"):
             async with (
                 asyncio.timeout(self.options.timeouts.http),

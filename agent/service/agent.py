@@ -216,6 +216,7 @@ class Agent:
     def chosen(self, relays: Sequence[str]) -> list[str]:
         """Whom to ask where `relays` are named, or none."""
         section = self.config.relays
+        self.parts.pool.spell(relays or section.default)
         return chosen(relays, section.default, section.denied)
 
     def loads(self) -> dict[str, tuple[int, int]]:

@@ -65,6 +65,7 @@ class Linking:
 
     def _chosen(self, section: SourceSection) -> list[str]:
         relays = self._config.relays
+        self._parts.pool.spell(section.relays or relays.default)
         return chosen(section.relays, relays.default, relays.denied)
 
     async def configure(self, config: Config) -> None:

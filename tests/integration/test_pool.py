@@ -95,6 +95,24 @@ async def test_count_has_a_status_from_each_and_ends_at_the_deadline(stack: Asyn
     assert all(isinstance(told.errors[one.url], RelayRefused) for one in refusing)
 
 
+async def test_auth_is_signed_for_relays_that_the_user_named_alone(
+    stack: AsyncExitStack,
+) -> None:
+    pool = await stack.enter_async_context(RelayPool(signer=SIGNER))
+    stranger = pool.relay("wss://r.example/path", stranger=True)
+    assert stranger.pubkey is None
+    assert pool.relay("wss://R.example/path/") is stranger
+    assert (stranger.pubkey, stranger.address) == (SIGNER.pubkey, "wss://r.example/path/")
+    assert pool.relay("wss://r.example/path", stranger=True).pubkey == SIGNER.pubkey
+
+
+async def test_a_relay_is_reached_at_the_spelling_that_was_typed(stack: AsyncExitStack) -> None:
+    pool = await stack.enter_async_context(RelayPool())
+    pool.spell(["WS://h.example:80/Relay/", "ws://h.example/Relay"])
+    relay = pool.relay("ws://h.example/Relay")
+    assert (relay.url, relay.address) == ("ws://h.example/Relay", "ws://h.example/Relay/")
+
+
 class AnswersByNotice(Behaviour):
     """A NOTICE, and no OK, for every event."""
 
