@@ -121,6 +121,7 @@ class AgentBackend(CounterCalls):
 
     async def add_watch(self, spec: WatchSpec) -> schema.Watch:
         _check(check_watch, spec)
+        _refuse_commands(spec)
         await self._agent.watch_specs.add(spec)
         return await self._took(spec.name)
 
@@ -128,6 +129,7 @@ class AgentBackend(CounterCalls):
         if spec.name != name:
             raise InvalidInput("the name of a watch stays: add another and remove this one")
         _check(check_watch, spec)
+        _refuse_commands(spec)
         await self._agent.watch_specs.change(spec)
         return await self._took(name)
 
@@ -290,7 +292,7 @@ class AgentBackend(CounterCalls):
         return await self._index().snapshot()
 
     async def adopt_index(self, path: str) -> holdings.Index:
-        found = await self._index().adopt(Path(path))
+        found = await self._index().adopt(_beside(path, self._agent.parts.path))
         self._agent.journal.info("index_adopted", generation=found.generation, hot=found.hot)
         return found
 
@@ -327,6 +329,23 @@ def _known(found: Mapping[str, T], name: str, what: str) -> T:
     if name not in found:
         raise not_found(f"{what} {name}")
     return found[name]
+
+
+def _beside(path: str, store: str) -> Path:
+    """A path that a request names, which has to lie in the store's folder. Raises InvalidInput."""
+    try:
+        found = Path(path).resolve()
+    except (OSError, ValueError) as error:
+        raise InvalidInput("the path cannot be read") from error
+    if not found.is_relative_to(Path(store).resolve().parent):
+        raise InvalidInput("the path lies outside the store's folder")
+    return found
+
+
+def _refuse_commands(spec: WatchSpec) -> None:
+    """Raise Refusal for a watch whose alerts run a program: the API's token runs none."""
+    if any(alert.command for alert in spec.alerts):
+        raise Refusal(403, "file_only", "alert commands come from the configuration file alone")
 
 
 def _check(check: object, spec: object) -> None:
