@@ -173,6 +173,36 @@ async def test_the_api_takes_no_alert_command(tmp_path: Path) -> None:
         assert (await agent.client.watch("mine")).spec == plain
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8080/",
+        "http://0x7f.1/",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://192.168.0.1/",
+        "http://localhost/",
+        "https://metadata.google.internal/",
+        "http://router/",
+    ],
+)
+async def test_the_api_takes_no_webhook_to_this_network(tmp_path: Path, url: str) -> None:
+    spec = WatchSpec(name="m", filters=({},), alerts=(AlertSpec(when="> 1", webhook=url),))
+    async with an_agent(tmp_path) as agent:
+        with pytest.raises(ApiError, match="webhook") as refused:
+            await agent.client.add_watch(spec)
+        assert (refused.value.status, refused.value.code) == (403, "file_only")
+
+
+async def test_the_api_takes_a_private_webhook_that_the_file_names(tmp_path: Path) -> None:
+    alerts = (AlertSpec(when="> 1", webhook="http://127.0.0.1:8080/mine"),)
+    spec = WatchSpec(name="mine", filters=({},), alerts=alerts)
+    more = FOLLOWERS + 'alerts = [{ when = "> 9", webhook = "http://127.0.0.1:8080/hook" }]\n'
+    async with an_agent(tmp_path, more=more) as agent:
+        assert (await agent.client.add_watch(spec)).spec.alerts == alerts
+
+
 async def test_an_alert_command_that_an_earlier_version_stored_is_left_out(tmp_path: Path) -> None:
     hook = AlertSpec(when="> 1", webhook="https://hook.example", command=("true",))
     alerts = (AlertSpec(when=">= 0", command=("touch", str(tmp_path / "ran"))), hook)
