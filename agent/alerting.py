@@ -17,18 +17,19 @@ import msgspec
 from agent import stored, tellings, watchbook
 from agent.alerts import Sample, holds, parse_condition
 from agent.tellings import Telling
-from agent.webhook import post
+from agent.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
 
     from agent.alerts import Condition
     from agent.api.schema import Watch
     from agent.clock import Clock
     from agent.journal import Journal
-    from agent.specs import AlertSpec
+    from agent.specs import AlertSpec, WatchSpec
     from nostr_client.store.database import Database
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
@@ -50,6 +51,7 @@ class Alerting:
         self.failed = 0
         """Tries that failed."""
         self.given_up = 0
+        self._named: frozenset[tuple[str, str, int]] = frozenset()
         self._clock = clock
         self._journal = journal
         self._database = database
@@ -59,6 +61,15 @@ class Alerting:
         self._untried: set[str] = set()
         self._all_tried = asyncio.Event()
         self._all_tried.set()
+
+    def configure(self, watches: Sequence[WatchSpec]) -> None:
+        """Take the configuration's watches: a webhook that they name may be a private one."""
+        hooks = [a.webhook for watch in watches for a in watch.alerts if a.webhook]
+        self._named = frozenset(place(url) for url in hooks if _is_url(url))
+
+    def names(self, url: str) -> bool:
+        """Whether the configuration names the scheme, host and port of a webhook."""
+        return _is_url(url) and place(url) in self._named
 
     async def check(self, watch: Watch, liars: int) -> None:
         """Compare a watch's number with its lines."""
@@ -143,7 +154,7 @@ class Alerting:
                 return
             try:
                 async with self._slots:
-                    await _deliver(telling.alert, telling.body)
+                    await self._deliver(telling.alert, telling.body)
             except NostrTallyError as error:
                 why = str(error)
                 self._note_failure(telling, n, why)
@@ -154,6 +165,13 @@ class Alerting:
             await self._done(telling)
             return
         await self._give_up(telling, why)
+
+    async def _deliver(self, alert: AlertSpec, body: bytes) -> None:
+        """By every way that is configured. Raises NetworkError."""
+        if alert.webhook:
+            await post(alert.webhook, body, public_only=not self.names(alert.webhook))
+        if alert.command:
+            await _run(alert.command, body)
 
     def _note_failure(self, telling: Telling, n: int, why: str) -> None:
         """The first failure of a run is told at once: the last one is half an hour away."""
@@ -203,12 +221,12 @@ def _body(id_: str, watch: Watch, alert: AlertSpec, now: float) -> bytes:
     return msgspec.json.encode(told)
 
 
-async def _deliver(alert: AlertSpec, body: bytes) -> None:
-    """By every way that is configured. Raises NetworkError."""
-    if alert.webhook:
-        await post(alert.webhook, body)
-    if alert.command:
-        await _run(alert.command, body)
+def _is_url(text: str) -> bool:
+    try:
+        place(text)
+    except ValueError:
+        return False
+    return True
 
 
 async def _run(command: tuple[str, ...], body: bytes) -> None:

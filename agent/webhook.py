@@ -1,4 +1,8 @@
-"""One POST of JSON to a URL that the owner configured; nothing of the answer is kept."""
+"""One POST of JSON to a URL of an alert; nothing of the answer is kept.
+
+A webhook that came through the API may not reach this machine or its network: its host is judged
+as written, and again by every address that it resolves to, before a connection is made.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,42 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from nostr_client.addresses import refusal
 from nostr_client.errors import NetworkError
+from nostr_client.transport import public_socket
 
 TIMEOUT_S: Final = 10.0
 
 
-async def post(url: str, body: bytes) -> None:
+def place(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a webhook. Raises ValueError for what is no URL."""
+    parts = urlsplit(url)
+    default = 443 if parts.scheme == "https" else 80
+    return parts.scheme, (parts.hostname or "").removesuffix("."), parts.port or default
+
+
+def private(url: str) -> str | None:
+    """Why a webhook may not be called unless the configuration names it; None where it may."""
+    try:
+        _, host, _ = place(url)
+    except ValueError:
+        return "its URL cannot be used"
+    return refusal(f"ws://[{host}]" if ":" in host else f"ws://{host}")
+
+
+async def post(url: str, body: bytes, *, public_only: bool = False) -> None:
     """Hand `body` over; follows no redirects.
+
+    `public_only`: connect to no address of this machine or of a private network.
 
     Raises NetworkError unless the answer is 2xx. It names the host alone: the rest of a URL may
     hold a token.
     """
+    why = private(url) if public_only else None
+    if why is not None:
+        raise NetworkError(f"{_place(url)}: {why}")
     try:
-        status = await _post(url, body)
+        status = await _post(url, body, public_only)
     except TimeoutError as error:
         raise NetworkError(f"{_place(url)}: no answer within {TIMEOUT_S:g} s") from error
     except aiohttp.InvalidURL as error:
@@ -32,10 +59,11 @@ async def post(url: str, body: bytes) -> None:
         raise NetworkError(f"{_place(url)}: HTTP {status}")
 
 
-async def _post(url: str, body: bytes) -> int:
+async def _post(url: str, body: bytes, public_only: bool) -> int:
+    connector = aiohttp.TCPConnector(socket_factory=public_socket if public_only else None)
     async with (
         asyncio.timeout(TIMEOUT_S),
-        aiohttp.ClientSession() as session,
+        aiohttp.ClientSession(connector=connector) as session,
         session.post(
             url,
             data=body,

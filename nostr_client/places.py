@@ -7,10 +7,13 @@ Nothing here creates a folder.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
 import platformdirs
+
+from nostr_client.errors import InvalidInput
 
 NAME: Final = "nostr-tally"
 SERVICE: Final = "nostr-agent"
@@ -19,6 +22,7 @@ SERVICE: Final = "nostr-agent"
 STORE_VARIABLE: Final = "NOSTR_TALLY_STORE"
 API_PORT: Final = 4870
 RELAY_PORT: Final = 4869
+_OPEN_TO_OTHERS: Final = 0o077
 
 
 def store_path() -> Path:
@@ -58,3 +62,10 @@ def _state_directory() -> Path | None:
     """The first folder that systemd made for this service, if it did."""
     first = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
     return Path(first) if first else None
+
+
+def check_secret_file(path: Path) -> None:
+    """Raise InvalidInput for a file that others may read, OSError; pipes are nobody's to read."""
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode) and mode & _OPEN_TO_OTHERS:
+        raise InvalidInput(f"{path} can be read by others: chmod 600 it")

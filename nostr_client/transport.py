@@ -155,7 +155,7 @@ class WebSocket:
             return  # the socket is gone either way
 
 
-def _public_socket(address: tuple[Any, ...]) -> socket.socket:
+def public_socket(address: tuple[Any, ...]) -> socket.socket:
     """A socket for an address that was resolved, if it may be connected to (OSError)."""
     family, kind, protocol, _, where = address
     if not is_public(str(where[0])):
@@ -183,7 +183,7 @@ class Transport:
                 connector=aiohttp.TCPConnector(
                     limit=0,  # the pool counts connections
                     ssl=tls,
-                    socket_factory=_public_socket if self._guarded else None,
+                    socket_factory=public_socket if self._guarded else None,
                 ),
                 headers={"User-Agent": self.options.connection.user_agent},
                 timeout=aiohttp.ClientTimeout(total=None),

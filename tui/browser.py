@@ -1,13 +1,16 @@
-"""`nostr-tui --serve`: the same application in a browser, for whoever has the agent's token.
+"""`nostr-tui --serve`: the same application in a browser, for whoever has its secret.
 
 Each tab runs a process of its own, whose terminal textual-serve carries over a WebSocket. Who may
-come in is decided as for the API: a loopback Host, no foreign Origin, the token. The address that
-is printed has the token once; a cookie takes its place, so that it does not stay in the history.
+come in is decided as for the API: a loopback Host, no foreign Origin, a secret. The secret is of
+this run alone, not the agent's token: browsers send the cookies of 127.0.0.1 to all its ports.
+The address that is printed has it once; a cookie takes its place, so that it does not stay in the
+history.
 """
 
 from __future__ import annotations
 
 import hmac
+import secrets
 import shlex
 import socket
 from string import Template
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-COOKIE: Final = "nostr-tui"
 MOST_TABS: Final = 8
 """Each is a process of some 60 MB."""
 
@@ -68,10 +70,14 @@ FONT: Final = "RobotoMono-VariableFont_wght.ttf"
 
 
 class Browser:
-    """Serves the application that `command` runs, to those who know the token."""
+    """Serves the application that `command` runs, to those who know the secret.
 
-    def __init__(self, command: Sequence[str], token: str) -> None:
-        self._token = token
+    The cookie's name has the port: two that are served at once keep each other's.
+    """
+
+    def __init__(self, command: Sequence[str], secret: str, port: int) -> None:
+        self._secret = secret
+        self._cookie = f"nostr-tui-{port}"
         self._server = Server(shlex.join(command), title="nostr-tui")
         self._tabs = 0
 
@@ -93,18 +99,22 @@ class Browser:
         given = request.query.get("token", "")
         if given and request.path == "/" and self._knows(given):
             return self._welcome(given)
-        told = request.cookies.get(COOKIE) or bearer_of(request.headers.get("Authorization")) or ""
+        told = (
+            request.cookies.get(self._cookie)
+            or bearer_of(request.headers.get("Authorization"))
+            or ""
+        )
         if not self._knows(told):
             raise web.HTTPUnauthorized(text="open the address that nostr-tui --serve printed\n")
         return await handler(request)
 
-    def _knows(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+    def _knows(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self._secret.encode())
 
-    def _welcome(self, token: str) -> web.Response:
-        """To the page without the token in its address, which a cookie has from now on."""
+    def _welcome(self, secret: str) -> web.Response:
+        """To the page without the secret in its address, which a cookie has from now on."""
         found = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
-        found.set_cookie(COOKIE, token, httponly=True, samesite="Strict", path="/")
+        found.set_cookie(self._cookie, secret, httponly=True, samesite="Strict", path="/")
         return found
 
     async def _page(self, request: web.Request) -> web.Response:
@@ -134,7 +144,6 @@ class Browser:
 
 async def serve(
     command: Sequence[str],
-    token: str,
     port: int,
     told: Callable[[str], None],
     until: asyncio.Event,
@@ -144,13 +153,14 @@ async def serve(
         listener = socket.create_server(("127.0.0.1", port))
     except OSError as error:
         raise NetworkError(f"port {port} cannot be listened on: {error}") from error
+    secret, port = secrets.token_urlsafe(32), listener.getsockname()[1]
     runner = web.AppRunner(
-        Browser(command, token).application(), access_log=None, shutdown_timeout=CLOSE_S
+        Browser(command, secret, port).application(), access_log=None, shutdown_timeout=CLOSE_S
     )
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
-        told(f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}")
+        told(f"http://127.0.0.1:{port}/?token={secret}")
         await until.wait()
     finally:
         await runner.cleanup()

@@ -125,13 +125,12 @@ async def _serve(given: dict[str, Any], brought: Child | None) -> int:
     where = (given["api"], given["token_file"])
     if brought is not None:
         where = await brought.place()
-        token = brought.locate()[1]
     else:
-        token = _locate(given)()[1]
+        _locate(given)()  # no agent is told here, not in the browser
     until = asyncio.Event()
     _on_end(until.set, signal.SIGINT)
     click.echo("open this address on this machine; Ctrl-C ends", err=True)
-    await serve(_command(given, *where), token, given["port"], click.echo, until)
+    await serve(_command(given, *where), given["port"], click.echo, until)
     return 0
 
 

@@ -117,6 +117,7 @@ class Agent:
         self.config = config
         await self.watch_specs.load(config.watches, self.journal)
         await self.sync_specs.load(config.syncs, self.journal)
+        self.alerting.configure(config.watches)
         self.keeping.section = config.retention
         self.watching.counter = make_counter(config, self.parts.store, self.clock)
         self.watching.options = self._count_options(config)

@@ -22,6 +22,7 @@ from agent.syncing import KIND as SYNC
 from agent.watches import query_of
 from agent.watching import KIND as WATCH
 from agent.watching import MERGE, Watched
+from agent.webhook import private
 from nostr_client._version import __version__
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.relayurl import normalize
@@ -121,13 +122,32 @@ class AgentBackend(CounterCalls):
 
     async def add_watch(self, spec: WatchSpec) -> schema.Watch:
         _check(check_watch, spec)
+        self._check_alerts(spec)
         await self._agent.watch_specs.add(spec)
         return await self._took(spec.name)
+
+    def _check_alerts(self, spec: WatchSpec) -> None:
+        """Raise Refusal for alerts that the configuration file alone may have.
+
+        These run a program, or call a webhook of this machine or its network that the file does
+        not name.
+        """
+        for alert in spec.alerts:
+            if alert.command:
+                why = "alert commands come from the configuration file alone"
+                raise Refusal(403, "file_only", why)
+            if alert.webhook and not self._agent.alerting.names(alert.webhook):
+                why = private(alert.webhook) or ""
+                if why:
+                    raise Refusal(
+                        403, "file_only", f"webhook: {why}; the configuration may name it"
+                    )
 
     async def change_watch(self, name: str, spec: WatchSpec) -> schema.Watch:
         if spec.name != name:
             raise InvalidInput("the name of a watch stays: add another and remove this one")
         _check(check_watch, spec)
+        self._check_alerts(spec)
         await self._agent.watch_specs.change(spec)
         return await self._took(name)
 
@@ -290,7 +310,7 @@ class AgentBackend(CounterCalls):
         return await self._index().snapshot()
 
     async def adopt_index(self, path: str) -> holdings.Index:
-        found = await self._index().adopt(Path(path))
+        found = await self._index().adopt(_beside(path, self._agent.parts.path))
         self._agent.journal.info("index_adopted", generation=found.generation, hot=found.hot)
         return found
 
@@ -327,6 +347,17 @@ def _known(found: Mapping[str, T], name: str, what: str) -> T:
     if name not in found:
         raise not_found(f"{what} {name}")
     return found[name]
+
+
+def _beside(path: str, store: str) -> Path:
+    """A path that a request names, which has to lie in the store's folder. Raises InvalidInput."""
+    try:
+        found = Path(path).resolve()
+    except (OSError, ValueError) as error:
+        raise InvalidInput("the path cannot be read") from error
+    if not found.is_relative_to(Path(store).resolve().parent):
+        raise InvalidInput("the path lies outside the store's folder")
+    return found
 
 
 def _check(check: object, spec: object) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidInput
 from nostr_client.keys import KeySigner
-from nostr_client.places import user_path
+from nostr_client.places import check_secret_file, user_path
 
 if TYPE_CHECKING:
     from agent.config.model import IdentitySection
@@ -22,6 +22,7 @@ def make_signer(section: IdentitySection) -> KeySigner | None:
         path = user_path(section.key_file)
         where = f"identity.key_file: {path}"
         try:
+            check_secret_file(path)
             text = path.read_text("ascii", "replace")[:_LONGEST]
         except OSError as error:
             why = error.strerror or error

@@ -68,7 +68,19 @@ class Specs(Generic[S]):
             if seconds(one.interval) < seconds(LEAST):  # a version that took any added it
                 journal.warning("interval", kind=self._kind, name=one.name, least=LEAST)
                 one = msgspec.structs.replace(one, interval=LEAST)
-            self._stored[one.name] = one
+            self._stored[one.name] = self._without_commands(one, journal)
+
+    def _without_commands(self, one: S, journal: Journal) -> S:
+        """A stored spec without alert commands, which only the configuration file may name.
+
+        An earlier version took them from the API. An alert that has no webhook either is left out.
+        """
+        if not isinstance(one, WatchSpec) or not any(alert.command for alert in one.alerts):
+            return one
+        why = "alert commands come from the configuration file alone: this one is left out"
+        journal.warning("alert_command", name=one.name, why=why)
+        kept = [msgspec.structs.replace(a, command=()) for a in one.alerts if a.webhook]
+        return msgspec.structs.replace(one, alerts=tuple(kept))
 
     def reasons(self) -> list[str]:
         """What of the file is left out, and why."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nostr_client.cli.paths import UserPath, read_given
+from nostr_client.places import check_secret_file
 
 if TYPE_CHECKING:
     from nostr_client.keys import KeySigner
@@ -60,5 +62,7 @@ def _secret_text(key_file: str | None) -> str:
     if key_file == "-":
         return sys.stdin.read(_LONGEST)
     if key_file is not None:
-        return read_given(key_file, _LONGEST).decode("ascii", "replace")
+        given = read_given(key_file, _LONGEST).decode("ascii", "replace")
+        check_secret_file(Path(key_file))
+        return given
     return os.environ.get(KEY_VARIABLE, "")

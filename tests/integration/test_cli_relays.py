@@ -271,6 +271,7 @@ async def test_publish_an_event_from_stdin_a_file_and_a_key(tmp_path: Any) -> No
     path.write_text(event.to_json(), "utf-8")
     key = tmp_path / "key"
     key.write_text(signer(5).nsec(), "ascii")
+    key.chmod(0o600)
     async with followers(0) as relay:
         piped = await cli("publish", "-r", relay.url, "--json", stdin=event.to_json())
         filed = await cli("publish", str(path), "-r", relay.url)
@@ -303,6 +304,7 @@ async def test_publish_events_one_a_line() -> None:
 async def test_published_tags_hold_what_identifiers_name(tmp_path: Any) -> None:
     key = tmp_path / "key"
     key.write_text(signer(5).nsec(), "ascii")
+    key.chmod(0o600)
     npub, note = PublicKey(TARGET).encode(), Note(NOTE).encode()
     tags = [f"p={npub}", "-", f'["e","{note}","wss://r.example","reply"]']
     args = ["publish", "--content", "x", "--key-file", str(key), *(f"--tag={one}" for one in tags)]

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 import pytest
@@ -54,14 +54,19 @@ async def serving(api: Served, folder: Path) -> AsyncIterator[str]:
 
 
 @pytest.mark.timeout(120)
-async def test_only_who_has_the_token_comes_in(
+async def test_only_who_has_the_secret_comes_in(
     tmp_path: Path, api: Served, agent: Recorded
 ) -> None:
     async with serving(api, tmp_path) as address, aiohttp.ClientSession() as session:
         parts = urlsplit(address)
         root = f"http://{parts.netloc}"
         assert parts.hostname == "127.0.0.1"
-        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        secret = parse_qs(parts.query)["token"][0]
+        assert secret != TOKEN
+        bearer = {"Authorization": f"Bearer {secret}"}
+        for given in ({"Authorization": f"Bearer {TOKEN}"}, {"Cookie": f"nostr-tui={secret}"}):
+            async with session.get(root, headers=given) as answer:
+                assert answer.status == 401, given
         for path in ("/", "/ws", "/static/js/textual.js", "/?token=wrong"):
             async with session.get(root + path) as answer:
                 assert answer.status == 401, path
@@ -71,6 +76,7 @@ async def test_only_who_has_the_token_comes_in(
         async with session.get(address, allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
             cookie = answer.headers["Set-Cookie"]
+            assert cookie.startswith(f"nostr-tui-{parts.port}={secret};")
             assert "HttpOnly" in cookie
             assert "SameSite=Strict" in cookie
         async with session.get(root, headers=bearer) as answer:
@@ -79,6 +85,7 @@ async def test_only_who_has_the_token_comes_in(
         assert "http://" not in page.replace(root, "")
         assert "https://" not in page
         assert TOKEN not in page
+        assert secret not in page
 
 
 @pytest.mark.timeout(150)
@@ -88,7 +95,7 @@ async def test_a_browser_shows_the_application_and_types_into_it(
     """A key pressed in the page reaches the agent: page, socket, process and API are all there."""
     async with serving(api, tmp_path) as address, browsing(tmp_path, address) as page:
         await page.until("document.body.classList.contains('-first-byte')")
-        assert TOKEN not in await page.evaluate("location.href")
+        assert "token" not in await page.evaluate("location.href")
         await eventually(lambda: agent.feed.streams == 1)
         await page.evaluate("document.querySelector('textarea').focus()")
         await eventually(partial(pressed, page, "r", agent), every=0.5)

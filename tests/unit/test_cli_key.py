@@ -54,6 +54,7 @@ def test_show_takes_the_secret_from(
     text = signer.nsec() if form == "nsec" else SECRET.hex()
     path = tmp_path / "key"
     path.write_text(text + "\n", "ascii")
+    path.chmod(0o600)
     args = {"file": ["--key-file", str(path)], "stdin": ["--key-file", "-"], "environment": []}
     if source == "environment":
         monkeypatch.setenv("NOSTR_TALLY_KEY", text)
@@ -95,6 +96,7 @@ def test_a_wrong_key_is_told_by_where_it_is_and_never_shown(
         return
     path = tmp_path / "wrong"
     path.write_text(content, "ascii")
+    path.chmod(0o600)
     where = {"file": str(path), "stdin": "-", "environment": None}[how]
     if how == "environment":
         monkeypatch.setenv(KEY_VARIABLE, content)
@@ -109,7 +111,19 @@ def test_a_wrong_key_is_told_by_where_it_is_and_never_shown(
 def test_the_agent_says_where_a_wrong_key_is(tmp_path: Path) -> None:
     path = tmp_path / "wrong"
     path.write_text("No Key of Mine", "ascii")
+    path.chmod(0o600)
     with pytest.raises(InvalidInput, match=r"identity\.key_file: .*/wrong holds no secret key"):
         make_signer(IdentitySection(key_file=str(path)))
     with pytest.raises(InvalidInput, match=r"identity\.key_command printed holds no secret key"):
         make_signer(IdentitySection(key_command=("cat", str(path))))
+
+
+def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("00" * 31 + "01", "ascii")
+    path.chmod(0o640)
+    for load in (load_signer, lambda name: make_signer(IdentitySection(key_file=name))):
+        with pytest.raises(InvalidInput, match="can be read by others"):
+            load(str(path))
+    path.chmod(0o600)
+    assert load_signer(str(path)).pubkey

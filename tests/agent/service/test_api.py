@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from agent import watchbook
 from agent.api import schema
 from agent.api.client import AgentClient, ApiError
 from agent.api.document import document
@@ -155,6 +156,64 @@ async def test_watches_that_mean_nothing_are_refused(tmp_path: Path, spec: Watch
             await agent.client.add_watch(spec)
         assert refused.value.status == 400
         assert not (await agent.client.watches()).watches
+
+
+async def test_the_api_takes_no_alert_command(tmp_path: Path) -> None:
+    """The token may add watches; what this machine runs stands in the configuration file alone."""
+    alerts = (AlertSpec(when=">= 0", command=("touch", str(tmp_path / "ran"))),)
+    plain = WatchSpec(name="mine", query="followers", target=TARGET)
+    armed = msgspec.structs.replace(plain, alerts=alerts)
+    async with an_agent(tmp_path) as agent:
+        with pytest.raises(ApiError, match="configuration file alone") as refused:
+            await agent.client.add_watch(armed)
+        assert (refused.value.status, refused.value.code) == (403, "file_only")
+        await agent.client.add_watch(plain)
+        with pytest.raises(ApiError, match="configuration file alone"):
+            await agent.client.change_watch(armed)
+        assert (await agent.client.watch("mine")).spec == plain
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8080/",
+        "http://0x7f.1/",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://192.168.0.1/",
+        "http://localhost/",
+        "https://metadata.google.internal/",
+        "http://router/",
+    ],
+)
+async def test_the_api_takes_no_webhook_to_this_network(tmp_path: Path, url: str) -> None:
+    spec = WatchSpec(name="m", filters=({},), alerts=(AlertSpec(when="> 1", webhook=url),))
+    async with an_agent(tmp_path) as agent:
+        with pytest.raises(ApiError, match="webhook") as refused:
+            await agent.client.add_watch(spec)
+        assert (refused.value.status, refused.value.code) == (403, "file_only")
+
+
+async def test_the_api_takes_a_private_webhook_that_the_file_names(tmp_path: Path) -> None:
+    alerts = (AlertSpec(when="> 1", webhook="http://127.0.0.1:8080/mine"),)
+    spec = WatchSpec(name="mine", filters=({},), alerts=alerts)
+    more = FOLLOWERS + 'alerts = [{ when = "> 9", webhook = "http://127.0.0.1:8080/hook" }]\n'
+    async with an_agent(tmp_path, more=more) as agent:
+        assert (await agent.client.add_watch(spec)).spec.alerts == alerts
+
+
+async def test_an_alert_command_that_an_earlier_version_stored_is_left_out(tmp_path: Path) -> None:
+    hook = AlertSpec(when="> 1", webhook="https://hook.example", command=("true",))
+    alerts = (AlertSpec(when=">= 0", command=("touch", str(tmp_path / "ran"))), hook)
+    spec = WatchSpec(name="mine", query="followers", target=TARGET, alerts=alerts)
+    async with an_agent(tmp_path) as agent:
+        database = agent.service.agent.parts.store.database
+        await database.write(lambda conn: watchbook.put(conn, spec, 0.0))
+    async with an_agent(tmp_path) as agent:
+        kept = (await agent.client.watch("mine")).spec.alerts
+        assert kept == (msgspec.structs.replace(hook, command=()),)
+        assert "alert_command" in agent.log.getvalue()
 
 
 async def test_a_sync_runs_now_and_shows_its_progress(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def text_of(folder: Path, more: str, relays: tuple[str, ...], key: int | None) -
     identity = ""
     if key is not None:
         (folder / "key").write_text(signer(key).nsec())
+        (folder / "key").chmod(0o600)
         identity = f'[identity]\nkey_file = "{folder / "key"}"\n'
     return config_text(folder, relays, identity + more)
 

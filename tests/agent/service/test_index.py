@@ -89,6 +89,8 @@ async def test_an_index_built_elsewhere_is_adopted_while_the_agent_runs(tmp_path
             with pytest.raises(ApiError) as caught:
                 await agent.client.adopt_index(str(wrong))
             assert caught.value.status == 400
+        with pytest.raises(ApiError, match="outside the store's folder"):
+            await agent.client.adopt_index(str(tmp_path / ".." / "built.db"))
         damaged = tmp_path / "damaged.db"
         shutil.copyfile(built, damaged)
         raw = bytearray(damaged.read_bytes())
