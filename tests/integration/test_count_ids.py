@@ -12,6 +12,9 @@ import pytest
 
 from nostr_client.cli.count_table import merged_line
 from nostr_client.client import NostrClient
+from nostr_client.count.asking import CountOptions
+from nostr_client.count.procedure import Counter
+from nostr_client.count.queries import query
 from nostr_client.event import Event, EventTemplate
 from nostr_client.filters import Filter
 from nostr_client.merge import Method, Unit
@@ -24,6 +27,7 @@ from tests.worlds import START, signer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from pathlib import Path
 
     from nostr_client.count import CountResult
 
@@ -308,3 +312,32 @@ async def test_a_silent_relay_does_not_keep_the_others_from_being_judged() -> No
         await world.relay(Silent(), [])
         result = await world.count(timeout=4.0)
     assert (result.value, result.low, result.lower_bound) == (60, 60, True)
+
+
+async def test_with_a_store_events_are_read_and_the_next_round_reads_what_changed(
+    tmp_path: Path,
+) -> None:
+    async with World() as world:
+        first = await world.relay(SpeaksNeg(), notes(range(60)))
+        await world.relay(SpeaksNeg(), notes(range(40, 100)))
+        for number in (100, 105):
+            result = await world.count(store=tmp_path / "s.db")
+            assert (result.value, result.low) == (number, number)
+            assert {claim.method for claim in result.relays} == {Method.EVENTS}
+            read = sum(claim.events_read for claim in result.relays)
+            first.events += notes(range(100, 105))
+        assert read < 40
+
+
+async def test_a_relay_that_is_asked_for_itself_gives_events_where_others_are_merged_with_it() -> (
+    None
+):
+    async with World() as world:
+        relay = await world.relay(SpeaksNeg(), notes(range(60)))
+        async with NostrClient(relay.url, options=OPTIONS) as client:
+            named = [(relay.url, client.pool.relay(relay.url))]
+            counter = Counter(CountOptions(timeouts=OPTIONS.timeouts))
+            alone = await counter.count(query(BOTH), named)
+            beside = await counter.count(query(BOTH), named, several=True)
+    assert alone.relays[0].method is Method.COUNT
+    assert beside.relays[0].method is Method.EVENTS
