@@ -173,7 +173,9 @@ class Watching:
         if watch is None:  # removed after its turn had come
             return True
         relay, began = self.relay(url), self._clock.moment()
-        result = await self.counter.count(watch.query, [(url, relay)], self.options)
+        result = await self.counter.count(
+            watch.query, [(url, relay)], self.options, several=len(watch.relays) > 1
+        )
         claim = result.relays[0]
         watch.tried.add(url)
         if claim.answered:

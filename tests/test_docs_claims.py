@@ -105,7 +105,9 @@ def test_every_form_of_the_line() -> None:
         Figure.at_least(1204, 0),
         Figure.at_least(1204, 1090),
     )
-    assert first_column("the line says") - {"---"} == {*map(said, figures), "not known"}
+    by_ids = (Figure.exactly(717), Figure(value=717, low=400, high=717))
+    named = {said(one, named=True) for one in by_ids}
+    assert first_column("the line says") - {"---"} == {*map(said, figures), *named, "not known"}
     for one in figures:
         point = Point(at=0, value=one.value, low=one.low, high=one.high, exact=one.exact)
         assert number(point) == said(one)

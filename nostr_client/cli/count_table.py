@@ -90,7 +90,8 @@ def merged_line(result: CountResult) -> str:
     heard = f"{result.answered} of {asked} relay{'s' * (asked != 1)} answered"
     if result.merged.figure is None:
         return f"{name}: not known ({heard})"
-    return f"{name}: {said(result.merged.figure)} {UNITS[result.unit]} ({heard})"
+    named = result.unit is Unit.EVENTS and result.merged.as_named
+    return f"{name}: {said(result.merged.figure, named=named)} {UNITS[result.unit]} ({heard})"
 
 
 def second_lines(result: CountResult) -> list[str]:
@@ -111,8 +112,11 @@ def second_lines(result: CountResult) -> list[str]:
     return lines
 
 
-def said(figure: Figure) -> str:
-    """A figure with how sure it is."""
+def said(figure: Figure, *, named: bool = False) -> str:
+    """A figure with how sure it is; `named`: it was counted by ids that relays name."""
+    if named and figure.high == figure.value:
+        sure = "" if figure.exact else f", at least {figure.low:,}"
+        return f"{figure.value:,}, as these relays say{sure}"
     if figure.exact:
         return f"{figure.value:,} (exact)"
     if figure.high is None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nostr_client.claims import PlaceInMemory, Reread
 from nostr_client.count.claiming import Outcome, claim_of
+from nostr_client.count.judging import Judging
+from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.reading import Reader
 from nostr_client.count.union import trial_of
 from nostr_client.errors import DeadlineExceeded, RelayError, RelayRefused, Unsupported
+from nostr_client.merge import Listing
 from nostr_client.options import ReadBudget, Timeouts
 from nostr_client.taskgroup import task_group
 
@@ -18,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nostr_client.claims import Place
+    from nostr_client.count.judging import SharedIds
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import Keep
     from nostr_client.filters import Filter
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.merge import Claim
     from nostr_client.messages import CountAnswer
     from nostr_client.relay import Relay
@@ -80,11 +86,14 @@ class Asking:
         now: Callable[[], float],
         place: Place | None = None,
         silent: bool = False,
+        members: bool = False,
+        shared: SharedIds | None = None,
     ) -> None:
         """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
 
         `group`: where reading beside a silent COUNT has its task. `place`: where what is read is
-        kept; by default it is forgotten.
+        kept; by default it is forgotten. `members`: single events are wanted beside a number;
+        `shared` judges them beside those of the question's other relays.
         """
         self._relay = relay
         self._query = query
@@ -94,6 +103,8 @@ class Asking:
         self._outcome = Outcome(asked_at=now())
         self._started = asyncio.get_running_loop().time()
         self._place = place
+        self._members = members and options.read
+        self._shared = shared
         self._made: Reader | None = None
         self._read_error: RelayError | None = None
         self._reading = False
@@ -114,9 +125,16 @@ class Asking:
                 silence=options.timeouts.eose,
                 clock=int(self._outcome.asked_at - self._relay.behind),
                 reread=options.reread,
-                keep=options.keep,
+                keep=self._keep if self._shared else options.keep,
             )
         return self._made
+
+    async def _keep(self, relay: str, events: Sequence[VerifiedEvent]) -> None:
+        """Hand on what was read, after a look at it for the judging."""
+        assert self._shared is not None
+        self._shared.saw(events)
+        if self._options.keep is not None:
+            await self._options.keep(relay, events)
 
     async def run(self, name: str) -> Claim:
         """Ask until the relay is done or the time for all relays is over. Raises StoreError alone.
@@ -130,6 +148,8 @@ class Asking:
         except TimeoutError:
             late = not self._enough
         await self._take_stock(late=late)
+        if self._shared is not None:
+            await self._judge(self._shared)
         return claim_of(name, self._query, self._outcome)
 
     @property
@@ -152,10 +172,10 @@ class Asking:
         try:
             await self._count()
             timer.cancel()
-            if self._outcome.settled(self._query):
+            if self._outcome.settled(self._query, members=self._members_within_budget):
                 return
             if self._beside is None:
-                await self._read()
+                await self._gather()
             else:
                 await asyncio.wait([self._beside])
         finally:
@@ -167,7 +187,7 @@ class Asking:
 
     async def _read_instead(self) -> None:
         """Read; once everything is there, the COUNT is not waited for."""
-        await self._read()
+        await self._gather()
         if self._read_error is None and self._scope is not None:
             self._enough = True
             self._scope.reschedule(asyncio.get_running_loop().time())
@@ -225,6 +245,64 @@ class Asking:
             self._relay.learn(union=False)
         except RelayError:
             return  # the answers to single filters stand
+
+    @property
+    def _members_within_budget(self) -> bool:
+        """Whether single events are wanted, and the relay does not say that there are too many."""
+        most = max((answer.count for answer in self._outcome.answers), default=0)
+        return self._members and most <= self._options.budget.events
+
+    async def _gather(self) -> None:
+        """List the relay's ids where that is enough and it can, else read its events."""
+        if not await self._list():
+            await self._read()
+
+    async def _list(self) -> bool:
+        """Have the relay name its ids (NIP-77); False where events are to be read."""
+        shared, query, outcome = self._shared, self._query, self._outcome
+        if shared is None or self._place is not None or not is_listable(query):
+            return False  # what is read into a place is there in the next round, ids are not
+        if self._relay.capabilities.negentropy is False:
+            return False
+        named = await list_ids(
+            self._relay,
+            query,
+            budget=self._options.budget,
+            told=outcome.exact_count,
+            silence=self._options.timeouts.eose,
+        )
+        if named is None:
+            return False
+        shared.saw(named.events)
+        outcome.listed_bytes += named.traffic
+        if not named.whole:
+            outcome.partly_named = len(named.ids)
+            return False
+        verified = {bytes.fromhex(one.event.id) for one in named.events} & named.ids
+        outcome.listing = Listing(ids=named.ids, verified=frozenset(verified))
+        outcome.listed_elapsed = self._elapsed()
+        return True
+
+    async def _judge(self, shared: SharedIds) -> None:
+        """Judge what is known of single events, when the other relays are done or late."""
+        outcome = self._outcome
+        known = outcome.known_ids
+        shared.report(self._relay, known)
+        if known is None:
+            return
+        judging = Judging(self._relay, self._query, shared, outcome.listing)
+        with contextlib.suppress(TimeoutError):  # what is known by then is judged
+            async with asyncio.timeout_at(self._started + self._options.timeouts.group):
+                await self._others(shared)
+                await judging.run()
+        outcome.listing, outcome.retracted = judging.listing, judging.retracted
+        outcome.listed_bytes += judging.traffic
+
+    async def _others(self, shared: SharedIds) -> None:
+        """Wait for the other relays, but not for a slow one."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.patience):
+                await shared.settled()
 
     async def _read(self) -> None:
         self._reading = True

@@ -17,13 +17,14 @@ from nostr_client.errors import (
     Unsupported,
     clip,
 )
-from nostr_client.merge import Claim, ClaimStatus, Method, Reading
+from nostr_client.merge import Claim, ClaimStatus, Method, Reading, Retracted
 from nostr_client.messages.parse_relay import MAX_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nostr_client.count.queries import Query
+    from nostr_client.merge import Listing
     from nostr_client.messages import CountAnswer
 
 WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
@@ -50,7 +51,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Outcome:
-    """What happened at one relay; `asked_at` in Unix seconds, `elapsed` in seconds since then."""
+    """What happened at one relay; `asked_at` in Unix seconds, `elapsed` in seconds since then.
+
+    `listing`: all ids that it named, at the cost of `listed_bytes`; `partly_named`: how many it
+    named where it holds more. `retracted`: ids that its events prove not to count.
+    """
 
     asked_at: float
     answers: list[CountAnswer] = field(default_factory=list)
@@ -59,6 +64,11 @@ class Outcome:
     found: Found | None = None
     events_read: int = 0
     bytes_read: int = 0
+    listing: Listing | None = None
+    listed_bytes: int = 0
+    listed_elapsed: float | None = None
+    partly_named: int | None = None
+    retracted: Retracted = field(default_factory=Retracted)
 
     @property
     def exact_count(self) -> int | None:
@@ -68,9 +78,20 @@ class Outcome:
         (answer,) = self.answers
         return None if answer.approximate or answer.limited else answer.count
 
-    def settled(self, query: Query) -> bool:
-        """True when reading events would add nothing, or cannot work."""
-        if self.answers and not query.reads:
+    @property
+    def known_ids(self) -> frozenset[bytes] | None:
+        """The ids that the relay named or that were read; None where it told nothing of them."""
+        if self.listing is not None:
+            return self.listing.ids
+        reading = self.found.reading if self.found else None
+        return reading.events if reading and (reading.complete or reading.events) else None
+
+    def settled(self, query: Query, *, members: bool = False) -> bool:
+        """True when reading events would add nothing, or cannot work.
+
+        `members`: a number alone is not enough, as those of several relays cannot be merged.
+        """
+        if self.answers and not query.reads and not members:
             return query.offset is None or all(a.hll is not None for a in self.answers)
         return isinstance(self.count_error, (NetworkError, ProtocolError))
 
@@ -99,10 +120,15 @@ def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
         relay=relay,
         status=ClaimStatus.OK,
         events_read=outcome.events_read,
-        bytes_read=outcome.bytes_read,
+        bytes_read=outcome.bytes_read + outcome.listed_bytes,
         asked_at=round(outcome.asked_at, 3),
         warnings=counted.warnings,
+        retracted=outcome.retracted,
     )
+    if outcome.partly_named is not None:
+        base = base.warned(f"ids: NIP-77 names only {outcome.partly_named} events, and more exist")
+    if outcome.listing is not None:
+        return _from_ids(base, outcome, counted, outcome.listing)
     if outcome.found is None or (counted.registers is not None and not query.reads):
         return _from_count(base, outcome, counted)
     return _from_events(base, query, outcome, counted, outcome.found)
@@ -190,6 +216,21 @@ def _from_count(base: Claim, outcome: Outcome, counted: _Counted) -> Claim:
         limited=counted.limited,
     )
     return claim.warned(WEAK_ZERO) if claim.weak_zero else claim
+
+
+def _from_ids(base: Claim, outcome: Outcome, counted: _Counted, listing: Listing) -> Claim:
+    """The relay named its events by id."""
+    number = len(listing.ids)
+    claim = msgspec.structs.replace(
+        _timed(base, counted.registers, outcome.listed_elapsed),
+        method=Method.NEGENTROPY,
+        listing=listing,
+        count=number,
+    )
+    told = None if counted.approximate or counted.high is not None else counted.count
+    if told is not None and told != number:
+        claim = claim.warned(f"count: the relay says {told}")
+    return claim.warned(f"count: {_why(outcome.count_error)}") if outcome.count_error else claim
 
 
 def _from_events(

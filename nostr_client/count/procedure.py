@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from nostr_client.count.asking import LEAST, Asking, CountOptions
+from nostr_client.count.judging import SharedIds
+from nostr_client.count.listing import is_listable
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
@@ -37,16 +40,19 @@ class Counter:
         trusted: Collection[str] = (),
         book: ClaimBook | None = None,
         now: Callable[[], float] = time.time,
+        rand: random.Random | None = None,
     ) -> None:
         """`trusted` relays are believed whatever the tests say. Raises InvalidRelayURL.
 
-        `book`: where claims are kept, so that later counts read only what is new.
+        `book`: where claims are kept, so that later counts read only what is new. `rand` draws
+        the samples by which ids are judged; by default nobody can foresee them.
         """
         self._options = options or CountOptions()
         self._policy = policy
         self._trusted = frozenset(map(normalize, trusted))
         self.book = book
         self._now = now
+        self._rand = rand or random.SystemRandom()
         self._silent: set[str] = set()
         self._recipients = Recipients()
 
@@ -57,7 +63,9 @@ class Counter:
 
     def with_book(self, book: ClaimBook) -> Counter:
         """The same counter with other claims; it knows the same relays to be silent."""
-        other = Counter(self._options, policy=self._policy, book=book, now=self._now)
+        other = Counter(
+            self._options, policy=self._policy, book=book, now=self._now, rand=self._rand
+        )
         other._trusted, other._silent = self._trusted, self._silent
         other._recipients = self._recipients
         return other
@@ -70,14 +78,16 @@ class Counter:
         *,
         policy: TrustPolicy | None = None,
         trusted: Collection[str] | None = None,
+        several: bool = False,
     ) -> CountResult:
         """Ask every relay, given as (the user's spelling, relay), and merge their claims.
 
         Returns at the deadline of the group at the latest, with a status for each relay; raises
         nothing that a relay did. Raises StoreError where claims are kept. Cancelling gives up the
-        requests. `policy` and `trusted` (any spelling) stand for those of the counter.
+        requests. `policy` and `trusted` (any spelling) stand for those of the counter. `several`:
+        the claims are merged with those of other relays, though one is asked now.
         """
-        shown, used = merge_input(*await self.ask(query, relays, options))
+        shown, used = merge_input(*await self.ask(query, relays, options, several=several))
         return self.result(query, shown, used, policy=policy, trusted=trusted)
 
     async def ask(
@@ -85,12 +95,14 @@ class Counter:
         query: Query,
         relays: Sequence[tuple[str, Relay]],
         options: CountOptions | None = None,
+        *,
+        several: bool = False,
     ) -> tuple[list[tuple[str, Claim]], dict[str, Claim]]:
         """The claims by normalised URL, in order, and the earlier ones that stand in for failures.
 
         As `count`, without merging.
         """
-        claims = await self.claims(query, relays, options)
+        claims = await self.claims(query, relays, options, several=several)
         if self.book is None:
             return claims, {}
         return claims, await remembered(self.book, query, dict(claims), self._now())
@@ -100,19 +112,27 @@ class Counter:
         query: Query,
         relays: Sequence[tuple[str, Relay]],
         options: CountOptions | None = None,
+        *,
+        several: bool = False,
     ) -> list[tuple[str, Claim]]:
         """The claims alone, by normalised URL, in order; what was read is kept, they are not."""
         loop, chosen = asyncio.get_running_loop(), options or self._options
         end = loop.time() + chosen.timeouts.group
         query = await self.resolved(query, relays, chosen)
         chosen = chosen.within(end - loop.time())
+        shared = None
+        if len(relays) > 1 and _wants_members(query, kept=self.book is not None):
+            shared = SharedIds([relay.url for _, relay in relays], self._rand)
+        members = shared is not None or (several and _wants_members(query, kept=True))
         async with task_group() as group:
             tasks = [
-                group.create_task(self._ask(name, relay, query, chosen, group))
+                group.create_task(self._ask(name, relay, query, chosen, group, members, shared))
                 for name, relay in relays
             ]
         urls = [relay.url for _, relay in relays]
         claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
+        if shared is not None:
+            return [(url, shared.completed(url, claim)) for url, claim in claims]
         if not is_compared(query, (claim for _, claim in claims)):
             return claims
         return await without_unfollowed(
@@ -196,11 +216,23 @@ class Counter:
         query: Query,
         options: CountOptions,
         group: asyncio.TaskGroup,
+        members: bool,
+        shared: SharedIds | None,
     ) -> Claim:
         silent = relay.url in self._silent
         kept = self.book is not None and not (query.needs_target or query.by_content)
         place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
-        asking = Asking(relay, query, options, group, now=self._now, place=place, silent=silent)
+        asking = Asking(
+            relay,
+            query,
+            options,
+            group,
+            now=self._now,
+            place=place,
+            silent=silent,
+            members=members,
+            shared=shared,
+        )
         claim = await asking.run(name)
         if asking.silent:
             self._silent.add(relay.url)
@@ -219,3 +251,14 @@ def _noted(query: Query, merged: Merged) -> Merged:
         for one in merged.parts
     )
     return msgspec.structs.replace(merged, parts=tuple(parts))
+
+
+def _wants_members(query: Query, *, kept: bool) -> bool:
+    """Whether several relays are asked for single events: their numbers alone cannot be merged.
+
+    `kept`: what is read is kept for later rounds. Which of two versions of an event holds (all but
+    regular kinds) can be seen only while they are read.
+    """
+    if query.offset is not None or query.reads or query.judges or query.searches:
+        return False
+    return not kept or query.one_per_author or is_listable(query)

@@ -82,8 +82,11 @@ class Query(msgspec.Struct, frozen=True):
 
     @property
     def unit(self) -> Unit | None:
-        """What is meant to be counted; None: distinct authors where anything tells them."""
-        return Unit.EVENTS if self.is_zaps else None
+        """What is meant to be counted; None: distinct authors where anything tells them.
+
+        Filters whose registers cannot be merged ask for events, whoever answers.
+        """
+        return Unit.EVENTS if self.offset is None else None
 
     def hold(self, event: Event) -> Held | None:
         """What is kept of a matching event; None where it does not count after all.

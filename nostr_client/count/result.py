@@ -14,8 +14,9 @@ from nostr_client.merge import Claim, ClaimStatus, Figure, Merged, Unit
 class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     """What all relays say together, and what each said, in the order they were named.
 
-    `value` is in `unit`: distinct authors wherever registers or events could be used, else
-    events; None when no relay said anything. `authors` and `events` hold both numbers.
+    `value` is in `unit`: events for filters whose registers cannot be merged, else distinct authors
+    wherever registers or events could be used; None when no relay said anything. `authors` and
+    `events` hold both numbers.
     """
 
     query: Query

@@ -36,10 +36,12 @@ def _used(weighed: Weighed) -> list[str]:
     if not claim.answered:
         return []
     used = ["events"] if claim.reading is not None else []
+    if weighed.listing is not None:
+        used.append("ids")
     if claim.reading is None and weighed.registers is not None:
         used.append("registers")
     counted = claim.count is not None and weighed.count_counts and not claim.weak_zero
-    if claim.reading is None and counted:
+    if claim.reading is None and claim.listing is None and counted:
         used.append("count")
     return used
 

@@ -16,6 +16,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.merge.better import Term, corrected
 from nostr_client.merge.drift import gone_at_most
+from nostr_client.merge.members import Source, members
 from nostr_client.merge.outliers import FEWEST, SATURATED
 from nostr_client.merge.sketches import (
     Estimate,
@@ -26,7 +27,7 @@ from nostr_client.merge.sketches import (
     joined,
     people,
 )
-from nostr_client.merge.values import Claim, Figure, Proven
+from nostr_client.merge.values import Claim, Figure, Listing, Proven
 
 _NARROW = 0.8
 """Part of a sketch's own error below which an interval is rounded, not widened to whole people."""
@@ -42,9 +43,10 @@ class Weighed:
 
     `short`: the registers tell of fewer than the relay counted. `registers` are those that may be
     merged. `firm_count`: a relay's word that its count is exact, not estimated, cut, a weak zero or
-    read by us. `loose_count`: any count that the relay gave. `trusted`: the user vouches for what
-    this relay says. `left_out`: nothing of this claim goes into the number. `incomplete`: this
-    relay is known to hold something that was not merged.
+    read or listed by us. `loose_count`: any count that the relay gave. `listing`: the ids that are
+    believed. `trusted`: the user vouches for what this relay says. `left_out`: nothing of this
+    claim goes into the number. `incomplete`: this relay is known to hold something that was not
+    merged.
     """
 
     __slots__ = (
@@ -53,6 +55,7 @@ class Weighed:
         "firm_count",
         "incomplete",
         "left_out",
+        "listing",
         "loose_count",
         "registers",
         "short",
@@ -65,6 +68,7 @@ class Weighed:
         *,
         registers_count: bool = True,
         count_counts: bool = True,
+        listing_counts: bool = True,
         believed: bool = True,
         short: bool = False,
         trusted: bool = False,
@@ -74,10 +78,12 @@ class Weighed:
         self.count_counts = count_counts
         self.short = short
         answered, reading = claim.answered, claim.reading
+        self.listing = claim.listing if answered and listing_counts else None
         self.registers = claim.registers if answered and registers_count else None
         self.loose_count = claim.count if answered and count_counts else None
         self.firm_count = self.loose_count if believed and _is_firm(claim) else None
-        nothing = self.registers is None and not count_counts and reading is None
+        members = reading is not None or self.listing is not None
+        nothing = self.registers is None and not count_counts and not members
         self.left_out = answered and nothing
         if reading is not None:
             self.incomplete = answered and not reading.complete
@@ -93,7 +99,13 @@ class Weighed:
     def for_want_of_better(self) -> Weighed:
         """This claim, whose count failed the tests, with its count all the same."""
         merged = self.registers is not None
-        return Weighed(self.claim, registers_count=merged, believed=False, short=self.short)
+        return Weighed(
+            self.claim,
+            registers_count=merged,
+            listing_counts=self.listing is not None,
+            believed=False,
+            short=self.short,
+        )
 
     def noted(self, warning: str) -> Weighed:
         """This claim with a further warning, weighed as it is."""
@@ -104,11 +116,19 @@ class Weighed:
     def doubted(self, warning: str, *, drop: bool) -> Weighed:
         """This claim, whose registers passed the tests, with a count that is not believed."""
         claim = self.claim.warned(warning)
-        return Weighed(claim, count_counts=not drop, believed=False, short=self.short)
+        return Weighed(
+            claim,
+            count_counts=not drop,
+            listing_counts=self.listing is not None,
+            believed=False,
+            short=self.short,
+        )
 
 
 def _is_firm(claim: Claim) -> bool:
     if claim.weak_zero or claim.approximate or claim.limited or claim.stands_in:
+        return False
+    if claim.listing is not None:
         return False
     if claim.reading is not None:
         return not claim.reading.complete
@@ -152,15 +172,40 @@ def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figur
 
 def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
     """Distinct events over all relays, for a query whose authors may have several."""
+    if any(w.claim.listing or w.claim.retracted.matters for w in weighed):
+        return _members_figure(weighed)
     read = _events_read(weighed)
     if all_read(weighed):
         return _own_number(weighed) or read
+    return _beside_counts(weighed, read.low, read.low, any_read=bool(read.value))
+
+
+def _members_figure(weighed: Sequence[Weighed]) -> Figure | None:
+    """Distinct events by their ids, where some relays named theirs or know deletions."""
+    found = members([Source(w.claim, _usable(w), w.trusted) for w in weighed])
+    if all_known(weighed):
+        return found.figure
+    return _beside_counts(weighed, len(found.named), found.low, any_read=bool(found.named))
+
+
+def _beside_counts(
+    weighed: Sequence[Weighed], value: int, low: int, *, any_read: bool
+) -> Figure | None:
+    """A part that is known, beside what relays only count."""
     counted = _from_counts(weighed)
     if counted is None:
-        return Figure.at_least(read.low) if read.value else None
-    if not read.value:
+        return Figure.at_least(value, low) if any_read else None
+    if not any_read:
         return counted
-    return Figure.at_least(max(read.low, counted.value), max(read.low, counted.low))
+    return Figure.at_least(max(value, counted.value), max(low, counted.low))
+
+
+def _usable(weighed: Weighed) -> Listing | None:
+    """The ids that count: of a listing that is not believed, those that were fetched."""
+    listing = weighed.claim.listing
+    if weighed.listing is not None or listing is None or not weighed.claim.answered:
+        return weighed.listing
+    return Listing(ids=listing.verified, verified=listing.verified)
 
 
 def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None, Figure | None]:
@@ -230,6 +275,15 @@ def all_read(weighed: Sequence[Weighed]) -> bool:
     """True when every relay that was asked was read by events, to the end."""
     read = readings(weighed)
     return bool(read) and len(read) == len(weighed) and all(r.complete for r in read)
+
+
+def all_known(weighed: Sequence[Weighed]) -> bool:
+    """True when every relay that was asked was read to the end, or named all ids that it holds."""
+    return bool(weighed) and all(
+        w.claim.answered
+        and (w.listing is not None or (w.claim.reading is not None and w.claim.reading.complete))
+        for w in weighed
+    )
 
 
 def _nothing_came(weighed: Sequence[Weighed]) -> bool:

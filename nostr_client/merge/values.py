@@ -78,12 +78,47 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     labels: Mapping[bytes, str] | None = None
 
 
+class Listing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The ids of all events that a relay says it holds (NIP-77), without the events.
+
+    `verified` are those whose events were fetched and hold. `failed`: how many ids of a random
+    sample have no such event; `judged`: the sample was fetched to its end.
+    """
+
+    ids: frozenset[bytes]
+    verified: frozenset[bytes] = frozenset()
+    failed: int = 0
+    judged: bool = False
+
+
+class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Ids, of any relay, that do not count: deleted by their author, or replaced by a newer one.
+
+    Verified events that this relay gave prove each of them (kind 5 of NIP-09, or the newer
+    version). `lacking`: ids of other relays that this relay does not hold; `asked`: about how many
+    of these it was asked whether it knows a deletion.
+    """
+
+    ids: frozenset[bytes] = frozenset()
+    lacking: int = 0
+    asked: int = 0
+
+    @property
+    def matters(self) -> bool:
+        """True when ids come off, or some may have to."""
+        return bool(self.ids) or self.asked < self.lacking
+
+
+NOTHING_RETRACTED = Retracted()
+
+
 class Claim(Told, frozen=True, kw_only=True, gc=False):
     """One relay's answer to one query (design: the unit that is kept, shown and merged).
 
     `registers` are 256 bytes. `count_high` is set where several filters were counted one by one:
-    `count` is then the largest and `count_high` the sum of their counts. `reading` lives in memory
-    alone. `stands_in`: the relay is silent now, and this is what it said before.
+    `count` is then the largest and `count_high` the sum of their counts. `reading`, `listing` and
+    `retracted` live in memory alone. `stands_in`: the relay is silent now, and this is what it said
+    before.
     """
 
     status: ClaimStatus
@@ -92,6 +127,8 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
     count_high: int | None = None
     reading: Reading | None = None
     stands_in: bool = False
+    listing: Listing | None = None
+    retracted: Retracted = NOTHING_RETRACTED
 
     @property
     def answered(self) -> bool:
@@ -101,7 +138,12 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
     @property
     def weak_zero(self) -> bool:
         """A bare `count: 0`: one relay family answers so when it refuses, so it proves nothing."""
-        return self.count == 0 and self.registers is None and self.reading is None
+        return (
+            self.count == 0
+            and self.registers is None
+            and self.reading is None
+            and self.listing is None
+        )
 
     def warned(self, *warnings: str) -> Claim:
         """A copy with further warnings; those already there are not repeated."""
@@ -161,9 +203,9 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of one relay's claim in a merged number.
 
-    `used`: which parts of it went in: "registers", "count", "events". `share`: the distinct authors
-    that it tells of, as a part of all; None without registers or events. `reasons`: why something
-    was left out or is in doubt; texts for people.
+    `used`: which parts of it went in: "registers", "count", "events", "ids". `share`: the distinct
+    authors that it tells of, as a part of all; None without registers or events. `reasons`: why
+    something was left out or is in doubt; texts for people.
     """
 
     relay: str
@@ -201,3 +243,8 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def figure(self) -> Figure | None:
         """The figure of `unit`; None when no relay said anything that could be used."""
         return self.authors if self.unit is Unit.AUTHORS else self.events
+
+    @property
+    def as_named(self) -> bool:
+        """True when the events were counted by ids that relays name (NIP-77), not by reading."""
+        return any(claim.listing for claim in self.claims if claim.relay not in self.excluded)

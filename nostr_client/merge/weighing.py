@@ -62,13 +62,15 @@ def _judged(
     told, of_more = _contradiction(claim, one_per_author)
     lies += told if of_more else ()
     counts = (*told, *_count_verdict(claim, claims, core, one_per_author))
-    warned = claim.warned(*lies, *doubts, *counts)
-    failed = bool(lies or counts)
+    invented = _listing_verdict(claim)
+    warned = claim.warned(*lies, *doubts, *counts, *invented)
+    failed = bool(lies or counts or invented)
     drop = policy is TrustPolicy.EXCLUDE
     return Weighed(
         warned,
         registers_count=not (drop and lies),
         count_counts=not (drop and failed),
+        listing_counts=not invented,
         believed=not failed,
         short=bool(told) and not of_more and bool(claim.count),
     )
@@ -122,6 +124,16 @@ def _form(claim: Claim, claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple
     if made_up(claim.registers, mined, others):
         return form.reasons or mined.reasons, ()
     return (), mined.reasons
+
+
+def _listing_verdict(claim: Claim) -> tuple[str, ...]:
+    """What disqualifies a listing: ids that the relay names and has no event for."""
+    if claim.listing is None or not claim.listing.failed:
+        return ()
+    checked = claim.listing.failed + len(claim.listing.verified)
+    return (
+        f"ids: {claim.listing.failed} of {checked} that were fetched have no event behind them",
+    )
 
 
 def _contradiction(claim: Claim, one_per_author: bool) -> tuple[tuple[str, ...], bool]:

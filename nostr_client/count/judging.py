@@ -1,0 +1,250 @@
+"""Judges the ids that the relays of one question name, each relay beside the others.
+
+Of the ids that a relay alone names, a random sample is fetched: an id without an event that holds
+makes the whole list that relay's bare word. And a relay that lacks what others hold may know that
+the author deleted it (kind 5 of NIP-09), so it is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client import kinds
+from nostr_client.errors import RelayError
+from nostr_client.filters import Filter
+from nostr_client.merge import Listing, Retracted
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Collection, Iterable, Sequence
+
+    from nostr_client.count.queries import Query
+    from nostr_client.event import Event
+    from nostr_client.keys import VerifiedEvent
+    from nostr_client.merge import Claim
+    from nostr_client.relay import Relay
+
+SAMPLE: Final = 30
+"""Ids that are fetched for one question: 11 kB. A relay that names no more alone proves them all.
+"""
+
+LEAST_SAMPLE: Final = 10
+"""Ids that are fetched of each relay: half made-up ids are missed once in a thousand times."""
+
+ASKED_AT_ONCE: Final = 100
+"""Ids in one REQ: relays cap filters at 100 to 1,000 values."""
+
+ASKED: Final = 30
+"""Ids beyond `ASKED_AT_ONCE` of which a relay is asked about a sample; all after one deletion."""
+
+
+class SharedIds:
+    """What every relay of one question holds or names; `report` once for each relay.
+
+    `rand` draws the samples: a relay that could foresee them would have only these events.
+    """
+
+    def __init__(self, urls: Collection[str], rand: random.Random) -> None:
+        self.rand = rand
+        self.authors: dict[bytes, bytes] = {}
+        """Who signed an event, by id, as far as events came."""
+        self.superseded: set[bytes] = set()
+        """Ids of versions that a newer one replaces (replaceable and addressable kinds)."""
+        self._newest: dict[tuple[int, str, str], tuple[int, str]] = {}
+        self._ids: dict[str, frozenset[bytes]] = {}
+        self._relays: dict[str, Relay] = {}
+        self._asked: dict[str, set[bytes]] = {}
+        self._waiting = set(urls)
+        self._settled = asyncio.Event()
+
+    def saw(self, events: Iterable[VerifiedEvent]) -> None:
+        """Events that came: their authors, and which of two versions holds."""
+        for one in events:
+            event = one.event
+            self.authors[bytes.fromhex(event.id)] = bytes.fromhex(event.pubkey)
+            address = _address(event)
+            if address is not None:
+                self._replace(address, event)
+
+    def _replace(self, address: tuple[int, str, str], event: Event) -> None:
+        mine = (-event.created_at, event.id)  # the newer, of equals the one with the lower id
+        other = self._newest.get(address, mine)
+        self._newest[address] = min(mine, other)
+        if mine != other:
+            self.superseded.add(bytes.fromhex(max(mine, other)[1]))
+
+    def report(self, relay: Relay, ids: frozenset[bytes] | None) -> None:
+        """One relay is done; None: it told nothing of single events."""
+        self._waiting.discard(relay.url)
+        if ids is not None:
+            self._ids[relay.url] = ids
+            self._relays[relay.url] = relay
+        if not self._waiting:
+            self._settled.set()
+
+    def discredit(self, url: str, verified: frozenset[bytes]) -> None:
+        """A relay made ids up: only what was fetched of it is named."""
+        self._ids[url] = verified
+
+    def asked(self, url: str, ids: Iterable[bytes]) -> None:
+        """A relay was asked whether it knows deletions of these ids."""
+        self._asked.setdefault(url, set()).update(ids)
+
+    async def settled(self) -> None:
+        """Return when every relay has reported. Safe to cancel."""
+        await self._settled.wait()
+
+    def sample(self, ids: Sequence[bytes], most: int, size: int) -> list[bytes]:
+        """All ids where they are `most` or fewer, else a random `size` of them."""
+        return list(ids) if len(ids) <= most else self.rand.sample(ids, size)
+
+    @property
+    def share(self) -> int:
+        """How many ids of each relay are fetched: the relays share `SAMPLE`."""
+        return max(LEAST_SAMPLE, SAMPLE // max(len(self._ids), 1))
+
+    def alone(self, url: str) -> list[bytes]:
+        """The ids that no other relay names, in order."""
+        others = frozenset[bytes]().union(*(ids for one, ids in self._ids.items() if one != url))
+        return sorted(self._ids.get(url, frozenset()) - others)
+
+    def lacking(self, url: str) -> list[bytes]:
+        """The ids that other relays name and this one does not, in order."""
+        return sorted(frozenset[bytes]().union(*self._ids.values()) - self._ids[url])
+
+    def completed(self, url: str, claim: Claim) -> Claim:
+        """A claim with the number of ids that its relay lacks, when all relays were judged."""
+        if url not in self._ids or (claim.listing is not None and claim.listing.failed):
+            return claim
+        lacking = self.lacking(url)
+        asked = self._asked.get(url, set()).intersection(lacking)
+        retracted = msgspec.structs.replace(claim.retracted, lacking=len(lacking), asked=len(asked))
+        return msgspec.structs.replace(claim, retracted=retracted)
+
+    def source(self, id: bytes) -> Relay | None:
+        """A relay that names an id."""
+        return next((self._relays[url] for url, ids in self._ids.items() if id in ids), None)
+
+
+class Judging:
+    """One relay of the question: `run` asks it, `listing` and `retracted` are what is known."""
+
+    def __init__(
+        self, relay: Relay, query: Query, shared: SharedIds, listing: Listing | None
+    ) -> None:
+        self._relay = relay
+        self._query = query
+        self._shared = shared
+        self.listing = listing
+        self.traffic = 0
+        self._named_by: dict[bytes, set[bytes]] = {}
+
+    @property
+    def retracted(self) -> Retracted:
+        """The ids that are proven not to count."""
+        authors = self._shared.authors
+        deleted = {id for id, keys in self._named_by.items() if authors.get(id) in keys}
+        return Retracted(ids=frozenset(deleted | self._shared.superseded))
+
+    async def run(self) -> None:
+        """Fetch the sample, ask for deletions; a relay that refuses leaves the rest unknown.
+
+        Raises nothing that a relay did. Cancelling keeps what is known.
+        """
+        lacking = self._shared.lacking(self._relay.url)
+        try:
+            sample = await self._check_sample() if self.listing is not None else []
+            await self._ask_deletions(sample, lacking)
+        except RelayError:
+            return
+
+    async def _check_sample(self) -> list[bytes]:
+        """Fetch ids that this relay alone names, and see whether their events are what it says."""
+        assert self.listing is not None
+        alone = [
+            id for id in self._shared.alone(self._relay.url) if id not in self.listing.verified
+        ]
+        sample = self._shared.sample(alone, SAMPLE, self._shared.share)
+        found = {bytes.fromhex(one.id): one for one in await self._fetch(self._relay, sample)}
+        filters = self._query.filters
+        good = {id for id, event in found.items() if any(f.matches(event) for f in filters)}
+        if len(good) < len(sample):
+            self._shared.discredit(self._relay.url, self.listing.verified | good)
+        self.listing = msgspec.structs.replace(
+            self.listing,
+            verified=self.listing.verified | good,
+            failed=len(sample) - len(good),
+            judged=True,
+        )
+        return sorted(good)
+
+    async def _fetch(self, relay: Relay, ids: Iterable[bytes]) -> list[Event]:
+        """Events by id. A page may be cut, so what is missing is asked for until nothing comes."""
+        found: list[Event] = []
+        left = set(ids)
+        while left:
+            some = sorted(left)[:ASKED_AT_ONCE]
+            page = await relay.fetch([Filter(ids=[id.hex() for id in some])])
+            self.traffic += page.bytes
+            self._shared.saw(page.events)
+            found += [one.event for one in page.events]
+            came = {bytes.fromhex(one.event.id) for one in page.events}
+            left -= came or set(some)
+        return found
+
+    async def _ask_deletions(self, sample: Sequence[bytes], lacking: Sequence[bytes]) -> None:
+        """Ask about some of what this relay lacks, and about all where it knows a deletion."""
+        some = self._shared.sample(lacking, ASKED_AT_ONCE, ASKED)
+        await self._ask([*sample, *some])
+        if self._named_by and len(some) < len(lacking):
+            await self._ask(sorted(set(lacking).difference(some)))
+
+    async def _ask(self, ids: Sequence[bytes]) -> None:
+        for start in range(0, len(ids), ASKED_AT_ONCE):
+            part = ids[start : start + ASKED_AT_ONCE]
+            left = set(part)
+            while left and (named := await self._deletions(left)):
+                left -= named
+            self._shared.asked(self._relay.url, part)
+        await self._learn_authors()
+
+    async def _deletions(self, ids: set[bytes]) -> set[bytes]:
+        """The ids that deletions of this relay name, by whomever."""
+        asked = Filter(kinds=[kinds.DELETION], tags={"#e": [id.hex() for id in sorted(ids)]})
+        page = await self._relay.fetch([asked])
+        self.traffic += page.bytes
+        named: set[bytes] = set()
+        for one in page.events:
+            for id in ids.intersection(_deleted_by(one.event)):
+                named.add(id)
+                self._named_by.setdefault(id, set()).add(bytes.fromhex(one.event.pubkey))
+        return named
+
+    async def _learn_authors(self) -> None:
+        """Only the author deletes: fetch what is named in deletions and was never seen."""
+        unknown = [id for id in self._named_by if id not in self._shared.authors]
+        by_relay: dict[Relay, list[bytes]] = {}
+        for id in unknown:
+            source = self._shared.source(id)
+            if source is not None:
+                by_relay.setdefault(source, []).append(id)
+        for source, ids in by_relay.items():
+            await self._fetch(source, ids)
+
+
+def _deleted_by(event: Event) -> set[bytes]:
+    named = [tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "e" and len(tag[1]) == 64]
+    return {bytes.fromhex(id) for id in named if not id.strip("0123456789abcdef")}
+
+
+def _address(event: Event) -> tuple[int, str, str] | None:
+    """What versions of an event have in common; None for a regular one."""
+    if kinds.is_replaceable(event.kind):
+        return event.kind, event.pubkey, ""
+    if kinds.is_addressable(event.kind):
+        names = (tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "d")
+        return event.kind, event.pubkey, next(names, "")
+    return None
