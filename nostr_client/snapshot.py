@@ -4,7 +4,8 @@ A relay may compare a snapshot instead of everything that it holds: the newest e
 or what it held some time ago. Strfry compares nothing for some kinds after AUTH. The session looks
 the same, so its end proves nothing about the events that the relay did not name. The proof is a
 REQ at the oldest named second: a relay that holds more than it named sends an event that it did
-not name. Sync and count both use it.
+not name. Count and sync both use it. Count knows the time of every id that was named; sync knows
+the times of the ids that both sides have, and of the others no more than the ids at first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from nostr_client.filters import Filter
 from nostr_client.keys import VerifiedEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from nostr_client.page import Page
     from nostr_client.relay import Relay
@@ -47,6 +49,15 @@ class Edge(NamedTuple):
         return cls._at(pairs, max(stamp for stamp, _ in pairs)) if pairs else None
 
     @classmethod
+    def oldest(cls, edges: Iterable[Edge | None]) -> Edge | None:
+        """The oldest of several edges, with the ids of all edges at its second; None: no edge."""
+        some = [one for one in edges if one is not None]
+        second = min((one.second for one in some), default=None)
+        if second is None:
+            return None
+        return cls(second, frozenset().union(*(one.ids for one in some if one.second == second)))
+
+    @classmethod
     def _at(cls, named: Iterable[tuple[int, bytes]], second: int) -> Edge:
         return cls(second, frozenset(key for stamp, key in named if stamp == second))
 
@@ -56,11 +67,13 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
     `beyond`: verified events that the relay holds there and did not name, so its snapshot is capped
     or old. `why`: the reason why the answer may leave something out; "" where it is whole.
-    `frames` and `bytes` are what the question cost.
+    `failed`: the reason is an error, and the same question may succeed later. `frames` and `bytes`
+    are what the question cost.
     """
 
     beyond: tuple[VerifiedEvent, ...] = ()
     why: str = ""
+    failed: bool = False
     frames: int = 0
     bytes: int = 0
 
@@ -76,25 +89,37 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def prove_floor(
-    relay: Relay, filter: Filter, floor: Edge | None, *, largest: int = 0
+    relay: Relay,
+    filter: Filter | Sequence[Filter],
+    floor: Edge | None,
+    *,
+    needed: AbstractSet[bytes] = frozenset(),
+    largest: int = 0,
 ) -> Proof:
-    """Ask for what the relay holds below the oldest id that it named for `filter`.
+    """Ask for what the relay holds below the oldest id that it named for the filters (OR'd).
 
-    `floor` is the edge of everything that the relay named: the shared ids and the needed ones, with
-    the times of the events. None: the relay named nothing, and a REQ for anything decides.
-    `largest`: the largest page that the relay is known to have sent, in events; it decides where
-    the oldest second holds ten events or more. One REQ, two where the relay leaves out the second
-    of `until`. Raises RelayError where the relay cannot be asked. Safe to cancel.
+    `floor` is the oldest edge of the named ids with known times. None: no time is known, and a REQ
+    for anything decides. `needed`: ids that the relay named, whose times need not be known; they
+    may lie below the floor. `largest`: the largest page that the relay is known to have sent, in
+    events; it decides where ten events or more come. One REQ, two where the relay leaves out the
+    second of `until`. Raises RelayError where the relay cannot be asked. Safe to cancel.
     """
+    filters = [filter] if isinstance(filter, Filter) else filter
     if floor is None:
-        return await _ask(relay, filter, frozenset(), largest)
+        return await _ask(relay, filters, needed, needed, FEW, largest)
+    limit = max(FEW, len(floor.ids) + 1)
     for until in (floor.second, floor.second + 1):
-        asked = filter.replace(until=min(until, filter.until or until))
-        proof = await _ask(relay, asked, floor.ids, largest, newest=floor.second)
+        asked = [up_to(one, until) for one in filters]
+        proof = await _ask(relay, asked, floor.ids, needed, limit, largest, newest=floor.second)
         if proof.why != _WITHHELD:
             break
         # Not even what it named came: the relay may leave out the second of `until`.
     return proof
+
+
+def up_to(filter: Filter, until: int) -> Filter:
+    """The filter for events up to a second, within its own `until`."""
+    return filter.replace(until=until if filter.until is None else min(until, filter.until))
 
 
 async def prove_ceiling(
@@ -106,40 +131,47 @@ async def prove_ceiling(
     in is enough.
     """
     if ceiling is None:
-        return await _ask(relay, filter, frozenset(), largest)
+        return await _ask(relay, [filter], frozenset(), frozenset(), FEW, largest)
     asked = filter.replace(since=max(ceiling.second, filter.since or 0))
-    return await _ask(relay, asked, ceiling.ids, largest)
+    limit = max(FEW, len(ceiling.ids) + 1)
+    return await _ask(relay, [asked], ceiling.ids, frozenset(), limit, largest)
 
 
 async def _ask(
     relay: Relay,
-    filter: Filter,
-    known: frozenset[bytes],
+    filters: Sequence[Filter],
+    expected: AbstractSet[bytes],
+    needed: AbstractSet[bytes],
+    limit: int,
     largest: int,
     *,
     newest: int | None = None,
 ) -> Proof:
-    limit = max(FEW, len(known) + 1)
+    """One REQ: a page that shows everything brings the `expected` ids; it may bring `needed`."""
     # Some relays have nothing for a filter without conditions.
-    asked = Filter(since=0) if filter.replace(limit=None) == Filter() else filter
-    page = await relay.fetch(asked.replace(limit=limit), partial=True)
+    asked = [one.replace(since=one.since or 0, limit=limit) for one in filters]
+    page = await relay.fetch(asked, partial=True)
+    came = {bytes.fromhex(one.event.id): one for one in page.events}
     beyond = tuple(
         one
-        for one in page.events
-        if bytes.fromhex(one.event.id) not in known
+        for key, one in came.items()
+        if key not in expected
+        and key not in needed
         and (newest is None or one.event.created_at <= newest)
     )
-    why = _doubt(page, known, limit, largest)
-    return Proof(beyond=beyond, why=why, frames=page.frames, bytes=page.bytes)
+    why = _doubt(page, came.keys(), expected, limit, largest)
+    failed = page.error is not None
+    return Proof(beyond=beyond, why=why, failed=failed, frames=page.frames, bytes=page.bytes)
 
 
-def _doubt(page: Page, known: frozenset[bytes], limit: int, largest: int) -> str:
-    """Why the relay may hold more at this end than the page and `known` say; "" where not."""
+def _doubt(
+    page: Page, came: AbstractSet[bytes], expected: AbstractSet[bytes], limit: int, largest: int
+) -> str:
+    """Why the relay may hold more at this end than the page and what it named; "" where not."""
     if page.error is not None:
         return str(page.error)
     if page.invalid or page.mismatched:
         return "events came that do not hold"
     if page.frames >= limit or not (page.frames < FEW or page.frames < largest):
         return "the relay may hold more than it sends at once"
-    came = {bytes.fromhex(one.event.id) for one in page.events}
-    return "" if known <= came else _WITHHELD
+    return "" if expected <= came else _WITHHELD

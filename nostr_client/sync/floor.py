@@ -1,8 +1,8 @@
-"""Proof of the floor: whether a relay compared all it has of a window, or only its newest events.
+"""What a relay left out of its NIP-77 sessions: windows whose floor is not proven, read by REQ.
 
 Some relays answer NIP-77 from a capped or cached snapshot and do not say so (khatru's event store
-takes its newest N * 20 events). One REQ at and below the oldest event that the relay is known to
-have shows it: a short page of known events proves the floor, an unknown event disproves it.
+takes its newest N * 20 events). `nostr_client.snapshot` asks the question and judges the answer;
+this module finds the floor of a window, and reads what lies below where it is not proven.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.errors import RelayError
 from nostr_client.filters import Filter
 from nostr_client.negentropy.matching import Ids
+from nostr_client.snapshot import Edge, prove_floor, up_to
 from nostr_client.sync.job import items_of
 from nostr_client.sync.windows import Window
 
@@ -20,17 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nostr_client.relay import Relay
+    from nostr_client.snapshot import Proof
     from nostr_client.store.base import EventStore
-    from nostr_client.sync.desk import Desk
     from nostr_client.sync.items import Items
     from nostr_client.sync.job import Job
     from nostr_client.sync.mode import Mode
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.pages import Pages
     from nostr_client.sync.tally import Tally
-
-_PROBE: Final = 10
-"""Events asked for at the floor. An honest relay has one there; a page of ten may be cut."""
 
 _CHUNK: Final = 500
 """Ids looked up at once."""
@@ -46,8 +44,27 @@ class Compared:
     window: Window
     have: dict[bytes, None]
     need: bytearray
-    proven: bool = False
-    """Whether the relay compared all it has."""
+    shared: Edge | None = None
+    """The oldest second in which both have an event, and those events; None: none is shared."""
+    early: Proof | None = None
+    """What the REQ at `shared` showed."""
+
+    def close(self) -> None:
+        """Find `shared`, when the session is over."""
+        items = self.window.items
+        at = next((at for at, key in enumerate(_each(items)) if key not in self.have), None)
+        if at is not None:
+            second = items.stamp(at)
+            there = _each(items.between(second, second))
+            self.shared = Edge(second, frozenset(key for key in there if key not in self.have))
+
+    @property
+    def unsure(self) -> set[bytes]:
+        """Ours up to the shared second: the relay may have them and not compare them."""
+        if self.shared is None:
+            return set(self.have)
+        old = self.window.items.between(None, self.shared.second)
+        return {key for key in _each(old) if key in self.have}
 
 
 class Floors:
@@ -57,7 +74,6 @@ class Floors:
         self,
         relay: Relay,
         job: Job,
-        desk: Desk,
         store: EventStore | None,
         pages: Pages | None,
         options: SyncOptions,
@@ -66,7 +82,6 @@ class Floors:
     ) -> None:
         self._relay = relay
         self._job = job
-        self._desk = desk
         self._store = store
         self._pages = pages
         self._options = options
@@ -78,10 +93,9 @@ class Floors:
 
         A short page of known events proves the floor, wherever below it lies.
         """
-        shared = len(unsure_of(one))
-        if shared < len(one.window.items):
+        if one.shared is not None:
             try:
-                one.proven = await self._is_proven(one, one.window.items.stamp(shared))
+                one.early = await self._prove(one, one.shared)
             except RelayError:
                 return
 
@@ -91,64 +105,69 @@ class Floors:
         What the relay left out of the session is read by REQ, where that is allowed; else the
         tally says that something is not proven. Raises RelayOut, StoreError; safe to cancel.
         """
-        if one.proven:
+        if one.early is not None and one.early.proven:
             return list(one.have)
-        until = await self._oldest(one)
-        if until is None:
-            until = one.window.filter.until
+        floor = await self._floor(one)
         try:
-            if await self._is_proven(one, until):
+            proof = await self._proof(one, floor)
+            if proof.proven or await self._counts(one, proof):
                 return list(one.have)
             if self._mode.uploads and not self._mode.downloads:
                 return await self._absent(one)
             if self._pages is not None:
-                return await self._read_below(self._pages, one, until)
+                return await self._read_below(self._pages, one, floor, proof)
+            self._tally.lacks(f"{UNPROVEN}: {proof.why}" if proof.why else UNPROVEN)
         except RelayError as error:
             self._tally.lacks(f"{UNPROVEN}: {error}")
-        else:
-            self._tally.lacks(UNPROVEN)
         return list(one.have)
 
-    async def _oldest(self, one: Compared) -> int | None:
-        """The time of the oldest event that the relay is known to have; None: none is known."""
-        times = await self._needed_times(one) if self._mode.downloads else []
-        if (at := len(unsure_of(one))) < len(one.window.items):
-            times.append(one.window.items.stamp(at))
-        return min(times, default=None)
+    async def _proof(self, one: Compared, floor: Edge | None) -> Proof:
+        """The early proof where it decides already, else the proof at the floor."""
+        early = one.early
+        if early is not None and not early.failed and (early.beyond or floor == one.shared):
+            return early
+        return await self._prove(one, floor)
 
-    async def _needed_times(self, one: Compared) -> list[int]:
-        """The oldest time of each chunk of what was downloaded."""
-        times: list[int] = []
-        needed = Ids(bytes(one.need)).hex()
-        for at in range(0, len(needed) if self._store is not None else 0, _CHUNK):
-            stamps = (await items_of(self._store, Filter(ids=needed[at : at + _CHUNK]))).stamps
-            if len(stamps):
-                times.append(int(stamps[0]))
-        return times
+    async def _prove(self, one: Compared, floor: Edge | None) -> Proof:
+        needed = frozenset(Ids(bytes(one.need)))
+        return await prove_floor(self._relay, self._filters(one.window), floor, needed=needed)
 
-    async def _is_proven(self, one: Compared, until: int | None) -> bool:
-        page = await self._relay.fetch(
-            [
-                filter.replace(until=until, since=filter.since or 0, limit=_PROBE)
-                for filter in self._filters(one.window)
-            ]
-        )
-        old = set(_each(one.window.items.between(one.window.filter.since, until)))
-        for event in page.events:
-            key = bytes.fromhex(event.event.id)
-            here = key in old and key not in one.have
-            if not (here or self._desk.names(self._relay.url, key)):
-                return False
-        return page.frames < _PROBE or (not self._mode.moves and await self._counts(one))
+    async def _floor(self, one: Compared) -> Edge | None:
+        """The oldest edge of what the relay is known to have; None: no time is known."""
+        edges = await self._needed_edges(one) if self._mode.downloads else []
+        return Edge.oldest([one.shared, *edges])
+
+    async def _needed_edges(self, one: Compared) -> list[Edge]:
+        """The oldest edges of what was downloaded, one of each read of the store."""
+        needed = set(Ids(bytes(one.need)))
+        asked = [Filter(ids=[key.hex() for key in needed])]
+        if len(needed) > _CHUNK:  # reading a stretch in order costs a third of as many look-ups
+            until = one.window.filter.until if one.shared is None else one.shared.second
+            whole = self._filters(one.window)
+            asked = [each if until is None else up_to(each, until) for each in whole]
+        edges: list[Edge] = []
+        for filter in asked if needed and self._store is not None else ():
+            items = await items_of(self._store, filter)
+            at = next((at for at, key in enumerate(_each(items)) if key in needed), None)
+            if at is not None:
+                second = items.stamp(at)
+                there = _each(items.between(second, second))
+                edges.append(Edge(second, frozenset(needed.intersection(there))))
+        return edges
 
     def _filters(self, window: Window) -> Sequence[Filter]:
         return [window.filter] if window.event_id is None else self._job.filters
 
-    async def _counts(self, one: Compared) -> bool:
-        """Whether the relay counts just as many events as it compared."""
+    async def _counts(self, one: Compared, proof: Proof) -> bool:
+        """Whether the relay counts as many events as it compared; asked where nothing moves."""
+        if self._mode.moves or proof.beyond:
+            return False
         if self._relay.capabilities.count is False or one.window.event_id is not None:
             return False
-        answer = await self._relay.count(one.window.filter)
+        try:
+            answer = await self._relay.count(one.window.filter)
+        except RelayError:
+            return False
         exact = not (answer.approximate or answer.limited)
         needed = len(set(Ids(bytes(one.need))))
         return exact and answer.count == len(one.window.items) - len(one.have) + needed
@@ -164,28 +183,28 @@ class Floors:
             absent = [key for key in absent if key not in there]
         return absent
 
-    async def _read_below(self, pages: Pages, one: Compared, until: int | None) -> Sequence[bytes]:
-        """Read by REQ what lies at and below the floor, and take its word for that part."""
-        self._tally.remarks[CAPPED] = None
+    async def _read_below(
+        self, pages: Pages, one: Compared, floor: Edge | None, proof: Proof
+    ) -> Sequence[bytes]:
+        """Read by REQ what lies at and below the floor, and take its word for that part.
+
+        The second above is read too, as a relay may leave out the second of `until`.
+        """
+        if proof.beyond:
+            self._tally.remarks[CAPPED] = None
         lacking = dict.fromkeys(one.have)
+        until = one.window.filter.until if floor is None else floor.second + 1
+        named = set(Ids(bytes(one.need))).union(
+            key for key in _each(one.window.items.between(None, until)) if key not in one.have
+        )
         for filter in self._filters(one.window):
-            below = filter.replace(until=until)
+            below = filter if until is None else up_to(filter, until)
             items = await items_of(self._store, below)
             absent = await pages.read(Window(below, items))
             for key in _each(items):
                 lacking.pop(key, None)
-            lacking.update(dict.fromkeys(absent or ()))
+            lacking.update(dict.fromkeys(key for key in absent or () if key not in named))
         return list(lacking)
-
-
-def unsure_of(one: Compared) -> set[bytes]:
-    """Ours below the oldest event that both have: the relay may have them and not compare them."""
-    unsure: set[bytes] = set()
-    for key in _each(one.window.items):
-        if key not in one.have:
-            break
-        unsure.add(key)
-    return unsure
 
 
 def _each(items: Items) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from nostr_client.errors import RelayError
 from nostr_client.gate import Gate
 from nostr_client.kinds import DELETION, VANISH
 from nostr_client.sync.downloads import Downloads
-from nostr_client.sync.floor import Floors, unsure_of
+from nostr_client.sync.floor import Floors
 from nostr_client.sync.memory import Side, place_of
 from nostr_client.sync.reactions import Reactions
 from nostr_client.sync.schedule import Schedule
@@ -76,7 +76,7 @@ class RelayRun:
             learn=self._learn, compared=self._compared, lacking_there=self._lacking_there,
             wake=self._gate.wake,
         )  # fmt: skip
-        self._floors = Floors(relay, job, desk, store, self._reactions.pages, options, mode, tally)
+        self._floors = Floors(relay, job, store, self._reactions.pages, options, mode, tally)
 
     async def run(self) -> None:
         """Sync to the end, or to what the relay allows. Raises StoreError; safe to cancel."""
@@ -114,11 +114,12 @@ class RelayRun:
     async def _compared(self, one: Compared) -> None:
         """Upload what a session surely showed to be lacking; the rest waits for the downloads.
 
-        Below the oldest event that both have, the session may have been cut. And a download may
-        bring a deletion, where the filter matches deletions.
+        At and below the oldest second that both have events of, the session may have been cut. And
+        a download may bring a deletion, where the filter matches deletions.
         """
+        one.close()
         if self._uploads is not None and not self._brings_deletions:
-            unsure = unsure_of(one)
+            unsure = one.unsure
             await self._lacking_there([key for key in one.have if key not in unsure])
         await self._floors.prove_early(one)
 

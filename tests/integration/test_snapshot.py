@@ -122,6 +122,30 @@ async def test_a_relay_that_named_nothing_is_asked_for_anything() -> None:
         assert (await prove_ceiling(relay, NOTES, None)).beyond
 
 
+async def test_ids_of_unknown_times_are_known_wherever_they_come() -> None:
+    keys = {at: frozenset(key for _, key in pairs(HELD[:at])) for at in (4, 5)}
+    async with asked(Behaviour(), plain(HELD)) as (relay, _):
+        at_shared = lowest(HELD[5:])
+        assert (await prove_floor(relay, NOTES, at_shared, needed=keys[5])).proven
+        (beyond,) = (await prove_floor(relay, NOTES, at_shared, needed=keys[4])).beyond
+        assert beyond.event.id == HELD[4].event.id
+        several = [NOTES, Filter(kinds=[7])]
+        assert (await prove_floor(relay, several, at_shared, needed=keys[5])).proven
+
+
+@pytest.mark.parametrize("held", [0, 4, 5])
+async def test_named_ids_without_times_must_come_where_nothing_else_is_known(held: int) -> None:
+    needed = frozenset(key for _, key in pairs(HELD[:5]))
+    async with asked(Behaviour(), plain(HELD[:held])) as (relay, _):
+        assert (await prove_floor(relay, NOTES, None, needed=needed)).proven is (held == 5)
+
+
+def test_the_oldest_of_several_edges_has_the_ids_of_its_second() -> None:
+    one, other, later = Edge(5, frozenset({b"a"})), Edge(5, frozenset({b"b"})), Edge(6, frozenset())
+    assert Edge.oldest([later, one, None, other]) == Edge(5, frozenset({b"a", b"b"}))
+    assert Edge.oldest([None]) is None
+
+
 async def test_a_snapshot_that_was_cut_within_a_second_is_seen() -> None:
     second = [note(number, at=1_700_000_000) for number in range(5)]
     async with asked(Behaviour(), plain([*second, *HELD[:0]])) as (relay, _):

@@ -330,6 +330,59 @@ async def test_a_capped_snapshot_is_read_to_its_end_and_never_sent_what_it_has()
         assert server.verbs()["EVENT"] == 0
 
 
+class CappedWithoutUntil(Capped):
+    """Leaves out the second of `until` as well."""
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        asked = message[2]
+        if "until" in asked:
+            asked = asked | {"until": asked["until"] - 1}
+        await super().on_req(peer, [*message[:2], asked])
+
+
+@pytest.mark.parametrize("behaviour", [Capped(20), CappedWithoutUntil(20)])
+@pytest.mark.parametrize("direction", [Direction.DOWN, Direction.BOTH])
+async def test_a_snapshot_that_was_cut_within_a_second_is_read(
+    behaviour: Capped, direction: Direction
+) -> None:
+    second = [note(number, at=START) for number in range(5)]
+    later = notes(range(1, 19))
+    async with syncing([], (behaviour, [*second, *later])) as (client, store, (server,)):
+        (one,) = (await client.sync(NOTES, direction=direction)).relays
+        assert one.status is SyncStatus.COMPLETE
+        assert "compares only the newest" in one.reason
+        assert await held_ids(store) == ids([*second, *later])
+        assert server.verbs()["EVENT"] == 0
+
+
+async def test_ours_in_the_second_of_the_floor_are_no_sign_of_a_capped_snapshot() -> None:
+    second = [note(number, at=START) for number in range(6)]
+    later = notes(range(1, 30))
+    async with syncing([*second, *later], (SpeaksNeg(), [*second[:3], *later])) as run:
+        client, _, (server,) = run
+        (one,) = (await client.sync(NOTES, direction="both")).relays
+        assert (one.status, one.uploaded, one.reason) == (SyncStatus.COMPLETE, 3, "")
+        assert server.verbs()["REQ"] == 1
+
+
+class HidesAndCountsNot(SpeaksNeg):
+    """Names what it does not send, and knows no COUNT."""
+
+    async def on_count(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("CLOSED", message[1], "unsupported: no COUNT")
+
+
+async def test_a_relay_that_sends_nothing_of_what_it_named_proves_nothing() -> None:
+    both = notes(range(30))
+    async with syncing(both, (HidesAndCountsNot(hides=ids(both)), both)) as (client, _, (server,)):
+        (dry,) = (await client.sync(NOTES, dry_run=True)).relays
+        assert dry.status is SyncStatus.PARTIAL
+        assert "does not send what it named" in dry.reason
+        (one,) = (await client.sync(NOTES, direction="both")).relays
+        assert (one.have, server.verbs()["EVENT"]) == (0, 0)
+        assert "compares only the newest" not in one.reason
+
+
 async def test_an_empty_first_answer_is_proven() -> None:
     async with syncing(notes(range(5)), (Capped(0), notes(range(3, 40)))) as (client, store, _):
         (one,) = (await client.sync(NOTES, direction="both")).relays
