@@ -72,7 +72,7 @@ def truth(events: Iterable[Event]) -> tuple[dict[str, set[str]], ...]:
             for pubkey in event.tag_values("p"):
                 followers[pubkey].add(event.pubkey)
         else:
-            for note in event.tag_values("e"):
+            for note in list(event.tag_values("e"))[-1:]:  # NIP-25: the last one is reacted to
                 reactors[note].add(event.pubkey)
                 reactions[note].add(event.id)
     return followers, reactors, reactions

@@ -27,7 +27,7 @@ async def test_subscribers_hear_of_what_a_sync_stores(tmp_path: Path) -> None:
         an_agent(tmp_path, [relay.url]) as agent,
         connect(agent.service.backend.relay_url) as client,
     ):
-        assert await client.ask("REQ", "s", {"kinds": [3]}) == ["EOSE", "s"]
+        assert await client.ask("REQ", "s", {"kinds": [3]}) == ["EOSE", "s", ["finish"]]
         await agent.client.add_sync(SyncSpec(name="all", filters=({"kinds": [3]},)))
         heard = {(await client.receive())[2]["id"] for _ in events}
         assert heard == {event.id for event in events}
