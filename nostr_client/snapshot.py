@@ -139,6 +139,8 @@ def _doubt(page: Page, known: frozenset[bytes], limit: int, largest: int) -> str
         return str(page.error)
     if page.invalid or page.mismatched:
         return "events came that do not hold"
+    if page.malformed:
+        return "frames came that could not be read"
     if page.frames >= limit or not (page.frames < FEW or page.frames < largest):
         return "the relay may hold more than it sends at once"
     came = {bytes.fromhex(one.event.id) for one in page.events}
