@@ -172,6 +172,8 @@ def _doubt(
         return str(page.error)
     if page.invalid or page.mismatched:
         return "events came that do not hold"
+    if page.malformed:
+        return "frames came that could not be read"
     if page.frames >= limit or not (page.frames < FEW or page.frames < largest):
         return "the relay may hold more than it sends at once"
     return "" if expected <= came else _WITHHELD

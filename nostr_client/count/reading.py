@@ -179,17 +179,19 @@ class Reader:
         return came
 
     async def _by_id(self, ids: Sequence[bytes]) -> dict[bytes, int] | None:
-        """One REQ by ids."""
+        """One REQ by ids; what does not match the question is not kept, whoever named it."""
         asked = Filter(ids=[key.hex() for key in ids])
         left = ReadBudget(
             bytes=max(self._budget.bytes - self._bytes_before, 1),
             events=max(self._budget.events - self._frames_before, 1),
         )
         page = await self._relay.fetch(asked, budget=left, partial=True)
-        await self._keep_aside(page.events, page.frames, page.bytes)
+        filters = self._query.filters
+        fitting = [one for one in page.events if any(f.matches(one.event) for f in filters)]
+        await self._keep_aside(fitting, page.frames, page.bytes)
         if not page.complete:
             return None
-        return {bytes.fromhex(one.event.id): one.event.created_at for one in page.events}
+        return {bytes.fromhex(one.event.id): one.event.created_at for one in fitting}
 
     async def take(self, proof: Proof) -> None:
         """Take in the events that a proof brought, and what it cost."""

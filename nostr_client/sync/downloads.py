@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused
+from nostr_client.errors import (
+    DeadlineExceeded,
+    NetworkError,
+    ProtocolError,
+    RelayError,
+    RelayRefused,
+)
 from nostr_client.filters import Filter
 from nostr_client.reasons import Reason, classify
 from nostr_client.store.base import Status
@@ -29,6 +35,7 @@ _FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
 
 _NOT_SENT = Note(Verdict.WITHHELD, "named and not sent")
 _UNASKED = Note(Verdict.WITHHELD, "sent, but no filter matches them")
+_BROKE = Note(Verdict.WITHHELD, "asked for when a frame of the relay ended the connection")
 
 
 class Downloads:
@@ -69,13 +76,17 @@ class Downloads:
     async def _fetch(self, ids: Sequence[bytes]) -> RelayError | None:
         """Ask until a REQ brings nothing: what is left then is hidden. Else why it ended.
 
-        A relay may send less than it was asked for because it caps what a REQ gets.
+        A relay may send less than it was asked for because it caps what a REQ gets. One of these
+        events may be the frame that ended the connection, so they wait before they are asked for
+        again: else every run would ask for the same ones in vain.
         """
         left = dict.fromkeys(ids)
         before = len(left) + 1
         while 0 < len(left) < before:
             before = len(left)
             error = await self._request(left)
+            if isinstance(error, ProtocolError):
+                await self._withheld(list(left), _BROKE)
             if error is not None:
                 return error
         await self._withheld(list(left), _NOT_SENT)

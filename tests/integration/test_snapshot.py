@@ -72,6 +72,14 @@ class SendsJunk(Behaviour):
         await super().on_req(peer, message)
 
 
+class SendsUnreadable(Behaviour):
+    """Sends an EVENT frame beside the others that nobody can read."""
+
+    async def on_req(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("EVENT", message[1], {"id": "none"})
+        await super().on_req(peer, message)
+
+
 class RefusesReq(Behaviour):
     """Closes each REQ."""
 
@@ -164,7 +172,9 @@ async def test_a_dense_second_proves_nothing_unless_the_relay_sends_larger_pages
         assert (await prove_floor(relay, NOTES, lowest(second), largest=21)).proven
 
 
-@pytest.mark.parametrize("behaviour", [HidesEverything(), SendsJunk(), RefusesReq()])
+@pytest.mark.parametrize(
+    "behaviour", [HidesEverything(), SendsJunk(), SendsUnreadable(), RefusesReq()]
+)
 async def test_an_answer_that_says_nothing_proves_nothing(behaviour: Behaviour) -> None:
     async with asked(behaviour, plain(HELD)) as (relay, _):
         for proof in (

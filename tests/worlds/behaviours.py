@@ -280,7 +280,8 @@ class Negentropy(Behaviour):
 class Omits(Behaviour):
     """Leaves `n` of the events that it held at first out of NIP-77: those of the lowest ids.
 
-    Nobody can see that of an event that he did not have before, so a world with it has no syncs.
+    Nobody can see that of an event that he did not have before, so a world with it has no syncs,
+    and none of these events is unreadable.
     """
 
     n: int

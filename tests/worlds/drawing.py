@@ -183,7 +183,9 @@ class _Drawing:
         chosen += self._counting()
         chosen += self._negentropy()
         if self._chance(0.08):
-            chosen.append(Unreadable(rng.choice(tuple(Unreadable.WAYS))))
+            unreadable = Unreadable(rng.choice(tuple(Unreadable.WAYS)))
+            if not any(isinstance(one, Omits) for one in chosen):  # that it held was never seen
+                chosen.append(unreadable)
         return chosen + self._refusals()
 
     def _honest(self) -> list[Behaviour]:

@@ -44,6 +44,8 @@ class SimRelay:
         """How often each id came as EVENT."""
         self.verdicts: dict[str, str] = {}
         """What the last EVENT of each id was answered."""
+        self.named: set[str] = set()
+        """Ids that it named in NIP-77 sessions; what it refused to compare it did not name."""
         self.asked: Counter[str] = Counter()
         """Messages of each verb."""
         self._lines: list[SimLine] = []
@@ -292,6 +294,7 @@ class SimLine:
         if most is not None:
             self.say("NEG-ERR", sub_id, "blocked: too many query results", most)
             return
+        self._relay.named |= {key for _, key in ids}
         engine = Responder(seal([(at, bytes.fromhex(key)) for at, key in ids]), frame_limit=0)
         self._engines[sub_id] = engine
         self._reconcile(sub_id, engine, first)

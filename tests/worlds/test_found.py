@@ -1,0 +1,41 @@
+"""Worlds that showed a fault once, made small: each holds now, and names the rule that it broke."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.worlds.behaviours import Cap, Negentropy, Omits, Unreadable
+from tests.worlds.items import Item
+from tests.worlds.model import RelaySpec, Step, World
+from tests.worlds.running import ran
+
+ZAPS = (Item("zap", 0, 0), Item("zap", 2, -120))
+NOTE = Item("note", 0, -1, 1)
+FOREIGN = tuple(Item("foreign", 577 + i, -1_923 + i, 77 + i) for i in range(13))
+AGAIN = tuple(Step(action) for action in ("both", "down") * 4)
+
+FOUND = {
+    "a frame that cannot be read proves no floor": World(
+        554,
+        "zaps",
+        (RelaySpec((Negentropy(), Omits(5), Unreadable("deep")), ZAPS),),
+        (Step("count", gap=3_600), Step("count", gap=21_600)),
+    ),
+    "an id that was named for another question does not count": World(
+        4_765,
+        "notes+reactions",
+        (RelaySpec((Cap(13), Negentropy()), (NOTE, *FOREIGN)),),
+        (Step("count", gap=21_600), Step("count", gap=3_600)),
+    ),
+    "an event that breaks the connection is not asked for in every run": World(
+        4_678,
+        "notes",
+        (RelaySpec((Negentropy(), Unreadable("too big")), (Item("note", 9, -540),)),),
+        AGAIN,
+    ),
+}
+
+
+@pytest.mark.parametrize("world", FOUND.values(), ids=FOUND)
+def test_a_world_that_failed_once_holds(world: World) -> None:
+    assert ran(world).violations == []
