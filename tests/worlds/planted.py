@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from nostr_client.count.rounds import Round
+    from nostr_client.merge.rules import Weighed
     from tests.worlds.running import Report
 
 
@@ -94,6 +95,10 @@ def _zero(base: Claim, outcome: object, error: object) -> Claim:
     return msgspec.structs.replace(base, status=ClaimStatus.OK, method=Method.COUNT, count=0)
 
 
+def _largest_word(weighed: Iterable[Weighed]) -> int:
+    return max((one.loose_count or 0 for one in weighed), default=0)
+
+
 def _summed(sets: Iterable[frozenset[bytes]]) -> frozenset[tuple[int, bytes]]:
     return frozenset((i, key) for i, one in enumerate(sets) for key in one)
 
@@ -141,6 +146,14 @@ def faults() -> tuple[Fault, ...]:
         Fault(
             "what was read once is still known",
             {"nostr_client.merge.rules._are_known": lambda weighed, part: True},
+        ),
+        Fault(
+            "a bare count is a proven low end",
+            {"nostr_client.merge.rules.vouched_count": _largest_word},
+        ),
+        Fault(
+            "newest lists are not looked at",
+            {f"{count}.procedure.is_compared": lambda query, claims: False},
         ),
         Fault("a bare zero is a number", {"nostr_client.merge.Claim.weak_zero": _always(False)}),
         Fault("an error is zero", {f"{count}.claiming._failed": _zero}),
