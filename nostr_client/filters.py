@@ -76,7 +76,7 @@ class Filter:
     @classmethod
     def from_json(cls, raw: bytes | str | Mapping[str, object]) -> Filter:
         """Read a filter from JSON, text or decoded; strict as the constructor (InvalidFilter)."""
-        fields = raw if isinstance(raw, Mapping) else _decode(raw)
+        fields = raw if isinstance(raw, Mapping) else decode_fields(raw)
         known: dict[str, Any] = {}
         tags: dict[str, Any] = {}
         for key, value in fields.items():
@@ -186,7 +186,8 @@ class Filter:
         return Filter.from_json, (self.to_dict(),)
 
 
-def _decode(raw: bytes | str) -> Mapping[str, object]:
+def decode_fields(raw: bytes | str) -> dict[str, Any]:
+    """The fields of a filter's JSON object, not checked yet. Raises InvalidFilter."""
     try:
         fields = msgspec.json.decode(raw)
     except (ValueError, RecursionError) as error:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from nostr_client import nip19
-from nostr_client.errors import InvalidFilter, InvalidIdentifier, InvalidInput, clip
-from nostr_client.filters import Filter
+from nostr_client.errors import InvalidIdentifier, InvalidInput, clip
+from nostr_client.filters import Filter, decode_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,15 +67,7 @@ def _array(text: str) -> list[str]:
 
 
 def _decoded(raw: str | bytes | Mapping[str, object]) -> dict[str, Any]:
-    if not isinstance(raw, (str, bytes)):
-        return dict(raw)
-    try:
-        fields = msgspec.json.decode(raw)
-    except (ValueError, RecursionError) as error:
-        raise InvalidFilter(f"filter: {clip(str(error))}") from error
-    if not isinstance(fields, dict):
-        raise InvalidFilter("filter: not a JSON object")
-    return fields
+    return decode_fields(raw) if isinstance(raw, (str, bytes)) else dict(raw)
 
 
 def _value(place: str, convert: Callable[[str], str], value: object) -> object:
