@@ -15,6 +15,8 @@ FOREIGN_TEXT_LIMIT = 512
 
 def clip(text: str, limit: int = FOREIGN_TEXT_LIMIT) -> str:
     """Cut foreign text to `limit` UTF-8 bytes and make its control characters visible."""
+    if 4 * len(text) <= limit and text.isprintable():
+        return text  # as nearly all are
     raw = text.encode("utf-8", "replace")
     cut = raw[:limit].decode("utf-8", "ignore") + ("…" if len(raw) > limit else "")
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cut)

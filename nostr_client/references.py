@@ -22,7 +22,7 @@ LABEL_BYTES: Final = 64
 
 def reacted_to(reaction: Event) -> str | None:
     """The id that a reaction is to: the last `e`, as clients may copy the `e` of a thread."""
-    ids = list(reaction.tag_values("e"))
+    ids = [tag[1] for tag in reaction.tags if len(tag) > 1 and tag[0] == "e"]
     return ids[-1] if ids else None
 
 

@@ -102,14 +102,15 @@ class Query(msgspec.Struct, frozen=True):
         elif self.name == "reactions":
             if self._about_event and reacted_to(event) != self.target:
                 return None
-            label = reaction_label(event)
+            label = reaction_label(event) if self.by_content else ""
         elif self._about_event and self.target is not None:
             label = reply_place(event, self.target) or ""
             if not label:
                 return None
-        kept = label if self.by_content else ""
+        if not self.by_content:
+            label = ""
         id, person = bytes.fromhex(event.id), bytes.fromhex(author)
-        return Held(event.created_at, id, person, amount, kept)
+        return Held(event.created_at, id, person, amount, label)
 
     def hold_any(self, event: Event) -> Held:
         """As `hold`; a matching event that does not count is kept as VOID.

@@ -25,11 +25,12 @@ _CLOSE_ENOUGH = 1e-7
 _COLLISIONS = 1 / (4 * M)
 
 
-def fit(counts: Sequence[int], cut: int) -> float:
+def fit(counts: Sequence[int], cut: int, near: float = 0.0) -> float:
     """Pubkeys told by the registers up to `cut`, given that they are not above it.
 
     `counts` holds the number of registers of each rank. 0.0 where all of them are 0, infinite
-    where no register says anything. Newton's steps on the logarithm, each at most a factor of e.
+    where no register says anything. Newton's steps on the logarithm, each at most a factor of e,
+    from `near` where a number close by is known.
     """
     left = sum(counts[: cut + 1])
     if counts[0] == left:
@@ -38,7 +39,7 @@ def fit(counts: Sequence[int], cut: int) -> float:
     if counts[0]:
         del ranks[0]
     outside = left * math.ldexp(1.0, -cut) - counts[0]
-    rate = _start(counts, left)
+    rate = near / M if 0 < near < math.inf else _start(counts, left)
     for _ in range(_STEPS):
         step = _step(ranks, outside, rate)
         rate *= math.exp(step)
@@ -76,9 +77,11 @@ def expected_above(people: float, rank: int) -> float:
     return -M * math.expm1(-math.ldexp(people / M, -rank))
 
 
-def estimate_below(counts: Sequence[int], cut: int) -> float:
-    """Pubkeys in a sketch, where those above the cut count once each; infinite where all are."""
-    people = fit(counts, cut)
+def estimate_below(counts: Sequence[int], cut: int, people: float) -> float:
+    """Pubkeys in a sketch, where those above the cut count once each; infinite where all are.
+
+    `people` is the `fit` of the same cut.
+    """
     if math.isinf(people):
         return people
     likely = expected_above(people, cut)
@@ -111,4 +114,6 @@ def sigma_below(people: float, cut: int, lost: int) -> float:
 
 def histogram(registers: bytes) -> list[int]:
     """How many registers hold each rank from 0 to 57."""
-    return [registers.count(rank) for rank in range(WINDOW_BITS + 2)]
+    highest = max(registers)
+    counts = [registers.count(rank) for rank in range(highest + 1)]
+    return counts + [0] * (WINDOW_BITS + 1 - highest)

@@ -76,25 +76,39 @@ def mined(registers: bytes | bytearray) -> Mined:
     About 0.1 ms. An honest sketch is `found` less than once in a thousand.
     """
     counts = histogram(clean(registers))
-    cut, chance = _cut(counts)
-    people = fit(counts, cut)
+    cut, chance, people = _cut(counts)
     if math.isinf(people):
         return Mined(math.inf, math.inf, cut, cut, M, 0.0, 0.0)
     rank, above, likely, p = _excess(counts, people, cut)
-    whole = estimate_below(counts, cut)
+    whole = estimate_below(counts, cut, people)
     # Keys that were mined are counted, not estimated: only the others can be wrong.
     sigma = sigma_below(people, cut, sum(counts[cut + 1 :])) * min(people / max(whole, 1.0), 1.0)
     return Mined(whole, sigma, cut, rank, above, likely, min(p, chance))
 
 
-def _cut(counts: list[int]) -> tuple[int, float]:
-    """The highest cut below which the registers hold no excess of high ranks, and its chance."""
+class _Cut(NamedTuple):
+    """A cut, the chance of what lies just below the highest one, and the `fit` of the cut."""
+
+    cut: int
+    chance: float
+    people: float
+
+
+def _cut(counts: list[int]) -> _Cut:
+    """The highest cut below which the registers hold no excess of high ranks."""
     middle = _median(counts)
     highest, lowest = middle + _ABOVE_MEDIAN, max(middle + 1, LOWEST_CUT)
     if highest >= MAX_RANK:
-        return MAX_RANK - 1, 1.0
-    chance, cut = min((_band(counts, low, highest), low) for low in range(lowest, highest))
-    return (cut, chance) if chance < MAX_BAND_P else (highest, 1.0)
+        return _Cut(MAX_RANK - 1, 1.0, fit(counts, MAX_RANK - 1))
+    worst = whole = _Cut(highest, 1.0, fit(counts, highest))
+    for low in range(highest - 1, lowest - 1, -1):
+        if _band(counts, low, highest, whole.people) == 1.0:
+            continue  # no excess beside all registers, so none beside the lower ones either
+        people = fit(counts, low, whole.people)
+        chance = _band(counts, low, highest, people)
+        if chance <= worst.chance:
+            worst = _Cut(low, chance, people)
+    return worst if worst.chance < MAX_BAND_P else whole
 
 
 def _median(counts: list[int]) -> int:
@@ -106,9 +120,9 @@ def _median(counts: list[int]) -> int:
     return MAX_RANK
 
 
-def _band(counts: list[int], low: int, high: int) -> float:
-    """The chance of so many registers from `low` to `high` that the lower ones tell."""
-    rate = (fit(counts, low) + 1) / M
+def _band(counts: list[int], low: int, high: int, people: float) -> float:
+    """The chance of so many registers from `low` to `high`, where the lower ones fit `people`."""
+    rate = (people + 1) / M
     inside = 1 - math.exp(math.ldexp(rate, -high) - math.ldexp(rate, -low))
     band = sum(counts[low + 1 : high + 1])
     return _upper(sum(counts[: high + 1]), inside, band)
