@@ -84,8 +84,10 @@ def _eose(parts: Frame) -> Eose:
     """EOSE with its hint (NIP-67); hints that are unknown or contradict each other are ignored."""
     sub_id = parts.reference()
     listed = parts.value(2) if len(parts) > 2 else None
-    hints = {hint for hint in Hint if isinstance(listed, list) and hint in listed}
-    return Eose(sub_id, hints.pop() if len(hints) == 1 else None)
+    if not isinstance(listed, list):
+        return Eose(sub_id, None)
+    hints = [hint for hint in Hint if hint in listed]
+    return Eose(sub_id, hints[0] if len(hints) == 1 else None)
 
 
 def _ok(parts: Frame) -> Ok:

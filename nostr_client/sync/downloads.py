@@ -113,18 +113,16 @@ class Downloads:
         fitting = [one for one in batch if any(f.matches(one.event) for f in self._filters)]
         self._tally.hears(fitting)
         outcomes = await self._store.save(fitting)
-        for one in batch:
-            left.pop(bytes.fromhex(one.event.id), None)
-        known = [one.id for one in outcomes if one.status not in _FORGOTTEN]
+        keys = {one.event.id: bytes.fromhex(one.event.id) for one in batch}
+        for key in keys.values():
+            left.pop(key, None)
         self._tally.downloaded += sum(one.stored for one in outcomes)
         self._tally.declined += sum(one.status not in _HELD for one in outcomes)
         self._tally.moves += len(batch)
-        self._desk.came([bytes.fromhex(id_) for id_ in known])
-        unfit = [one.id for one in outcomes if one.status in _FORGOTTEN]
-        await self._desk.declined([bytes.fromhex(id_) for id_ in unfit])
+        self._desk.came([keys[one.id] for one in outcomes if one.status not in _FORGOTTEN])
+        await self._desk.declined([keys[one.id] for one in outcomes if one.status in _FORGOTTEN])
         fit = {one.event.id for one in fitting}
-        strange = [bytes.fromhex(one.event.id) for one in batch if one.event.id not in fit]
-        await self._withheld(strange, _UNASKED)
+        await self._withheld([key for id_, key in keys.items() if id_ not in fit], _UNASKED)
 
     async def _withheld(self, ids: Sequence[bytes], note: Note) -> None:
         if not ids:

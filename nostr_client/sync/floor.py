@@ -140,8 +140,9 @@ class Floors:
     async def _needed_edges(self, one: Compared) -> list[Edge]:
         """The oldest edges of what was downloaded, one of each read of the store."""
         needed = set(Ids(bytes(one.need)))
-        asked = [Filter(ids=[key.hex() for key in needed])]
-        if len(needed) > _CHUNK:  # reading a stretch in order costs a third of as many look-ups
+        if len(needed) <= _CHUNK:
+            asked: Sequence[Filter] = [Filter(ids=[key.hex() for key in needed])]
+        else:  # reading a stretch in order costs a third of as many look-ups
             until = one.window.filter.until if one.shared is None else one.shared.second
             whole = self._filters(one.window)
             asked = [each if until is None else up_to(each, until) for each in whole]
