@@ -146,8 +146,6 @@ NOT_RUN = {
     "nostr-agent run": "stays; its logs are pinned by tests of the service",
     "nostr-agent relay": "stays; its output is pinned by tests of the relay",
     "nostr-agent demo counters": "takes twenty seconds",
-    "nostr-agent tables load": "goes",
-    "nostr-agent tables show": "goes",
 }
 
 CONFIGURATION = """
