@@ -11,7 +11,7 @@ PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
-.PHONY: setup demo test test-long check bench bench-page docs reference lock clean bench-spark spark-dist screenshots audit
+.PHONY: setup demo test test-long check bench bench-page docs reference lock clean bench-spark spark-dist screenshots snapshots audit
 
 setup: $(STAMP)
 
@@ -32,6 +32,11 @@ test: setup
 
 test-long: setup
 	$(PY) -m pytest -m "long" -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+# What must not change by accident (tests/frozen, the screens): written again as it is now.
+snapshots: setup
+	$(PY) -m pytest -q -n 0 tests/frozen tests/tui/test_pages.py tests/tui/test_states.py \
+		tests/tui/test_results.py --snapshot-update
 
 check: setup
 	$(VENV)/bin/ruff check .

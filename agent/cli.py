@@ -31,7 +31,6 @@ COMMANDS = {
     "restore": Entry("agent.commands.backup:restore", "Put a backup in the store's place."),
     "archive": Entry("agent.commands.archive:archive", "Events in files: JSONL or Parquet."),
     "reindex": Entry("agent.commands.reindex:reindex", "Rebuild all that is derived, in bulk."),
-    "tables": Entry("agent.commands.loaded:tables", "Ask the tables of a rebuild from archives."),
     "install-service": Entry(
         "agent.commands.install:install_service", "Have systemd or launchd run the agent."
     ),

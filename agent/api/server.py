@@ -320,18 +320,14 @@ def _abort(request: web.BaseRequest) -> None:
 
 @asynccontextmanager
 async def serve(
-    access: Access,
-    listener: socket,
-    *,
-    bounds: Bounds = DEFAULT_BOUNDS,
-    since: float | None = None,
+    access: Access, listener: socket, *, bounds: Bounds = DEFAULT_BOUNDS
 ) -> AsyncIterator[ApiServer]:
     """Serve the API while the block runs, on a socket that listens; it is closed in the end.
 
-    `since`: when the process began, by the monotonic clock. Set `backend` as soon as there is one.
+    Set `backend` as soon as there is one.
     """
     host = listener.getsockname()[0]
-    api = ApiServer(access, bounds, time.monotonic() if since is None else since)
+    api = ApiServer(access, bounds, time.monotonic())
     api.port = listener.getsockname()[1]
     api.url = f"http://{f'[{host}]' if ':' in host else host}:{api.port}"
     runner = web.ServerRunner(

@@ -76,7 +76,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 def check(
     ctx: click.Context, config: Path | None, settings: tuple[str, ...], as_json: bool
 ) -> None:
-    """Say what is wrong with the configuration, line by line. Exit code 2 for any mistake.
+    """Say what is wrong with the configuration. Exit code 2 for any mistake.
 
     Names are compared with those that were added to the store; keys, tokens, TLS files and the
     store's place are looked at as a start does.

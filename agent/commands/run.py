@@ -12,7 +12,7 @@ from agent.parent import end_with_stdin
 from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, say
 from nostr_client.cli.paths import UserPath
-from nostr_client.errors import InvalidInput, NetworkError
+from nostr_client.errors import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,20 +119,9 @@ class Source:
 
 
 def _serve(draft: Draft, load: Callable[[], Draft], path: str) -> None:
-    """A supervisor hears from `/healthz` before a second of imports, and while they go on."""
-    from agent.relay.listen import parse_address
-    from agent.service.doorstep import answering
+    from agent.service import run as service
+    from nostr_client.cli.runner import run_async
+    from nostr_client.heap import prepare_for_long_runs
 
-    try:
-        parse_address(draft.config.api.listen)
-    except InvalidInput:
-        draft.checked()  # says so with its line, and what else is wrong
-        raise
-    with answering(draft.config.api) as step:
-        from agent.service import run as service
-        from nostr_client.cli.runner import run_async
-        from nostr_client.heap import prepare_for_long_runs
-
-        prepare_for_long_runs()
-        checked = draft.checked()
-    run_async(service.serve(checked, load, path, step))
+    prepare_for_long_runs()
+    run_async(service.serve(draft.checked(), load, path))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from agent.config.check import Path
-    from agent.config.sound import Sound
+    from agent.config.check import Found, Path
 
 
 class Added(NamedTuple):
@@ -29,14 +28,14 @@ def taken(kind: str, name: str) -> str:
     )
 
 
-def check_added(found: Sound, added: Added, complain: Callable[[Path, str], None]) -> None:
+def check_added(found: Found, added: Added, complain: Callable[[Path, str], None]) -> None:
     """Complain about each watch and sync of the file whose name is taken."""
     for path, kind, name in _named(found):
         if name in (added.watches if kind == "watch" else added.syncs):
             complain(path, taken(kind, name))
 
 
-def _named(found: Sound) -> Iterator[tuple[Path, str, str]]:
+def _named(found: Found) -> Iterator[tuple[Path, str, str]]:
     for n, watch in found.watches:
         yield ("watches", n, "name"), "watch", watch.name
     for n, sync in found.syncs:

@@ -1,22 +1,28 @@
-"""Plain values to checked ones, with every mistake instead of the first."""
+"""Plain values to checked ones: msgspec checks, every section and every watch is looked at."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 
+from agent.config.model import Config
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from agent.specs import SyncSpec, WatchSpec
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 Path = tuple[str | int, ...]
+Complain = Callable[[Path, str], None]
 
-_AT: Final = re.compile(r" - at `\$(.*)`$")
+# "Object contains unknown field `x` - at `$.rules[0]`": what msgspec says, and where.
+_AT: Final = re.compile(r" - at `(?:key in )?\$(.*?)(?:\[\.\.\.\].*)?`$")
+_PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+_KEY: Final = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
 
 
 class Field(NamedTuple):
@@ -34,64 +40,94 @@ def fields(struct: type[msgspec.Struct]) -> list[Field]:
     return [_field(one) for one in msgspec.structs.fields(struct)]
 
 
-def convert(
-    value: object, struct: type[S], complain: Callable[[Path, str], None], path: Path = ()
-) -> S | None:
-    """`value` as `struct`; None, and a complaint for each mistake, where it is not one."""
-    if not isinstance(value, Mapping):
-        complain(path, f"a table is expected, not {_kind(value)}")
-        return None
-    known = {one.name: one for one in fields(struct)}
-    good = True
-    for key in value:
-        if key not in known:
-            complain((*path, key), _unknown(key, known))
-            good = False
-    found: dict[str, Any] = {}
-    for name, one in known.items():
-        if name in value:
-            found[name] = _converted(value[name], one, complain, (*path, name))
-        elif one.default is msgspec.NODEFAULT:
-            complain((*path, name), "is missing")
-            found[name] = None
-        good = good and (name not in found or found[name] is not None)
-    return struct(**found) if good else None
-
-
-def _converted(
-    value: object, one: Field, complain: Callable[[Path, str], None], path: Path
-) -> object | None:
-    if one.struct is None:
-        return _plain(value, one.type, complain, path)
-    if not one.many:
-        return convert(value, one.struct, complain, path)
-    if not isinstance(value, list):
-        complain(path, f"an array of tables is expected, not {_kind(value)}")
-        return None
-    made = [convert(item, one.struct, complain, (*path, n)) for n, item in enumerate(value)]
-    if any(item is None for item in made):
-        return None
-    kept = tuple(item for item in made if item is not None)
-    built = [msgspec.to_builtins(item) for item in kept]
-    return kept if _plain(built, one.type, complain, path) is not None else None
-
-
-def _plain(
-    value: object, kind: Any, complain: Callable[[Path, str], None], path: Path
-) -> object | None:
+def convert(value: object, struct: type[S], complain: Complain, path: Path = ()) -> S | None:
+    """`value` as `struct`; None, and a complaint with msgspec's path, where it is not one."""
     try:
-        found: object = msgspec.convert(value, kind)
+        return msgspec.convert(value, struct)
     except msgspec.ValidationError as error:
-        text = str(error)
-        at = _AT.search(text)
-        inner = tuple(int(n) for n in re.findall(r"\[(\d+)\]", at[1])) if at else ()
-        complain((*path, *inner), _reason(_AT.sub("", text), kind))
+        at, why = _explained(str(error), struct)
+        complain((*path, *at), why)
         return None
-    return found
+
+
+class Found(NamedTuple):
+    """The values of a file that have the right types; a section in `wrong` is its default here.
+
+    Watches and syncs stand with their number in the file.
+    """
+
+    config: Config
+    wrong: frozenset[str]
+    watches: tuple[tuple[int, WatchSpec], ...]
+    syncs: tuple[tuple[int, SyncSpec], ...]
+
+
+def whole(config: Config) -> Found:
+    """A configuration in which every value has the right type."""
+    watches, syncs = enumerate(config.watches), enumerate(config.syncs)
+    return Found(config, frozenset(), tuple(watches), tuple(syncs))
+
+
+def convert_sections(table: Mapping[str, Any], complain: Complain) -> Found:
+    """Look at every section, every watch and every sync: each complains of its first mistake."""
+    known = {one.name: one for one in fields(Config)}
+    good: dict[str, Any] = {"watches": (), "syncs": ()}
+    for name, value in table.items():
+        if name not in known:
+            complain((name,), _unknown(name, known))
+        elif known[name].many and isinstance(value, list):
+            good[name] = tuple(_items(value, known[name], complain))
+            if len(good[name]) == len(value):
+                convert({name: value}, Config, complain)  # there may be too many
+        elif (made := convert({name: value}, Config, complain)) is not None:
+            good[name] = getattr(made, name)
+    sections = {name: one for name, one in good.items() if not known[name].many}
+    wrong = frozenset(table) & known.keys() - good.keys()
+    return Found(Config(**sections), wrong, good["watches"], good["syncs"])
+
+
+def _items(items: list[Any], one: Field, complain: Complain) -> Iterator[tuple[int, Any]]:
+    assert one.struct is not None
+    for n, item in enumerate(items):
+        made = convert(item, one.struct, complain, (one.name, n))
+        if made is not None:
+            yield n, made
+
+
+def _explained(text: str, struct: Any) -> tuple[Path, str]:
+    """Where a mistake is, and why it is one, from the text of msgspec's error."""
+    at = _AT.search(text)
+    parts = _PART.findall(at[1] if at else "")
+    path: Path = tuple(int(index) if index else key for key, index in parts)
+    text = _AT.sub("", text)
+    key = _KEY.fullmatch(text)
+    kind = _type_at(struct, path)
+    if key is None:
+        return path, _reason(text, kind)
+    if key[1] == "missing required":
+        return (*path, key[2]), "is missing"
+    return (*path, key[2]), _unknown(key[2], {one.name: one for one in fields(kind)})
+
+
+def _type_at(kind: Any, path: Path) -> Any:
+    """The type of what stands at a path of a struct."""
+    for part in path:
+        if isinstance(part, int):
+            kind = get_args(_bare(kind))[0]
+        else:
+            kind = next(one.type for one in fields(_bare(kind)) if one.name == part)
+    return kind
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its annotations."""
+    while hasattr(kind, "__metadata__"):
+        kind = kind.__origin__
+    return kind
 
 
 def _reason(text: str, kind: Any) -> str:
-    """What a duration, say, looks like is told better by its description than by a pattern."""
+    """What a duration, say, looks like is better described in words than by a pattern."""
     text = text[0].lower() + text[1:]
     if text.startswith("invalid enum value") and (known := _choices(kind)):
         return f"{text}; known are {', '.join(known)}"
@@ -124,9 +160,7 @@ def metas(kind: Any) -> list[msgspec.Meta]:
 
 
 def _field(one: msgspec.structs.FieldInfo) -> Field:
-    kind = one.type
-    while hasattr(kind, "__metadata__"):
-        kind = kind.__origin__
+    kind = _bare(one.type)
     many = get_origin(kind) is tuple
     inner = get_args(kind)[0] if many else kind
     struct = inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
@@ -139,8 +173,3 @@ def _field(one: msgspec.structs.FieldInfo) -> Field:
 def _unknown(key: str, known: Mapping[str, Field]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     return f"unknown key; did you mean {near[0]}?" if near else "unknown key"
-
-
-def _kind(value: object) -> str:
-    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number"}
-    return names.get(type(value), f"{type(value).__name__}")

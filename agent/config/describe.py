@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HEAD = """\
 # Configuration of nostr-agent. It runs as it stands: what begins with # shows the default.
-# `nostr-agent check` says what is wrong, with the line; SIGHUP makes a running agent read it again.
+# `nostr-agent check` says what is wrong, and where; SIGHUP makes a running agent read it again.
 # Any key can be overridden: NOSTR_AGENT_STORE__PATH=… or --set store.path=…
 """
 
@@ -80,8 +80,8 @@ _REFERENCE_HEAD = """\
 One TOML file, by default `agent.toml` in the user's configuration folder. Flags (`--set
 section.key=value`) win over the environment (`NOSTR_AGENT_SECTION__KEY`), which wins over the file,
 which wins over the defaults below. `~` in a path is the home folder. Unknown keys are refused.
-`nostr-agent init` writes a file to begin with, `nostr-agent check` lists every mistake with its
-line.
+`nostr-agent init` writes a file to begin with, `nostr-agent check` looks at every section,
+every watch and every sync: of a wrong one the first mistake is named.
 """
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 import tomllib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from agent.config.added import NOTHING, Added, check_added
-from agent.config.check import convert
+from agent.config.check import convert_sections, whole
 from agent.config.mistakes import InvalidConfig, Mistake
 from agent.config.model import Config
-from agent.config.positions import positions
-from agent.config.sound import sound, whole
 from agent.config.sources import from_environment, from_flags
 from nostr_client.errors import InvalidInput
 
@@ -78,7 +77,7 @@ class Draft(NamedTuple):
         check(whole(self.config), self.report.complain)
         check_added(whole(self.config), added, self.report.complain)
         if self.report.mistakes:
-            raise InvalidConfig(self.report.in_order())
+            raise InvalidConfig(self.report.mistakes)
         return self.config
 
 
@@ -93,30 +92,37 @@ def draft(
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidConfig([Mistake(name, "", f"no TOML: {error}")]) from error
-    report = _Report(name, positions(text))
+    report = _Report(name, frozenset(table))
     for where, path, value in overrides:
         report.override(table, where, path, value)
-    config = convert(table, Config, report.complain)
-    if report.mistakes or config is None:
+    config = None if report.mistakes else _converted(table)
+    if config is None:
         from agent.config.rules import check
 
-        found = sound(table)
+        found = convert_sections(table, report.complain)
         check(found, report.complain)
         if also is not None:
             also(found.config, report.complain)
-        raise InvalidConfig(report.in_order())
+        raise InvalidConfig(report.mistakes)
     if also is not None:
         also(config, report.complain)
     return Draft(config, report)
 
 
-class _Report:
-    """Collects mistakes with the line, the variable or the flag that each comes from."""
+def _converted(table: Mapping[str, Any]) -> Config | None:
+    try:
+        return msgspec.convert(table, Config)
+    except msgspec.ValidationError:
+        return None
 
-    def __init__(self, name: str, lines: Mapping[Place, int]) -> None:
+
+class _Report:
+    """Collects mistakes with the file, the variable or the flag that each comes from."""
+
+    def __init__(self, name: str, sections: frozenset[str]) -> None:
         self.mistakes: list[Mistake] = []
         self._name = name
-        self._lines = lines
+        self._sections = sections
         self._given: dict[Place, str] = {}
 
     def override(self, table: dict[str, Any], where: str, path: Place, value: object) -> None:
@@ -131,27 +137,15 @@ class _Report:
     def complain(self, path: Place, why: str) -> None:
         self.mistakes.append(Mistake(self._where(path), dotted(path), why))
 
-    def in_order(self) -> list[Mistake]:
-        """The mistakes as they stand in the file, those of flags and variables after them."""
-        return sorted(self.mistakes, key=_line)
-
     def _where(self, path: Place) -> str:
         for n in range(len(path), 0, -1):
             if path[:n] in self._given:
                 return self._given[path[:n]]
-        if path not in self._lines:  # a section that overrides alone have made
+        if path[:1] and path[0] not in self._sections:  # overrides alone have made the section
             for given, where in self._given.items():
                 if given[: len(path)] == path:
                     return where
-        for n in range(len(path), 0, -1):
-            if path[:n] in self._lines:
-                return f"{self._name}:{self._lines[path[:n]]}"
         return self._name
-
-
-def _line(one: Mistake) -> int:
-    line = one.where.rpartition(":")[2]
-    return int(line) if line.isdecimal() else sys.maxsize
 
 
 def dotted(path: Place) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Mistake(NamedTuple):
-    """`where` names the file and line, the variable or the flag; `key` is dotted."""
+    """`where` names the file, the variable or the flag; `key` is dotted."""
 
     where: str
     key: str

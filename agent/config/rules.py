@@ -16,19 +16,15 @@ from nostr_client.relayurl import normalize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from agent.config.check import Complain, Found, Path
     from agent.config.model import Config, RelaysSection
-    from agent.config.sound import Sound
     from agent.specs import SyncSpec, WatchSpec
-
-    Path = tuple[str | int, ...]
-    Complain = Callable[[Path, str], None]
-
 
 SHORTEST_OWN_S: Final = 0.1
 """Seconds between two rounds at least where no stranger's relay is asked for a number."""
 
 
-def check(found: Sound, complain: Complain) -> None:
+def check(found: Found, complain: Complain) -> None:
     """Complain about everything that would fail, or mean nothing, once the agent runs."""
     config = found.config
     _check_relays(config.relays, complain)
@@ -41,29 +37,20 @@ def check(found: Sound, complain: Complain) -> None:
         check_watch(watch, complain, ("watches", n))
     for n, sync in found.syncs:
         check_sync(sync, complain, ("syncs", n))
-    for n, watch in found.torn_watches:
-        _check_watch_values(watch, complain, ("watches", n))
-    for n, sync in found.torn_syncs:
-        _check_sync_values(sync, complain, ("syncs", n))
     _check_keys(config, complain)
     _check_intervals(config, complain)
     if found.wrong.isdisjoint({"counters", "identity"}):
         check_counters(config, complain)
     _check_addresses(config, complain)
-    if "identity" not in found.wrong and config.identity.key_file and config.identity.key_command:
+    if config.identity.key_file and config.identity.key_command:
         complain(("identity", "key_command"), "give a file or a command, not both")
-    if "relay" not in found.wrong and bool(config.relay.tls_cert) != bool(config.relay.tls_key):
+    if bool(config.relay.tls_cert) != bool(config.relay.tls_key):
         complain(("relay", "tls_cert"), "tls_cert and tls_key go together")
 
 
 def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
     """One watch: its question, relays and alerts."""
     _try(complain, (*path, "target" if watch.query else "filters"), query_of, watch)
-    _check_watch_values(watch, complain, path)
-
-
-def _check_watch_values(watch: WatchSpec, complain: Complain, path: Path) -> None:
-    """What of a watch says something by itself."""
     _try(complain, (*path, "interval"), check_interval, watch.interval)
     for field in ("relays", "excluded", "trusted"):
         _check_urls(getattr(watch, field), complain, (*path, field))
@@ -82,10 +69,6 @@ def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
         if one.get("limit") is not None:
             complain((*path, "filters", n, "limit"), "a sync has no limit: give since and until")
     _try(complain, (*path, "filters"), sync_filters, sync, 0)
-    _check_sync_values(sync, complain, path)
-
-
-def _check_sync_values(sync: SyncSpec, complain: Complain, path: Path) -> None:
     _try(complain, (*path, "interval"), check_interval, sync.interval)
     _check_urls(sync.relays, complain, (*path, "relays"))
 

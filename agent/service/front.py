@@ -1,16 +1,14 @@
-"""The front door: the API with its token, open before the store is; until then it says so."""
+"""The front door: the API with its token, open before the store; until then it answers 503."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.api.guard import Access
 from agent.api.server import ApiServer, Bounds, serve
 from agent.relay.listen import bind, parse_address
-from agent.service.doorstep import Doorstep
 from agent.service.token import make_token, token_file
 from nostr_client.places import user_path
 
@@ -40,15 +38,11 @@ def make_access(section: ApiSection, token: str) -> Access:
 
 
 @asynccontextmanager
-async def front_door(section: ApiSection, step: Doorstep | None = None) -> AsyncIterator[Door]:
-    """Serve for as long as the block runs, on a socket that listens already or on a new one.
-
-    Raises NetworkError, InvalidInput (a token file).
-    """
+async def front_door(section: ApiSection) -> AsyncIterator[Door]:
+    """Serve for as long as the block runs. Raises NetworkError, InvalidInput (a token file)."""
     token = await asyncio.to_thread(make_token, token_file(section))
     access = await asyncio.to_thread(make_access, section, token)
-    if step is None:
-        step = Doorstep(bind(*parse_address(section.listen)), time.monotonic())
+    listener = bind(*parse_address(section.listen))
     bounds = Bounds(section.body_limit, section.connections)
-    async with serve(access, step.listener, bounds=bounds, since=step.since) as api:
+    async with serve(access, listener, bounds=bounds) as api:
         yield Door(api, token)

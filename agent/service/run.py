@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.config import Added, Config, Draft
-    from agent.service.doorstep import Doorstep
 
 ALERTS_S: Final = 5.0
 """How long stopping waits for alerts that were never tried."""
@@ -202,17 +201,15 @@ def _library_logs(journal: Journal) -> Iterator[None]:
         root.removeHandler(handler)
 
 
-async def serve(
-    config: Config, load: Callable[[], Draft], config_path: str, step: Doorstep
-) -> None:
-    """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again. Takes over the socket."""
+async def serve(config: Config, load: Callable[[], Draft], config_path: str) -> None:
+    """Run until SIGTERM or SIGINT; SIGHUP reads the configuration again."""
     notifier = Notifier()
     stopping, hangup = asyncio.Event(), asyncio.Event()
     stops = dict.fromkeys((signal.SIGTERM, signal.SIGINT), stopping.set)
     # Before anybody is told that the agent has started: a signal may follow at once.
     with _signals({**stops, signal.SIGHUP: hangup.set}):
         async with (
-            front_door(config.api, step) as door,
+            front_door(config.api) as door,
             running(
                 config, notifier=notifier, config_path=config_path, door=door, stopping=stopping
             ) as service,

@@ -67,6 +67,7 @@ CANNOT_RUN: Final = {
     "nostr-agent install-service --system": "writes into /etc, as root",
     "pipx": "installs from a registry",
     "spark-submit": "needs a cluster",
+    "duckdb": "is no part of this",
     "strfry": "another relay's program",
     "uv": "installs from a registry",
 }

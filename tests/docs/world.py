@@ -61,7 +61,6 @@ class World(NamedTuple):
 
     def _names(self) -> dict[str, str]:
         return {
-            "--follows-of npub1…": f"--follows-of {PublicKey(signer(0).pubkey).encode()}",
             "npub1…": PublicKey(TARGET).encode(),
             "note1…": Note(NOTE.event.id).encode(),
             "nevent1…": EventPointer(NOTE.event.id).encode(),

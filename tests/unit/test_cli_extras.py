@@ -63,7 +63,6 @@ def test_the_extra_is_named(
         ("pyarrow", "agent.cli", "archive import {tmp}/in.zst --store {tmp}/s.db"),
         ("pyarrow", "agent.cli", "archive import {tmp}/in.parquet --store {tmp}/s.db"),
         ("pyarrow", "agent.cli", "reindex --jsonl {tmp}/in.zst --out {tmp}/t --engine spark"),
-        ("pyarrow", "agent.cli", "tables load {tmp} {tmp}/x.db --target {key}"),
         ("nats", "nostr_client.cli", "counter get a.b --nats nats://127.0.0.1:9"),
         ("matplotlib", "nostr_client.cli", "watch history w --plot {tmp}/w.png --store {tmp}/s.db"),
         ("pyarrow", "nostr_client.cli",

@@ -369,7 +369,9 @@ async def test_the_command_rebuilds_and_checks(tmp_path: Path) -> None:
     assert left(tmp_path) == {"store.index-2.db"}
 
 
-async def test_the_command_says_where_rejects_are(tmp_path: Path) -> None:
+async def test_the_command_says_where_rejects_are_and_no_store_takes_its_index(
+    tmp_path: Path,
+) -> None:
     archive = write_archive(tmp_path / "a.jsonl", nasty()[:3])
     archive.write_text(archive.read_text("utf-8") + "no event\n", "utf-8")
     stale = tmp_path / "out" / "rejects" / "part-0.parquet"
@@ -381,6 +383,8 @@ async def test_the_command_says_where_rejects_are(tmp_path: Path) -> None:
     assert f"what was rejected is in {tmp_path / 'out' / 'rejects'}\n" in done.stderr
     (kept,) = stale.parent.iterdir()
     assert json.loads(kept.read_text("utf-8"))["line"] == "no event"
+    with pytest.raises(StoreError, match="other numbers"):
+        check_built(tmp_path / "out" / "index.db")
 
 
 async def test_the_seconds_are_those_of_the_whole_process(tmp_path: Path) -> None:
