@@ -129,10 +129,12 @@ def _serve(draft: Draft, load: Callable[[], Draft], path: str) -> None:
         draft.checked()  # says so with its line, and what else is wrong
         raise
     with answering(draft.config.api) as step:
+        from agent.relay.bounded import raise_open_files
         from agent.service import run as service
         from nostr_client.cli.runner import run_async
         from nostr_client.heap import prepare_for_long_runs
 
         prepare_for_long_runs()
+        raise_open_files()
         checked = draft.checked()
     run_async(service.serve(checked, load, path, step))
