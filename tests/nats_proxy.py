@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
 LIMIT = 4 * 1024 * 1024
@@ -25,8 +25,16 @@ FAULTS = ("lost request", "lost ack", "late", "late and lost ack", "cut before",
 class FaultyNats:
     """Between one client and the server at `port`; `rate` of the publishes meet a fault."""
 
-    def __init__(self, port: Callable[[], int], seed: int, *, late_s: float = LATE_S) -> None:
+    def __init__(
+        self,
+        port: Callable[[], int],
+        seed: int,
+        *,
+        late_s: float = LATE_S,
+        kinds: Sequence[str] = FAULTS,
+    ) -> None:
         self.rate = 0.5
+        self._kinds = kinds
         self.faults: dict[str, int] = {}
         self.arrived = asyncio.Event()
         self.arrived.set()
@@ -104,7 +112,7 @@ class FaultyNats:
         publish = words[0] in (b"PUB", b"HPUB") and words[1].startswith(b"count.")
         if not publish or self._random.random() >= self.rate:
             return ""
-        fault = self._random.choice(FAULTS)
+        fault = self._random.choice(self._kinds)
         self.faults[fault] = self.faults.get(fault, 0) + 1
         return fault
 

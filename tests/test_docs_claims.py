@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import re
 from pathlib import Path
 from pkgutil import resolve_name
@@ -57,10 +59,46 @@ def test_every_test_and_bench_that_is_named_exists() -> None:
     named = {
         path
         for document in DOCUMENTS
-        for path in re.findall(r"`((?:tests|bench)/[\w/]+\.py)`", document.read_text("utf-8"))
+        for path in re.findall(
+            r"`((?:tests|bench)/[\w/]+\.py)(?:::\w+)?`", document.read_text("utf-8")
+        )
     }
     assert len(named) > 10
     assert not [path for path in sorted(named) if not (ROOT / path).is_file()]
+
+
+def threats() -> list[list[str]]:
+    """The rows of the table of threats: where from, threat, defence, tests."""
+    table = (ROOT / "docs/security.md").read_text("utf-8").split("| from |", 1)[1]
+    lines = table.split("\n\n", 1)[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+
+
+def names_in(path: str) -> set[str]:
+    """The names of the test functions of a file, without running it."""
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in tree.body if isinstance(node, functions)}
+
+
+@pytest.mark.parametrize("row", threats(), ids=lambda row: row[1])
+def test_every_threat_names_tests_that_exist(row: list[str]) -> None:
+    _, threat, defence, named = row
+    assert threat
+    assert defence
+    tests = re.findall(r"`([^`]+)`", named)
+    assert tests
+    assert named == ", ".join(f"`{one}`" for one in tests)
+    for path, _, name in (one.partition("::") for one in tests):
+        assert name.startswith("test_")
+        assert name in names_in(path), f"{path} has no {name}"
+
+
+def test_rows_of_one_origin_stand_together_and_each_threat_once() -> None:
+    rows = threats()
+    origins = [origin for origin, _ in itertools.groupby(row[0] for row in rows)]
+    assert len(origins) == len(set(origins)) > 5
+    assert len(rows) == len({(row[0], row[1]) for row in rows})
 
 
 @pytest.mark.parametrize("name", COMMANDS)

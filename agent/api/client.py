@@ -304,7 +304,10 @@ class AgentClient:
             ):
                 raw = await _checked(response, self._most_bytes, ready=path == "/readyz")
         except TimeoutError as error:
-            raise DeadlineExceeded(f"the agent gave no answer within {seconds:g} s") from error
+            doubt = "" if method == "GET" else "; it may have done what was asked"
+            raise DeadlineExceeded(
+                f"the agent gave no answer within {seconds:g} s{doubt}"
+            ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise NetworkError(f"no agent at {self.url}: {without_tls(error)}") from error
         decoded: A = _decoded(raw, msgspec.json.Decoder(answer))

@@ -21,7 +21,7 @@ from agent.api.guard import bearer_of, check
 from agent.api.params import EventsQuery
 from agent.api.routes import Route, find, validated
 from agent.api.schema import Health, Problem, Ready
-from agent.relay.listen import BACKLOG
+from agent.relay.bounded import BoundedServer, listen
 from agent.specs import in_words
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
 
@@ -61,44 +61,6 @@ class Bounds(NamedTuple):
 
 
 DEFAULT_BOUNDS: Final = Bounds()
-
-
-class BoundedServer(web.Server):
-    """aiohttp's server with a bound on open connections, and on silent ones."""
-
-    def __init__(self, api: ApiServer, connections: int) -> None:
-        super().__init__(self._handle, access_log=None, keepalive_timeout=30.0)
-        self._api = api
-        self._most = connections
-        self._mute: dict[web.RequestHandler, asyncio.TimerHandle] = {}
-        self._open: set[web.RequestHandler] = set()
-        self.turned_away = 0
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        if len(self._open) >= self._most:
-            self.turned_away += 1
-            transport.abort()
-            return
-        self._open.add(handler)
-        loop = asyncio.get_running_loop()
-        self._mute[handler] = loop.call_later(HANDSHAKE_S, transport.abort)
-
-    def connection_lost(
-        self, handler: web.RequestHandler, exc: BaseException | None = None
-    ) -> None:
-        self._has_spoken(handler)
-        self._open.discard(handler)
-        super().connection_lost(handler, exc)
-
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._has_spoken(request.protocol)
-        return await self._api.handle(request)
-
-    def _has_spoken(self, handler: web.RequestHandler) -> None:
-        timer = self._mute.pop(handler, None)
-        if timer is not None:
-            timer.cancel()
 
 
 class ApiServer:
@@ -330,12 +292,11 @@ async def serve(
     api = ApiServer(access, bounds, time.monotonic())
     api.port = listener.getsockname()[1]
     api.url = f"http://{f'[{host}]' if ':' in host else host}:{api.port}"
-    runner = web.ServerRunner(
-        BoundedServer(api, bounds.connections), shutdown_timeout=CLOSE_S, handle_signals=False
-    )
+    http = BoundedServer(api.handle, most=bounds.connections, silent_s=HANDSHAKE_S)
+    runner = web.ServerRunner(http, shutdown_timeout=CLOSE_S, handle_signals=False)
     await runner.setup()
     try:
-        await web.SockSite(runner, listener, backlog=BACKLOG).start()
+        await listen(runner, listener)
         yield api
     finally:
         if api.backend is not None:

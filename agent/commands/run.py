@@ -119,9 +119,11 @@ class Source:
 
 
 def _serve(draft: Draft, load: Callable[[], Draft], path: str) -> None:
+    from agent.relay.bounded import raise_open_files
     from agent.service import run as service
     from nostr_client.cli.runner import run_async
     from nostr_client.heap import prepare_for_long_runs
 
     prepare_for_long_runs()
+    raise_open_files()
     run_async(service.serve(draft.checked(), load, path))

@@ -120,9 +120,11 @@ def relay(store: Path | None, listen: str, search: bool, as_json: bool, **given:
 async def _serve(
     path: Path, host: str, port: int, options: RelayOptions, *, search: bool, as_json: bool
 ) -> None:
+    from agent.relay.bounded import raise_open_files
     from agent.relay.server import serve
     from nostr_client.store.sqlite import SqliteStore
 
+    raise_open_files()
     sys.setswitchinterval(SWITCH_S)
     stop = asyncio.Event()
     async with (

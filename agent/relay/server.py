@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any, cast
 from aiohttp import WSMsgType, web
 
 from agent.relay import info
+from agent.relay.bounded import BoundedServer, listen
 from agent.relay.buckets import Addresses, TokenBucket
 from agent.relay.connection import GOING_AWAY, LAST_WORDS_S, Connection
 from agent.relay.context import Clock, Context, Peer
 from agent.relay.core import Core
 from agent.relay.frames import text_frames
 from agent.relay.guard import admit, bearer, check_listen
-from agent.relay.listen import BACKLOG, bind, normal_urls, own_urls, relay_url, tls_context
+from agent.relay.listen import bind, normal_urls, own_urls, relay_url, tls_context
 from agent.relay.options import RelayOptions
 from agent.relay.outputs import End
 from agent.relay.policy import everything
 from agent.relay.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from socket import socket
     from ssl import SSLContext
 
@@ -35,49 +36,17 @@ if TYPE_CHECKING:
     from nostr_client.keys import VerifiedEvent
     from nostr_client.store.base import EventStore
 
-    Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
 CLOSE_S = 2.0
 """How long a client may take to answer our close frame."""
+
+_WITHOUT_WEBSOCKET = 2
+"""Sockets for each connection that is allowed: those that have not asked yet, or are refused."""
 
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Headers": "*",
     "Access-Control-Allow-Methods": "GET, OPTIONS",
 }
-
-
-class HandshakeServer(web.Server):
-    """aiohttp's server, which drops connections that make no request within `timeout_s`.
-
-    Without it, sockets that are opened and left alone would stay for ever, uncounted.
-    """
-
-    def __init__(self, handler: Handler, timeout_s: float) -> None:
-        super().__init__(self._handle, access_log=None)
-        self._answer = handler
-        self._timeout_s = timeout_s
-        self._mute: dict[web.RequestHandler, asyncio.TimerHandle] = {}
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        loop = asyncio.get_running_loop()
-        self._mute[handler] = loop.call_later(self._timeout_s, transport.abort)
-
-    def connection_lost(
-        self, handler: web.RequestHandler, exc: BaseException | None = None
-    ) -> None:
-        self._has_spoken(handler)
-        super().connection_lost(handler, exc)
-
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._has_spoken(request.protocol)
-        return await self._answer(request)
-
-    def _has_spoken(self, handler: web.RequestHandler) -> None:
-        timer = self._mute.pop(handler, None)
-        if timer is not None:
-            timer.cancel()
 
 
 class Sender:
@@ -299,15 +268,16 @@ async def _running(
     tls: SSLContext | None,
     on_break: Callable[[], object] | None,
 ) -> AsyncIterator[None]:
-    http = HandshakeServer(server.handle, core.options.limits.handshake_s)
+    limits = core.options.limits
+    most = limits.connections * _WITHOUT_WEBSOCKET
+    http = BoundedServer(server.handle, most=most, silent_s=limits.handshake_s)
     runner = web.ServerRunner(http, shutdown_timeout=CLOSE_S)
     await runner.setup()
-    site = web.SockSite(runner, listener, ssl_context=tls, backlog=BACKLOG)
     working = asyncio.create_task(core.run())
     if on_break is not None:
         working.add_done_callback(lambda _: on_break())
     try:
-        await site.start()
+        site = await listen(runner, listener, tls)
         try:
             yield
         finally:

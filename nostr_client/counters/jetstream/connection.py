@@ -6,13 +6,13 @@ import asyncio
 import json
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from nats.errors import MaxPayloadError
 
 from nostr_client.counters.base import Message, NoStream
 from nostr_client.counters.jetstream.dial import dial
-from nostr_client.counters.jetstream.failures import api_error, mapped
+from nostr_client.counters.jetstream.failures import COUNTED, DONE, api_error, mapped
 from nostr_client.counters.jetstream.version import Version, caution, has_counters
 from nostr_client.errors import NetworkError, ProtocolError, Unsupported, clip, without_user
 
@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 
     from nostr_client.counters.jetstream.dial import NatsOptions
 
+T = TypeVar("T")
+
 CRLF = "\r\n"
 HEADER_FRAME = len(f"NATS/1.0{CRLF}{CRLF}")
+
+_CHANGES: Final = frozenset(
+    {"STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE", "STREAM.MSG.DELETE"}
+)
+"""Calls of the API after which a lost answer leaves a doubt."""
 
 log = logging.getLogger(__name__)
 
@@ -91,16 +98,39 @@ class Connection:
             log.debug("%s: closing: %s", self.url, clip(str(closing.exception())))
 
     async def request(
-        self, subject: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+        self,
+        subject: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        doubt: str = "",
     ) -> Msg:
         """Ask and wait; raises NoStream (nobody listens), DeadlineExceeded, NetworkError.
 
-        After DeadlineExceeded what was asked may have happened: repeat it with a message id.
+        `doubt`: what may have happened where the answer is lost; the last two errors say it.
         """
-        with mapped(self.url, subject):
+        with mapped(self.url, subject, doubt):
             sent = dict(headers) if headers else None
             self._check_size(body, headers or {})
             return await self.client.request(subject, body, timeout=self.timeout, headers=sent)
+
+    async def deliver(
+        self,
+        subject: str,
+        body: bytes,
+        headers: Mapping[str, str] | None,
+        acknowledged: Callable[[object], T],
+    ) -> T:
+        """Send a message to be stored, and read its acknowledgement by `acknowledged`.
+
+        Raises as `request`, and CounterError where the server refuses. Every error after which the
+        message may be stored says so: the answer is lost, or cannot be read (ProtocolError).
+        """
+        answer = await self.request(subject, body, headers, doubt=COUNTED)
+        try:
+            return acknowledged(self.decode(answer.data, subject))
+        except ProtocolError as error:
+            raise ProtocolError(f"{error}; {COUNTED}") from error
 
     async def publish(
         self, subject: str, body: bytes, headers: Mapping[str, str], reply: str = ""
@@ -122,9 +152,10 @@ class Connection:
         is also how a cut leaf node looks.
         """
         body = b"" if request is None else json.dumps(request).encode()
-        about = name.rsplit(".", 1)[1]
+        call, about = name.rsplit(".", 1)
+        doubt = DONE if call in _CHANGES else ""
         try:
-            answer = await self.request(f"{self.prefix}.{name}", body)
+            answer = await self.request(f"{self.prefix}.{name}", body, doubt=doubt)
         except NoStream as error:
             text = f"no JetStream answers at {self.prefix}"
             raise NetworkError(text, relay=self.url) from error

@@ -36,8 +36,8 @@ _IDLE_NS = 60_000_000_000
 class JetStreamCounters(CounterCalls):
     """One stream; see `base.Counters`. Made by `JetStreamCounterStore.counters`.
 
-    An error after the request was sent (DeadlineExceeded, NetworkError) leaves open whether it
-    counted: repeat it with the same message id.
+    An error after the request was sent (DeadlineExceeded, NetworkError, ProtocolError) leaves open
+    whether it counted, and says so: repeat it with the same message id.
     """
 
     def __init__(self, connection: Connection, name: str, subjects: Sequence[str]) -> None:
@@ -48,8 +48,7 @@ class JetStreamCounters(CounterCalls):
     async def _publish(self, subject: str, headers: rules.Headers) -> Ack:
         lines = wire.sendable(headers)
         await self._check_ours(subject)
-        answer = await self._connection.request(subject, b"", lines)
-        ack = wire.ack(self._connection.decode(answer.data, subject))
+        ack = await self._connection.deliver(subject, b"", lines, wire.ack)
         if ack.stream != self._name:
             raise CounterError(f"{subject} went to the stream {ack.stream}", code=0)
         return ack

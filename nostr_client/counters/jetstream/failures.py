@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import nats.errors
 
@@ -34,18 +34,38 @@ def api_error(error: object, url: str, about: str) -> CounterError:
     return CounterError(clip(str(description)), code=code, status=status, about=about)
 
 
+COUNTED: Final = "the message may have been counted: repeat it with the same message id"
+"""The doubt after a message whose acknowledgement was lost."""
+
+DONE: Final = "the server may have done it"
+"""The doubt after a call that changes a stream and whose answer was lost."""
+
+_NOT_SENT: Final = (
+    nats.errors.ConnectionClosedError,
+    nats.errors.ConnectionDrainingError,
+    nats.errors.OutboundBufferLimitError,
+)
+
+
 @contextmanager
-def mapped(url: str, subject: str = "") -> Iterator[None]:
-    """Turn nats-py's errors into this package's."""
+def mapped(url: str, subject: str = "", doubt: str = "") -> Iterator[None]:
+    """Turn nats-py's errors into this package's.
+
+    `doubt` says what may have happened where the request was sent and its answer was lost.
+    """
+    lost = f"; {doubt}" if doubt else ""
     try:
         yield
     except nats.errors.NoRespondersError as error:
         raise NoStream(subject) from error
     except nats.errors.TimeoutError as error:
-        raise DeadlineExceeded("no answer from nats-server in time", relay=url) from error
+        raise DeadlineExceeded(f"no answer from nats-server in time{lost}", relay=url) from error
     except (nats.errors.BadSubjectError, nats.errors.BadHeaderError) as error:
         raise InvalidInput(f"cannot be sent: {error}") from error
     except nats.errors.MaxPayloadError as error:
         raise CounterError("message size exceeds maximum allowed", code=10054) from error
+    except _NOT_SENT as error:
+        raise NetworkError(clip(str(error)), relay=url) from error
     except (nats.errors.Error, OSError) as error:
-        raise NetworkError(clip(str(error) or type(error).__name__), relay=url) from error
+        text = clip(str(error) or type(error).__name__)
+        raise NetworkError(f"{text}{lost}", relay=url) from error

@@ -107,10 +107,8 @@ class JetStreamCounterStore:
 
     async def publish_message(self, message: Outgoing) -> Ack:
         headers = wire.sendable(message.headers)
-        answer = await self.connection.request(
-            check_subject(message.subject), message.body, headers or None
-        )
-        return wire.ack(self.connection.decode(answer.data, message.subject))
+        subject = check_subject(message.subject)
+        return await self.connection.deliver(subject, message.body, headers or None, wire.ack)
 
     async def publish_batch(self, messages: Sequence[Outgoing], batch_id: str) -> BatchAck:
         """Publish messages to one stream, all or none (ADR-50).
@@ -128,8 +126,8 @@ class JetStreamCounterStore:
             await self._stage(message, batch_id, number)
         headers = {**_marks(batch_id, len(messages)), **wire.sendable(messages[-1].headers)}
         headers["Nats-Batch-Commit"] = "1"
-        answer = await self.connection.request(messages[-1].subject, messages[-1].body, headers)
-        return wire.batch_ack(self.connection.decode(answer.data, batch_id))
+        last = messages[-1]
+        return await self.connection.deliver(last.subject, last.body, headers, wire.batch_ack)
 
     async def _stage(self, message: Outgoing, batch_id: str, number: int) -> None:
         """Send one message ahead of the commit; the server answers empty, or with an error."""

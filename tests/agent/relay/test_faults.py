@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import os
+import resource
 import sqlite3
 import sys
 from contextlib import asynccontextmanager, closing
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
+from agent.relay.bounded import BURST, OPEN_FILES, RESERVE, raise_open_files
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.server import RelayServer, serve
 from nostr_client.filters import Filter
@@ -178,7 +181,7 @@ async def test_10000_connections_that_only_connect(store: SqliteStore) -> None:
 
 
 async def test_a_crowd_above_the_limit_is_refused_and_the_others_served(
-    store: SqliteStore,
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = RelayOptions(limits=RelayLimits(connections_per_address=100))
     async with (
@@ -188,3 +191,34 @@ async def test_a_crowd_above_the_limit_is_refused_and_the_others_served(
     ):
         assert received == {"101": 99, "429": 201}
         assert (await client.publish(signed()))[2] is True
+    assert caplog.records == []
+
+
+async def test_more_connections_than_descriptors_cost_nobody_anything(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The bound follows the descriptors that the process may have, and the log stays silent."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir("/dev/fd")))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (RESERVE + used + 2 * BURST, before[1]))
+    try:
+        async with (
+            serve(store, port=0) as server,
+            connect(server.url) as client,
+            crowd(server, 0, RESERVE + 4 * BURST),
+        ):
+            assert (await client.publish(signed()))[2] is True
+            assert (await client.ask("COUNT", "q", {}))[2]["count"] == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert caplog.records == []
+
+
+async def test_a_serving_program_asks_for_the_descriptors_that_it_may_have() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1_000, hard))
+        raise_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(OPEN_FILES, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

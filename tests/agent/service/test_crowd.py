@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
 import sys
 import time
@@ -37,8 +38,10 @@ sys.stdin.read()
 
 
 @pytest.mark.timeout(120)
-async def test_ten_thousand_connections_are_turned_away(tmp_path: Path) -> None:
-    """From a second process; the agent lives on, and answers when they have gone."""
+async def test_ten_thousand_connections_are_turned_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From a second process; the agent lives on, logs nothing, and answers when they have gone."""
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 12_000:
         missing("12,000 open files (ulimit -Hn)")
     async with an_agent(tmp_path) as agent:
@@ -63,6 +66,9 @@ async def test_ten_thousand_connections_are_turned_away(tmp_path: Path) -> None:
                 return False
 
         await eventually(answers)
+        levels = {json.loads(line)["level"] for line in agent.log.getvalue().splitlines()}
+        assert levels == {"info"}
+    assert caplog.records == []
 
 
 async def test_a_stream_that_nobody_reads_is_cut_and_holds_up_nothing(tmp_path: Path) -> None:
