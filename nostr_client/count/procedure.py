@@ -259,6 +259,6 @@ def _wants_members(query: Query, *, kept: bool) -> bool:
     `kept`: what is read is kept for later rounds. Which of two versions of an event holds (all but
     regular kinds) can be seen only while they are read.
     """
-    if query.offset is not None or query.reads or query.judges or query.searches:
+    if query.by_registers or query.reads or query.judges or query.searches:
         return False
     return not kept or query.one_per_author or is_listable(query)

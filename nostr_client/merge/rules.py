@@ -214,8 +214,10 @@ def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None
     Estimates of more authors than there are events are errors of the estimate; a lower end above
     the events is a contradiction, and is left to be seen.
     """
-    if authors is None or events is None:
+    if authors is None:
         return authors, events
+    if events is None:
+        return authors, Figure.at_least(authors.value, authors.low)
     if authors.exact and not authors.value and not events.value:
         return authors, Figure.exactly(0)
     if events.exact:
