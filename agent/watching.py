@@ -181,7 +181,7 @@ class Watching:
             return True
         relay, began = self.relay(url), self._clock.moment()
         result = await self.counter.count(
-            watch.query, [(url, relay)], self.options, several=len(watch.relays) > 1
+            watch.query, [(url, relay)], self.options, beside=self._beside(watch, url)
         )
         claim = result.relays[0]
         watch.tried.add(url)
@@ -196,6 +196,11 @@ class Watching:
                 "no_answer", relay=url, watch=name, status=str(claim.status), why=why
             )
         return claim.answered
+
+    def _beside(self, watch: Watched, url: str) -> list[Relay]:
+        """The other relays that count for a watch."""
+        left_out = set(map(normalize, watch.spec.excluded))
+        return [self.relay(one) for one in watch.relays if one != url and one not in left_out]
 
     def relay(self, url: str) -> Relay:
         """A relay; one that only strangers name connects to public addresses alone."""

@@ -246,7 +246,11 @@ def _from_ids(base: Claim, outcome: Outcome, counted: _Counted, listing: Listing
         count=number,
     )
     told = None if counted.approximate or counted.high is not None else counted.count
-    if told is not None and told != number:
+    if not listing.complete:
+        claim = claim.warned(f"ids: the list ended at the budget of {number}: a lower bound")
+        more = max(number, counted.count or 0)
+        claim = msgspec.structs.replace(claim, count=more, limited=True)
+    elif told is not None and told != number:
         claim = claim.warned(f"count: the relay says {told}")
     return claim.warned(f"count: {_why(outcome.count_error)}") if outcome.count_error else claim
 
