@@ -16,6 +16,7 @@ from agent.specs import WatchSpec, seconds
 from agent.watches import chosen, query_of
 from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.relayurl import normalize
+from nostr_client.watch.rows import question_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,6 +57,8 @@ class Watched:
         self.origin = origin
         self.query: Query = query_of(spec)
         self.key = asked_of(self.query).key
+        """Of the claims."""
+        self.question = question_key(self.query)
         self.relays = relays
         self.tried: set[str] = set()
         """Relays that were asked for it, whether they answered or not."""
@@ -133,12 +136,16 @@ class Watching:
                 self.watches[name] = old
                 continue
             fresh = Watched(spec, origin, urls)
-            if old is not None and old.key == fresh.key:
+            if old is not None and old.question == fresh.question:
                 fresh.shown = msgspec.structs.replace(old.shown, spec=spec, asked=len(urls))
                 fresh.tried, fresh.answered, fresh.took = old.tried, old.answered, old.took
             self.watches[name] = fresh
         self._pace.keep({(name, url) for name, one in self.watches.items() for url in one.relays})
-        return [n for n, one in self.watches.items() if n in before and before[n].key != one.key]
+        return [
+            name
+            for name, one in self.watches.items()
+            if name in before and before[name].question != one.question
+        ]
 
     def tasks(self) -> list[scheduler.Task]:
         """One task for each relay of each watch, and one that merges."""
@@ -174,7 +181,7 @@ class Watching:
             return True
         relay, began = self.relay(url), self._clock.moment()
         result = await self.counter.count(
-            watch.query, [(url, relay)], self.options, several=len(watch.relays) > 1
+            watch.query, [(url, relay)], self.options, beside=self._beside(watch, url)
         )
         claim = result.relays[0]
         watch.tried.add(url)
@@ -189,6 +196,11 @@ class Watching:
                 "no_answer", relay=url, watch=name, status=str(claim.status), why=why
             )
         return claim.answered
+
+    def _beside(self, watch: Watched, url: str) -> list[Relay]:
+        """The other relays that count for a watch."""
+        left_out = set(map(normalize, watch.spec.excluded))
+        return [self.relay(one) for one in watch.relays if one != url and one not in left_out]
 
     def relay(self, url: str) -> Relay:
         """A relay; one that only strangers name connects to public addresses alone."""
@@ -221,7 +233,7 @@ class Watching:
             value = merged.value
             moved = await self._database.read(lambda c: watchbook.moved(c, name, value, now))
         now_asked = self.watches.get(name)
-        if now_asked is None or now_asked.key != watch.key:  # another question since
+        if now_asked is None or now_asked.question != watch.question:  # another question since
             return None
         watch = now_asked
         watch.shown = msgspec.structs.replace(

@@ -36,6 +36,10 @@ PRIVATE_KINDS: Final = {
 }
 """Kinds that are private whatever the event holds, each with its NIP."""
 
+RECEIVER_ONLY: Final = frozenset({kinds.ENCRYPTED_MESSAGE, kinds.GIFT_WRAP})
+"""Kinds that relays hand to their receivers alone. Some name them by NIP-77 to anybody: strfry
+lists both, and a REQ hides them."""
+
 LISTS: Final = frozenset(
     {10000, 10001, 10003, 10004, 10005, 10006, 10007, 10009, 10012, 10015, 10017, 10018, 10020}
     | {10030, 10050, 10101, 10102}

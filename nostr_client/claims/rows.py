@@ -8,13 +8,14 @@ import msgspec
 
 from nostr_client.claims.held import HeldRows
 from nostr_client.claims.memory import reading_of
-from nostr_client.merge import Claim, ClaimStatus, Method
+from nostr_client.merge import Claim, ClaimStatus, Listing, Method, Retracted
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator
 
 _encode: Final = msgspec.json.Encoder().encode
+_pack: Final = msgspec.msgpack.Encoder().encode
 _COLUMNS: Final = (
     "name",
     "status",
@@ -37,6 +38,16 @@ _UPSERT: Final = (
     f"INSERT OR REPLACE INTO claim (q, r, answered, {', '.join(_COLUMNS)})"
     f" VALUES (?, ?, ?{', ?' * len(_COLUMNS)})"
 )
+
+
+class Members(msgspec.Struct, frozen=True, array_like=True):
+    """What a claim tells of single events beside what is read into a place."""
+
+    listing: Listing | None
+    retracted: Retracted
+
+
+_unpack: Final = msgspec.msgpack.Decoder(Members).decode
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +118,16 @@ def remember(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]])
     answers = [(q, r) for q, r, claim in kept if is_answer(claim)]
     conn.executemany("DELETE FROM claim WHERE q = ? AND r = ? AND answered = 0", answers)
     conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for q, r, claim in kept])
+    conn.executemany("DELETE FROM claim_members WHERE q = ? AND r = ?", answers)
+    told = [(q, r, _pack(members)) for q, r, claim in kept if (members := _members(claim))]
+    conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", told)
+
+
+def _members(claim: Claim) -> Members | None:
+    if not is_answer(claim):
+        return None
+    nothing = claim.listing is None and claim.retracted == Retracted()
+    return None if nothing else Members(claim.listing, claim.retracted)
 
 
 def recall(
@@ -133,7 +154,7 @@ def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
     row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
     if row is None:
         return False
-    for table in ("claim", "claim_mark", "claim_event", "claim_query"):
+    for table in ("claim", "claim_mark", "claim_event", "claim_members", "claim_query"):
         conn.execute(f"DELETE FROM {table} WHERE q = ?", row)
     return True
 
@@ -142,10 +163,14 @@ def _claims(
     conn: sqlite3.Connection, q: int, asked: Asked, wanted: set[str] | None, now: int
 ) -> Iterator[tuple[str, bool, Claim]]:
     sql = f"{_SELECT} FROM claim c JOIN claim_relay USING (r) WHERE q = ?"
+    members = dict(conn.execute("SELECT r, members FROM claim_members WHERE q = ?", (q,)))
     for url, r, answered, *columns in conn.execute(sql, (q,)).fetchall():
         if wanted is not None and url not in wanted:
             continue
         claim = _claim(columns)
+        if answered and r in members:
+            told = _unpack(members[r])
+            claim = msgspec.structs.replace(claim, listing=told.listing, retracted=told.retracted)
         if claim.answered and claim.method is Method.EVENTS:
             claim = _with_held(conn, q, r, asked, claim, now)
         yield url, bool(answered), claim

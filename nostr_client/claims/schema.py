@@ -77,3 +77,12 @@ def queries_relays_claims_and_what_is_held(conn: sqlite3.Connection) -> None:
 def how_many_events_are_held(conn: sqlite3.Connection) -> None:
     """A number beside the mark; null where an older version wrote it, until it is needed."""
     conn.execute("ALTER TABLE claim_mark ADD COLUMN held INTEGER")
+
+
+@CLAIMS()
+def single_events_that_claims_tell_of(conn: sqlite3.Connection) -> None:
+    """Ids that relays name, and what their events prove about those of others; 34 bytes an id."""
+    conn.execute(
+        "CREATE TABLE claim_members (q INTEGER NOT NULL, r INTEGER NOT NULL,"
+        " members BLOB NOT NULL, PRIMARY KEY (q, r)) STRICT, WITHOUT ROWID"
+    )

@@ -100,6 +100,10 @@ def second_lines(result: CountResult) -> list[str]:
     if result.unit is Unit.AUTHORS and result.events not in (None, result.authors):
         assert result.events is not None
         lines.append(f"events: {said(result.events)}")
+    if result.unit is Unit.EVENTS and result.authors not in (None, result.events):
+        assert result.authors is not None
+        if any("registers" in part.used for part in result.merged.parts):
+            lines.append(f"distinct authors, as registers tell: {said(result.authors)}")
     amount = result.merged.amount
     if amount is not None:
         sign = "" if amount.exact else "at least "

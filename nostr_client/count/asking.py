@@ -86,14 +86,15 @@ class Asking:
         now: Callable[[], float],
         place: Place | None = None,
         silent: bool = False,
-        members: bool = False,
         shared: SharedIds | None = None,
+        earlier: Claim | None = None,
     ) -> None:
         """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
 
         `group`: where reading beside a silent COUNT has its task. `place`: where what is read is
-        kept; by default it is forgotten. `members`: single events are wanted beside a number;
-        `shared` judges them beside those of the question's other relays.
+        kept; by default it is forgotten. `shared`: single events are wanted beside a number, and
+        are judged beside those of the question's other relays. `earlier`: what this relay said
+        before.
         """
         self._relay = relay
         self._query = query
@@ -103,8 +104,8 @@ class Asking:
         self._outcome = Outcome(asked_at=now())
         self._started = asyncio.get_running_loop().time()
         self._place = place
-        self._members = members and options.read
         self._shared = shared
+        self._earlier = earlier
         self._made: Reader | None = None
         self._read_error: RelayError | None = None
         self._reading = False
@@ -148,7 +149,7 @@ class Asking:
         except TimeoutError:
             late = not self._enough
         await self._take_stock(late=late)
-        if self._shared is not None:
+        if self._shared is not None and self._options.read:
             await self._judge(self._shared)
         return claim_of(name, self._query, self._outcome)
 
@@ -250,7 +251,7 @@ class Asking:
     def _members_within_budget(self) -> bool:
         """Whether single events are wanted, and the relay does not say that there are too many."""
         most = max((answer.count for answer in self._outcome.answers), default=0)
-        return self._members and most <= self._options.budget.events
+        return self._shared is not None and most <= self._options.budget.events
 
     async def _gather(self) -> None:
         """List the relay's ids where that is enough and it can, else read its events."""
@@ -260,9 +261,9 @@ class Asking:
     async def _list(self) -> bool:
         """Have the relay name its ids (NIP-77); False where events are to be read."""
         shared, query, outcome = self._shared, self._query, self._outcome
-        if shared is None or self._place is not None or not is_listable(query):
-            return False  # what is read into a place is there in the next round, ids are not
-        if self._relay.capabilities.negentropy is False:
+        if shared is None or not is_listable(query):
+            return False
+        if self._relay.capabilities.negentropy is False or await self._holds_events():
             return False
         named = await list_ids(
             self._relay,
@@ -270,18 +271,30 @@ class Asking:
             budget=self._options.budget,
             told=outcome.exact_count,
             silence=self._options.timeouts.eose,
+            now=int(outcome.asked_at),
         )
         if named is None:
             return False
         shared.saw(named.events)
         outcome.listed_bytes += named.traffic
-        if not named.whole:
+        if not (named.whole or named.full):
             outcome.partly_named = len(named.ids)
             return False
         verified = {bytes.fromhex(one.event.id) for one in named.events} & named.ids
-        outcome.listing = Listing(ids=named.ids, verified=frozenset(verified))
+        outcome.listing = Listing(
+            ids=named.ids, verified=frozenset(verified), complete=not named.full
+        )
         outcome.listed_elapsed = self._elapsed()
         return True
+
+    async def _holds_events(self) -> bool:
+        """Whether events were read before: then a comparison brings what changed alone."""
+        if self._place is None:
+            return False
+        seen = self._place.seen
+        if seen is not None:
+            return bool(seen[1])
+        return bool(await self._place.use(lambda memory: memory.count(0, None)))
 
     async def _judge(self, shared: SharedIds) -> None:
         """Judge what is known of single events, when the other relays are done or late."""
@@ -290,7 +303,7 @@ class Asking:
         shared.report(self._relay, known)
         if known is None:
             return
-        judging = Judging(self._relay, self._query, shared, outcome.listing)
+        judging = Judging(self._relay, self._query, shared, outcome.listing, self._earlier)
         with contextlib.suppress(TimeoutError):  # what is known by then is judged
             async with asyncio.timeout_at(self._started + self._options.timeouts.group):
                 await self._others(shared)

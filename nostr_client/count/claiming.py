@@ -17,7 +17,7 @@ from nostr_client.errors import (
     Unsupported,
     clip,
 )
-from nostr_client.merge import Claim, ClaimStatus, Method, Reading, Retracted
+from nostr_client.merge import Claim, ClaimStatus, Method, Reading, Retracted, is_own_estimate
 from nostr_client.messages.parse_relay import MAX_COUNT
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
 NO_TARGET = "zaps: the event was not found, so whom its zaps may pay is not known"
+MAYBE_PEOPLE = "count: what its registers estimate, so perhaps distinct authors and not events"
 NOT_MERGED = "hll: not used, as relays disagree about the place it is made from"
 _REASON = 160
 
@@ -92,7 +93,9 @@ class Outcome:
         `members`: a number alone is not enough, as those of several relays cannot be merged.
         """
         if self.answers and not query.reads and not members:
-            return query.offset is None or all(a.hll is not None for a in self.answers)
+            if query.by_registers:
+                return all(a.hll is not None for a in self.answers)
+            return not any(map(_counts_people, self.answers))
         return isinstance(self.count_error, (NetworkError, ProtocolError))
 
     def doubt_zero(self, notice: str) -> None:
@@ -129,7 +132,8 @@ def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
         base = base.warned(f"ids: NIP-77 names only {outcome.partly_named} events, and more exist")
     if outcome.listing is not None:
         return _from_ids(base, outcome, counted, outcome.listing)
-    if outcome.found is None or (counted.registers is not None and not query.reads):
+    merged = counted.registers is not None and query.by_registers and not query.reads
+    if outcome.found is None or merged:
         return _from_count(base, outcome, counted)
     return _from_events(base, query, outcome, counted, outcome.found)
 
@@ -152,7 +156,7 @@ def _never_connected_in_time(error: RelayError) -> bool:
 
 
 class _Counted(msgspec.Struct, frozen=True):
-    """The answers for all filters as one."""
+    """The answers for all filters as one; `of_people`: the count may not be of events."""
 
     count: int | None = None
     high: int | None = None
@@ -160,13 +164,25 @@ class _Counted(msgspec.Struct, frozen=True):
     limited: bool | None = None
     registers: bytes | None = None
     warnings: tuple[str, ...] = ()
+    of_people: bool = False
 
 
 def _counted(query: Query, answers: list[CountAnswer]) -> _Counted:
     if not answers:
         return _Counted()
-    if len(answers) == 1:
-        return _counted_once(query, answers[0])
+    counted = _counted_once(query, answers[0]) if len(answers) == 1 else _several(query, answers)
+    if query.by_registers or not any(map(_counts_people, answers)):
+        return counted
+    return msgspec.structs.replace(counted, approximate=True, of_people=True)
+
+
+def _counts_people(answer: CountAnswer) -> bool:
+    """Whether a count may be the estimate of the answer's own registers: of people, not events."""
+    registers = None if answer.hll is None else hll.merge(answer.hll)
+    return answer.count > 0 and is_own_estimate(answer.count, registers)
+
+
+def _several(query: Query, answers: list[CountAnswer]) -> _Counted:
     counts = [a.count for a in answers]
     low, high = max(counts), min(sum(counts), MAX_COUNT)
     sketches = [a.hll for a in answers if a.hll is not None]
@@ -215,6 +231,8 @@ def _from_count(base: Claim, outcome: Outcome, counted: _Counted) -> Claim:
         approximate=counted.approximate,
         limited=counted.limited,
     )
+    if counted.of_people:
+        claim = claim.warned(MAYBE_PEOPLE)
     return claim.warned(WEAK_ZERO) if claim.weak_zero else claim
 
 
@@ -228,7 +246,11 @@ def _from_ids(base: Claim, outcome: Outcome, counted: _Counted, listing: Listing
         count=number,
     )
     told = None if counted.approximate or counted.high is not None else counted.count
-    if told is not None and told != number:
+    if not listing.complete:
+        claim = claim.warned(f"ids: the list ended at the budget of {number}: a lower bound")
+        more = max(number, counted.count or 0)
+        claim = msgspec.structs.replace(claim, count=more, limited=True)
+    elif told is not None and told != number:
         claim = claim.warned(f"count: the relay says {told}")
     return claim.warned(f"count: {_why(outcome.count_error)}") if outcome.count_error else claim
 

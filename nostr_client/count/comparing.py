@@ -45,30 +45,38 @@ _NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.BROKEN)
 
 
 class Differences:
-    """What the relay named beyond what is held (`need`), and what it did not name (`gone`)."""
+    """What the relay named beyond what is held (`need`), and what it did not name (`gone`).
+
+    `refusal`: why the session did not come to its end; None where it did. `full`: because the relay
+    names more than is wanted.
+    """
 
     def __init__(self) -> None:
         self.need: dict[bytes, None] = {}
         self.gone: set[bytes] = set()
+        self.refusal: Refusal | None = None
+        self.full = False
 
 
 async def compare(
     relay: Relay, filter: Filter, held: Mapping[bytes, int], *, most: int, silence: float
-) -> Differences | None:
-    """One NIP-77 session; None where the relay cannot, or names more than `most` new ids.
+) -> Differences:
+    """One NIP-77 session, which ends early where the relay names more than `most` new ids.
 
     `held`: times by id. `silence`: seconds between its messages. What it showed is learnt. Safe to
     cancel.
     """
-    if relay.capabilities.negentropy is False:
-        return None
     found = Differences()
+    if relay.capabilities.negentropy is False:
+        found.refusal = Refusal(Kind.UNSUPPORTED, "no NIP-77")
+        return found
 
     async def learn(heard: Learned) -> int:
         before = len(found.need) + len(found.gone)
         found.need.update(dict.fromkeys(heard.need))
         found.gone.update(heard.have)
         if len(found.need) > most:
+            found.full = True
             raise ProtocolError(f"more than {most} ids", relay=relay.url)
         return len(found.need) + len(found.gone) - before
 
@@ -82,16 +90,17 @@ async def compare(
         begun=lambda: relay.learn(negentropy=True),
     )
     try:
-        refusal = await bargain.run()
+        found.refusal = await bargain.run()
     except DeadlineExceeded as error:
-        refusal = Refusal(Kind.FAULT if bargain.rounds else Kind.UNSUPPORTED, str(error))
+        kind = Kind.FAULT if bargain.rounds else Kind.UNSUPPORTED
+        found.refusal = Refusal(kind, str(error))
     except Unsupported as error:
-        refusal = Refusal(Kind.UNSUPPORTED, str(error))
+        found.refusal = Refusal(Kind.UNSUPPORTED, str(error))
     except (NetworkError, ProtocolError, RelayRefused) as error:
-        refusal = Refusal(Kind.FAULT, str(error))
-    if refusal is not None and refusal.kind in _NO_NIP77:
+        found.refusal = Refusal(Kind.FAULT, str(error))
+    if found.refusal is not None and found.refusal.kind in _NO_NIP77:
         relay.learn(negentropy=False)
-    return None if refusal is not None else found
+    return found
 
 
 class Source(Protocol):
@@ -166,8 +175,8 @@ class Comparison:
     ) -> dict[bytes, int] | None:
         """What the relay named for a window, times by id; None where that is not known."""
         found = await compare(self._relay, window, inside, most=self._most, silence=self._silence)
-        came = None if found is None else await self._source.fetch(list(found.need))
-        if found is None or came is None:
+        came = None if found.refusal else await self._source.fetch(list(found.need))
+        if came is None:
             return None
         self._known |= came
         if found.need.keys() - came.keys():

@@ -1,5 +1,7 @@
 """Judges the ids that the relays of one question name, each relay beside the others.
 
+A relay is judged beside those that are asked with it, and beside what the others said before.
+
 Of the ids that a relay alone names, a random sample is fetched: an id without an event that holds
 makes the whole list that relay's bare word. And a relay that lacks what others hold may know that
 the author deleted it (kind 5 of NIP-09), so it is asked.
@@ -56,7 +58,6 @@ class SharedIds:
         self._newest: dict[tuple[int, str, str], tuple[int, str]] = {}
         self._ids: dict[str, frozenset[bytes]] = {}
         self._relays: dict[str, Relay] = {}
-        self._asked: dict[str, set[bytes]] = {}
         self._waiting = set(urls)
         self._settled = asyncio.Event()
 
@@ -85,13 +86,16 @@ class SharedIds:
         if not self._waiting:
             self._settled.set()
 
+    def recall(self, relay: Relay, claim: Claim) -> None:
+        """A relay that is not asked now: what it said before."""
+        ids = ids_of(claim)
+        if ids is not None:
+            self._ids[relay.url] = ids
+            self._relays[relay.url] = relay
+
     def discredit(self, url: str, verified: frozenset[bytes]) -> None:
         """A relay made ids up: only what was fetched of it is named."""
         self._ids[url] = verified
-
-    def asked(self, url: str, ids: Iterable[bytes]) -> None:
-        """A relay was asked whether it knows deletions of these ids."""
-        self._asked.setdefault(url, set()).update(ids)
 
     async def settled(self) -> None:
         """Return when every relay has reported. Safe to cancel."""
@@ -113,48 +117,69 @@ class SharedIds:
 
     def lacking(self, url: str) -> list[bytes]:
         """The ids that other relays name and this one does not, in order."""
-        return sorted(frozenset[bytes]().union(*self._ids.values()) - self._ids[url])
+        return sorted(self.all_ids - self._ids[url])
 
-    def completed(self, url: str, claim: Claim) -> Claim:
-        """A claim with the number of ids that its relay lacks, when all relays were judged."""
-        if url not in self._ids or (claim.listing is not None and claim.listing.failed):
-            return claim
-        lacking = self.lacking(url)
-        asked = self._asked.get(url, set()).intersection(lacking)
-        retracted = msgspec.structs.replace(claim.retracted, lacking=len(lacking), asked=len(asked))
-        return msgspec.structs.replace(claim, retracted=retracted)
+    @property
+    def all_ids(self) -> frozenset[bytes]:
+        """The ids that any relay holds or names."""
+        return frozenset().union(*self._ids.values())
 
     def source(self, id: bytes) -> Relay | None:
         """A relay that names an id."""
         return next((self._relays[url] for url, ids in self._ids.items() if id in ids), None)
 
 
+def ids_of(claim: Claim) -> frozenset[bytes] | None:
+    """The ids that a claim tells of and that are not in doubt; None where it tells of none."""
+    if not claim.answered:
+        return None
+    if claim.listing is not None:
+        return claim.listing.verified if claim.listing.failed else claim.listing.ids
+    return claim.reading.events if claim.reading is not None else None
+
+
 class Judging:
-    """One relay of the question: `run` asks it, `listing` and `retracted` are what is known."""
+    """One relay of the question: `run` asks it, `listing` and `retracted` are what is known.
+
+    `earlier`: what this relay said before. What was proven then stays proven.
+    """
 
     def __init__(
-        self, relay: Relay, query: Query, shared: SharedIds, listing: Listing | None
+        self,
+        relay: Relay,
+        query: Query,
+        shared: SharedIds,
+        listing: Listing | None,
+        earlier: Claim | None = None,
     ) -> None:
         self._relay = relay
         self._query = query
         self._shared = shared
+        self._known = frozenset[bytes]() if earlier is None else earlier.retracted.ids
+        self._asked: set[bytes] = set()
+        self._named_by: dict[bytes, set[bytes]] = {}
         self.listing = listing
         self.traffic = 0
-        self._named_by: dict[bytes, set[bytes]] = {}
+        if listing is not None and earlier is not None and earlier.listing is not None:
+            verified = listing.verified | (earlier.listing.verified & listing.ids)
+            self.listing = msgspec.structs.replace(listing, verified=verified)
 
     @property
     def retracted(self) -> Retracted:
         """The ids that are proven not to count."""
         authors = self._shared.authors
         deleted = {id for id, keys in self._named_by.items() if authors.get(id) in keys}
-        return Retracted(ids=frozenset(deleted | self._shared.superseded))
+        known = self._known.intersection(self._shared.all_ids)
+        ids = frozenset(deleted | self._shared.superseded | known)
+        return Retracted(ids=ids, asked=frozenset(self._asked))
 
     async def run(self) -> None:
         """Fetch the sample, ask for deletions; a relay that refuses leaves the rest unknown.
 
         Raises nothing that a relay did. Cancelling keeps what is known.
         """
-        lacking = self._shared.lacking(self._relay.url)
+        known = self._known
+        lacking = [id for id in self._shared.lacking(self._relay.url) if id not in known]
         try:
             sample = await self._check_sample() if self.listing is not None else []
             await self._ask_deletions(sample, lacking)
@@ -208,7 +233,7 @@ class Judging:
             left = set(part)
             while left and (named := await self._deletions(left)):
                 left -= named
-            self._shared.asked(self._relay.url, part)
+            self._asked.update(part)
         await self._learn_authors()
 
     async def _deletions(self, ids: set[bytes]) -> set[bytes]:

@@ -1,8 +1,9 @@
 """Lists the ids of all events that one relay holds for a query, by NIP-77 and within a budget.
 
-An id costs 64 bytes on the wire, an event some 500. The relay may answer from a snapshot that
-holds its newest events only, so the lower end of a list is proven: by a COUNT of the same number,
-or by REQs from the oldest id down that bring nothing beyond the list.
+An id costs 64 bytes on the wire, an event some 500. A relay that compares no more than so many
+events at once is asked by windows of time. It may answer from a snapshot that holds its newest
+events only, so the lower end of each window is proven: by a COUNT of the same number, or by a REQ
+at the oldest id that brings nothing beyond the list (`snapshot.prove_floor`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from nostr_client import kinds
 from nostr_client.count.comparing import compare
 from nostr_client.errors import RelayError
 from nostr_client.filters import Filter
+from nostr_client.private_kinds import RECEIVER_ONLY
+from nostr_client.snapshot import Edge, prove_floor
+from nostr_client.sync.items import no_items
+from nostr_client.sync.talk import Kind
+from nostr_client.sync.windows import Window, halve
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
+    from nostr_client.count.comparing import Differences
     from nostr_client.count.queries import Query
     from nostr_client.keys import VerifiedEvent
     from nostr_client.options import ReadBudget
@@ -25,28 +30,20 @@ if TYPE_CHECKING:
 ID_BYTES: Final = 64
 """Bytes of one id on the wire, as hex."""
 
-_PAGE: Final = 20
-"""Events of a page at the lower end: one page is enough where the list begins with the oldest."""
-
-_MOST_PAGES: Final = 5
-"""Pages at the lower end; a relay that needs more lists its ids in no order, and is read."""
-
-_FEW: Final = 10
-"""Events of one second that fit into a page of every relay seen so far."""
-
-
-_PRIVATE: Final = frozenset({kinds.ENCRYPTED_MESSAGE, kinds.GIFT_WRAP})
-"""Kinds that relays name and do not send: strfry lists kinds 4 and 1059 that a REQ hides."""
+MOST_SESSIONS: Final = 256
+"""Sessions of one list: a relay that compares 500 events at once is listed up to the budget."""
 
 
 class Named(NamedTuple):
-    """What a relay named. `whole`: the list is proven to reach down to its oldest event.
+    """What a relay named. `whole`: each window is proven to reach down to its oldest event.
 
-    `events` came with the proof. `traffic`: bytes of ids and events.
+    `full`: the budget ended the list, so it holds a part. `events` came with the proof. `traffic`:
+    bytes of ids and events.
     """
 
     ids: frozenset[bytes]
     whole: bool
+    full: bool
     events: tuple[VerifiedEvent, ...]
     traffic: int
 
@@ -64,77 +61,91 @@ def is_listable(query: Query) -> bool:
 
 
 def _is_countable(kind: int) -> bool:
-    return kinds.is_regular(kind) and kind not in _PRIVATE
+    return kinds.is_regular(kind) and kind not in RECEIVER_ONLY
 
 
 async def list_ids(
-    relay: Relay, query: Query, *, budget: ReadBudget, told: int | None, silence: float
+    relay: Relay, query: Query, *, budget: ReadBudget, told: int | None, silence: float, now: int
 ) -> Named | None:
-    """All ids that a relay names; None where it cannot by NIP-77, or names more than the budget.
+    """The ids that a relay names, all of them or as many as the budget allows; None: it cannot.
 
-    `told`: the relay's own exact count. `silence`: seconds between its messages. Safe to cancel.
+    `told`: the relay's own exact count. `silence`: seconds between its messages. `now`: Unix
+    seconds. Safe to cancel.
     """
-    ids: set[bytes] = set()
-    events: list[VerifiedEvent] = []
-    size, whole = 0, True
+    lister = _Lister(relay, budget, silence, now)
     for one in query.filters:
-        most = min(budget.events, budget.bytes // ID_BYTES) - len(ids)
-        found = await compare(relay, one, {}, most=most, silence=silence)
-        if found is None:
+        if not await lister.run(one.replace(limit=None)):
             return None
-        ids.update(found.need)
-        size += ID_BYTES * len(found.need)
-        if found.need and len(query.filters) == 1 and len(found.need) == told:
-            break
-        floor = _Floor(relay, one.replace(limit=None), found.need)
-        whole = await floor.prove() and whole
-        events += floor.events
-        size += floor.traffic
-    return Named(frozenset(ids), whole, tuple(events), size)
+    return await lister.named(told if len(query.filters) == 1 else None)
 
 
-class _Floor:
-    """The lower end of a list of ids: whether the relay holds anything below it."""
+class _Lister:
+    """The windows of one relay, and what it named in each."""
 
-    def __init__(self, relay: Relay, filter: Filter, named: Mapping[bytes, None]) -> None:
+    def __init__(self, relay: Relay, budget: ReadBudget, silence: float, now: int) -> None:
         self._relay = relay
-        self._filter = filter
-        self._named = named
-        self.events: list[VerifiedEvent] = []
-        self.traffic = 0
+        self._most = min(budget.events, budget.bytes // ID_BYTES)
+        self._silence = silence
+        self._now = now
+        self._ids: set[bytes] = set()
+        self._parts: list[tuple[Filter, Differences]] = []
+        self._events: list[VerifiedEvent] = []
+        self._traffic = 0
+        self._full = False
 
-    async def prove(self) -> bool:
-        """True where REQs from the oldest id down bring nothing that is not on the list."""
+    async def run(self, asked: Filter) -> bool:
+        """List one filter, the newest window first; False where the relay cannot."""
+        windows = [Window(asked, no_items())]
+        for _ in range(MOST_SESSIONS):
+            if self._full or not windows:
+                return True
+            window = windows.pop()
+            most = self._most - len(self._ids)
+            found = await compare(self._relay, window.filter, {}, most=most, silence=self._silence)
+            if found.full or found.refusal is None:
+                self._take(window.filter, found)
+                continue
+            smaller = halve(window, self._now) if found.refusal.kind is Kind.OVERFLOW else []
+            if not smaller:
+                return False
+            windows += smaller
+        return not windows
+
+    def _take(self, asked: Filter, found: Differences) -> None:
+        room = self._most - len(self._ids)
+        self._ids.update([key for key in found.need if key not in self._ids][:room])
+        self._traffic += ID_BYTES * len(found.need)
+        self._parts.append((asked, found))
+        self._full = self._full or found.full
+
+    async def named(self, told: int | None) -> Named:
+        """What was listed, with the proof that it is everything."""
+        whole = not self._full
+        if whole and not (self._ids and len(self._ids) == told):
+            for asked, found in self._parts:
+                whole = await self._reaches_down(asked, found) and whole
+        return Named(frozenset(self._ids), whole, self._full, tuple(self._events), self._traffic)
+
+    async def _reaches_down(self, asked: Filter, found: Differences) -> bool:
+        """Whether the relay holds nothing of a window that it did not name."""
         try:
-            if not self._named:
-                return not await self._page(self._filter.replace(limit=1))
-            return await self._reaches_down()
+            floor = await self._floor(found)
+            if found.need and floor is None:
+                return False  # it does not send what it named
+            proof = await prove_floor(self._relay, asked, floor, needed=found.need.keys())
         except RelayError:
             return False
+        self._events += proof.beyond
+        self._traffic += proof.bytes
+        return proof.proven
 
-    async def _reaches_down(self) -> bool:
-        # A list goes from the oldest to the newest, but its order is no promise: from the first
-        # id the pages go on down until they bring nothing new.
-        oldest = await self._page(Filter(ids=[next(iter(self._named)).hex()]))
-        seen: set[bytes] = set()
-        largest = _FEW
-        for _ in range(_MOST_PAGES):
-            if not oldest:
-                return False
-            until = min(one.event.created_at for one in oldest)
-            page = await self._page(self._filter.replace(until=until, limit=_PAGE))
-            ids = {bytes.fromhex(one.event.id) for one in page}
-            if not ids <= self._named.keys():
-                return False
-            if ids <= seen or len(ids) == 1:  # a full page of one second may hide others
-                return len(ids) < largest
-            seen |= ids
-            largest = max(largest, len(ids))
-            oldest = page
-        return False
-
-    async def _page(self, asked: Filter) -> Collection[VerifiedEvent]:
-        page = await self._relay.fetch([asked])
-        self.events += page.events
-        self.traffic += page.bytes
-        return page.events
+    async def _floor(self, found: Differences) -> Edge | None:
+        """The second of the first id: a list goes from the oldest to the newest, as a rule."""
+        first = next(iter(found.need), None)
+        if first is None:
+            return None
+        page = await self._relay.fetch([Filter(ids=[first.hex()])])
+        self._events += page.events
+        self._traffic += page.bytes
+        times = [(one.event.created_at, bytes.fromhex(one.event.id)) for one in page.events]
+        return Edge.lowest(times)

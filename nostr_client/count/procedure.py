@@ -15,7 +15,12 @@ from nostr_client.count.listing import is_listable
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
-from nostr_client.count.unfollowed import is_compared, without_unfollowed
+from nostr_client.count.unfollowed import (
+    compare_lists,
+    is_compared,
+    readings,
+    without_unfollowed,
+)
 from nostr_client.merge import TrustPolicy, merge_claims
 from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
     from nostr_client.claims import ClaimBook
     from nostr_client.count.queries import Query
-    from nostr_client.merge import Claim, Merged
+    from nostr_client.merge import Claim, Merged, Retracted
     from nostr_client.relay import Relay
 
 
@@ -78,16 +83,17 @@ class Counter:
         *,
         policy: TrustPolicy | None = None,
         trusted: Collection[str] | None = None,
-        several: bool = False,
+        beside: Sequence[Relay] = (),
     ) -> CountResult:
         """Ask every relay, given as (the user's spelling, relay), and merge their claims.
 
         Returns at the deadline of the group at the latest, with a status for each relay; raises
         nothing that a relay did. Raises StoreError where claims are kept. Cancelling gives up the
-        requests. `policy` and `trusted` (any spelling) stand for those of the counter. `several`:
-        the claims are merged with those of other relays, though one is asked now.
+        requests. `policy` and `trusted` (any spelling) stand for those of the counter. `beside`:
+        other relays of the question, whose kept claims are merged with these by `explain`; so what
+        single events prove is found out beside what those said. It needs a book.
         """
-        shown, used = merge_input(*await self.ask(query, relays, options, several=several))
+        shown, used = merge_input(*await self.ask(query, relays, options, beside=beside))
         return self.result(query, shown, used, policy=policy, trusted=trusted)
 
     async def ask(
@@ -96,13 +102,13 @@ class Counter:
         relays: Sequence[tuple[str, Relay]],
         options: CountOptions | None = None,
         *,
-        several: bool = False,
+        beside: Sequence[Relay] = (),
     ) -> tuple[list[tuple[str, Claim]], dict[str, Claim]]:
         """The claims by normalised URL, in order, and the earlier ones that stand in for failures.
 
         As `count`, without merging.
         """
-        claims = await self.claims(query, relays, options, several=several)
+        claims = await self.claims(query, relays, options, beside=beside)
         if self.book is None:
             return claims, {}
         return claims, await remembered(self.book, query, dict(claims), self._now())
@@ -113,35 +119,54 @@ class Counter:
         relays: Sequence[tuple[str, Relay]],
         options: CountOptions | None = None,
         *,
-        several: bool = False,
+        beside: Sequence[Relay] = (),
     ) -> list[tuple[str, Claim]]:
         """The claims alone, by normalised URL, in order; what was read is kept, they are not."""
         loop, chosen = asyncio.get_running_loop(), options or self._options
         end = loop.time() + chosen.timeouts.group
         query = await self.resolved(query, relays, chosen)
         chosen = chosen.within(end - loop.time())
+        several = len(relays) + len(beside) > 1
+        earlier: dict[str, Claim] = {}
         shared = None
-        if len(relays) > 1 and _wants_members(query, kept=self.book is not None):
+        if several and _wants_members(query, kept=self.book is not None):
+            earlier = await self._earlier(query, relays, beside)
             shared = SharedIds([relay.url for _, relay in relays], self._rand)
-        members = shared is not None or (several and _wants_members(query, kept=True))
+            for other in beside:
+                if other.url in earlier:
+                    shared.recall(other, earlier[other.url])
         async with task_group() as group:
             tasks = [
-                group.create_task(self._ask(name, relay, query, chosen, group, members, shared))
+                group.create_task(self._ask(name, relay, query, chosen, group, shared, earlier))
                 for name, relay in relays
             ]
         urls = [relay.url for _, relay in relays]
         claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
-        if shared is not None:
-            return [(url, shared.completed(url, claim)) for url, claim in claims]
-        if not is_compared(query, (claim for _, claim in claims)):
+        if not (several and is_compared(query) and readings(dict(claims))):
             return claims
-        return await without_unfollowed(
+        earlier = await self._earlier(query, relays, beside)
+        proven = await compare_lists(
             query,
-            claims,
-            {relay.url: relay for _, relay in relays},
+            dict(claims),
+            {one.url: earlier[one.url] for one in beside if one.url in earlier},
+            {relay.url: relay for relay in (*(relay for _, relay in relays), *beside)},
+            earlier={url: earlier[url] for url in urls if url in earlier},
             seconds=min(max((end - loop.time()) / 2, LEAST), chosen.patience),
             budget=chosen.budget,
         )
+        return [(url, _with(claim, proven.get(url))) for url, claim in claims]
+
+    async def _earlier(
+        self, query: Query, relays: Sequence[tuple[str, Relay]], beside: Sequence[Relay]
+    ) -> dict[str, Claim]:
+        """What these relays said before, by normalised URL; nothing without a book."""
+        if self.book is None:
+            return {}
+        now = self._now()
+        urls = [*(relay.url for _, relay in relays), *(relay.url for relay in beside)]
+        found = await self.book.recall(asked_of(query), now, urls)
+        usable = {one.url: one.usable(now, KEEP) for one in found}
+        return {url: claim for url, claim in usable.items() if claim is not None}
 
     async def resolved(
         self,
@@ -197,9 +222,13 @@ class Counter:
 
         `used`: the claims to count with, where they are not those that are shown.
         """
+        used = claims if used is None else used
+        if is_compared(query):
+            left = without_unfollowed(query, used)
+            claims, used = _in_place(claims, left), _in_place(used, left)
         believed = self._trusted if trusted is None else set(map(normalize, trusted))
         merged = merge_claims(
-            claims if used is None else used,
+            used,
             one_per_author=query.one_per_author,
             unit=query.unit,
             policy=policy or self._policy,
@@ -216,8 +245,8 @@ class Counter:
         query: Query,
         options: CountOptions,
         group: asyncio.TaskGroup,
-        members: bool,
         shared: SharedIds | None,
+        earlier: Mapping[str, Claim],
     ) -> Claim:
         silent = relay.url in self._silent
         kept = self.book is not None and not (query.needs_target or query.by_content)
@@ -230,13 +259,27 @@ class Counter:
             now=self._now,
             place=place,
             silent=silent,
-            members=members,
             shared=shared,
+            earlier=earlier.get(relay.url),
         )
         claim = await asking.run(name)
         if asking.silent:
             self._silent.add(relay.url)
         return claim
+
+
+def _in_place(claims: Sequence[Claim], others: Mapping[str, Claim]) -> list[Claim]:
+    """The claims with others, by relay, in the place of those that are the same answers."""
+    return [
+        other
+        if (other := others.get(one.relay)) is not None and other.asked_at == one.asked_at
+        else one
+        for one in claims
+    ]
+
+
+def _with(claim: Claim, proven: Retracted | None) -> Claim:
+    return claim if proven is None else msgspec.structs.replace(claim, retracted=proven)
 
 
 def _noted(query: Query, merged: Merged) -> Merged:
@@ -259,6 +302,6 @@ def _wants_members(query: Query, *, kept: bool) -> bool:
     `kept`: what is read is kept for later rounds. Which of two versions of an event holds (all but
     regular kinds) can be seen only while they are read.
     """
-    if query.offset is not None or query.reads or query.judges or query.searches:
+    if query.by_registers or query.reads or query.judges or query.searches:
         return False
     return not kept or query.one_per_author or is_listable(query)

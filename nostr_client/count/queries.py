@@ -81,12 +81,18 @@ class Query(msgspec.Struct, frozen=True):
         return self.name in _NOTES and self.target is not None and ":" not in self.target
 
     @property
-    def unit(self) -> Unit | None:
-        """What is meant to be counted; None: distinct authors where anything tells them.
+    def unit(self) -> Unit:
+        """What the question counts, whoever answers.
 
-        Filters whose registers cannot be merged ask for events, whoever answers.
+        A named question counts people, as registers do. Filters count events, and so do zaps.
         """
-        return Unit.EVENTS if self.offset is None else None
+        named = self.name in CANONICAL and self.offset is not None
+        return Unit.AUTHORS if named else Unit.EVENTS
+
+    @property
+    def by_registers(self) -> bool:
+        """True when registers give the number: it is of people, or of one event a person."""
+        return self.offset is not None and (self.unit is Unit.AUTHORS or self.one_per_author)
 
     def hold(self, event: Event) -> Held | None:
         """What is kept of a matching event; None where it does not count after all.

@@ -14,8 +14,8 @@ from nostr_client.merge import Claim, ClaimStatus, Figure, Merged, Unit
 class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     """What all relays say together, and what each said, in the order they were named.
 
-    `value` is in `unit`: events for filters whose registers cannot be merged, else distinct authors
-    wherever registers or events could be used; None when no relay said anything. `authors` and
+    `value` is in `unit`, which the question decides (`Query.unit`): distinct authors for a named
+    question, events for filters and zaps. It is None when no relay told that number. `authors` and
     `events` hold both numbers.
     """
 

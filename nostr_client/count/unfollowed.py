@@ -2,18 +2,21 @@
 
 A relay that missed an unfollow still gives the old list, while one that has the newer list gives
 nothing for the question. So a relay is asked for the newest lists of the authors that it alone does
-not give; where such a list does not match, those who gave the author are asked which is newer.
+not give; where such a list does not match, those who gave the author are asked which is newer. What
+a relay's lists prove is a part of its claim (`Retracted`), so it holds in later rounds, and for
+claims of relays that are asked at another time.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from nostr_client import hll
 from nostr_client.errors import RelayError
 from nostr_client.filters import Filter
+from nostr_client.merge import Retracted
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
@@ -34,52 +37,111 @@ MOST: Final = 1_000
 NOT_ASKED: Final = "followers: the newest lists of {} authors could not be compared"
 
 
-class _Asked(NamedTuple):
-    """What relays gave by author, and the authors of which one relay did not answer."""
-
-    lists: dict[bytes, list[Event]]
-    unknown: set[bytes]
-
-
-def is_compared(query: Query, claims: Iterable[Claim]) -> bool:
-    """Whether the question is about newest lists, which two relays at least were read for."""
-    read = [claim for claim in claims if claim.answered and claim.reading is not None]
+def is_compared(query: Query) -> bool:
+    """Whether the question is about newest lists, which relays may have in several versions."""
     one = len(query.filters) == 1 and bool(query.filters[0].tags)
-    return one and query.one_per_author and len(read) > 1
+    return one and query.one_per_author
 
 
-async def without_unfollowed(
+async def compare_lists(
     query: Query,
-    claims: Sequence[tuple[str, Claim]],
+    asked: Mapping[str, Claim],
+    others: Mapping[str, Claim],
     relays: Mapping[str, Relay],
     *,
+    earlier: Mapping[str, Claim],
     seconds: float,
     budget: ReadBudget,
-) -> list[tuple[str, Claim]]:
-    """The claims without those who left, by the newest list that any of the relays gives.
+) -> dict[str, Retracted]:
+    """What the newest lists of relays prove, by the URL of each that was asked and read.
 
-    `seconds` are for each of two steps. What could not be compared makes the number not exact.
-    Raises nothing that a relay did. Safe to cancel.
+    `others`: claims of relays that are not asked now; they may be asked which of two lists is
+    newer. `earlier`: what the asked ones said before, as proof stays proof. `seconds` are for each
+    of two steps. Raises nothing that a relay did. Safe to cancel.
     """
-    read = {u: c.reading for u, c in claims if c.answered and c.reading is not None}
-    everybody = frozenset[bytes]().union(*(reading.authors for reading in read.values()))
-    missing = {url: everybody - reading.authors for url, reading in read.items()}
+    read = readings({**others, **asked})
+    known = _replaced([*earlier.values(), *others.values()], read.values())
+    everybody = frozenset[bytes]().union(*(_kept(one, known).authors for one in read.values()))
+    if len(read) < 2:
+        return {}
+    missing = {url: everybody - read[url].authors for url in read if url in asked}
     ask = _Asker(query, relays, seconds, budget)
     lacking = await ask.lists(missing)
-    suspects = {a for a, lists in lacking.lists.items() if not all(map(ask.holds, lists))}
-    givers = {url: suspects & reading.authors for url, reading in read.items()}
-    given = await ask.lists(givers)
-    unknown = lacking.unknown | given.unknown
-    left, ids = set[bytes](), set[bytes]()
-    for author in suspects - given.unknown:
-        lists = [*lacking.lists[author], *given.lists.get(author, [])]
+    suspects = {a for a, lists in lacking.given.items() if not all(map(ask.holds, lists))}
+    givers = await ask.lists({url: suspects & one.authors for url, one in read.items()})
+    unsure = frozenset[bytes]().union(*givers.unknown.values())
+    for author in suspects - unsure:
+        lists = [*lacking.given[author], *givers.given.get(author, [])]
         if not ask.holds(min(lists, key=lambda e: (-e.created_at, e.id))):
-            left.add(author)
-            ids.update(bytes.fromhex(event.id) for event in lists)
-    return [
-        (url, _corrected(claim, query, left, ids, unknown) if url in read else claim)
-        for url, claim in claims
-    ]
+            known |= {bytes.fromhex(one.id): author for one in lists if ask.holds(one)}
+    return {
+        url: Retracted(lists=known, asked=frozenset(authors - lacking.unknown[url] - unsure))
+        for url, authors in missing.items()
+    }
+
+
+def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim]:
+    """The claims without those who left, by any relay's lists; by relay, where one changes. Pure.
+
+    Authors whose lists a relay was not asked for may be gone, which makes a number not exact.
+    """
+    read = readings({claim.relay: claim for claim in claims})
+    if len(read) < 2:
+        return {}
+    left = _replaced(claims, read.values())
+    kept = {url: _kept(one, left) for url, one in read.items()}
+    everybody = frozenset[bytes]().union(*(one.authors for one in kept.values()))
+    by_relay = {claim.relay: claim for claim in claims}
+    unknown: set[bytes] = set()
+    for url, one in kept.items():
+        unknown |= everybody - one.authors - (by_relay[url].retracted.asked or frozenset())
+    return {url: _corrected(by_relay[url], query, one, unknown) for url, one in kept.items()}
+
+
+def readings(claims: Mapping[str, Claim]) -> dict[str, Reading]:
+    """What was read of relays, by the keys of their claims."""
+    return {url: c.reading for url, c in claims.items() if c.answered and c.reading is not None}
+
+
+def _replaced(claims: Iterable[Claim], read: Iterable[Reading]) -> dict[bytes, bytes]:
+    """The lists that claims prove to be replaced, as far as a relay still gives them; by id."""
+    held = frozenset[bytes]().union(*(one.events for one in read))
+    found: dict[bytes, bytes] = {}
+    for claim in claims:
+        found |= {id: author for id, author in claim.retracted.lists.items() if id in held}
+    return found
+
+
+def _kept(reading: Reading, left: Mapping[bytes, bytes]) -> Reading:
+    """A reading without the lists that are replaced, and without their authors."""
+    ids = reading.events & left.keys()
+    if not ids:
+        return reading
+    authors = reading.authors - {left[id] for id in ids}
+    return msgspec.structs.replace(reading, authors=authors, events=reading.events - ids)
+
+
+def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -> Claim:
+    """A claim with what is kept of its reading; those not compared may be gone as well."""
+    doubted = len(unknown & kept.authors)
+    if kept is not claim.reading:
+        claim = msgspec.structs.replace(claim, count=len(kept.events))
+        if claim.registers is not None and query.offset is not None:
+            made = hll.from_pubkeys(kept.authors, query.offset)
+            claim = msgspec.structs.replace(claim, registers=made)
+    if doubted:
+        share = max(kept.gone, doubted / len(kept.authors))
+        kept = msgspec.structs.replace(kept, gone=share)
+        claim = claim.warned(NOT_ASKED.format(doubted))
+    return msgspec.structs.replace(claim, reading=kept)
+
+
+class _Asked:
+    """What relays gave, by author, and by relay the authors about which one did not answer."""
+
+    def __init__(self, urls: Iterable[str]) -> None:
+        self.given: dict[bytes, list[Event]] = {}
+        self.unknown: dict[str, set[bytes]] = {url: set() for url in urls}
 
 
 class _Asker:
@@ -97,7 +159,7 @@ class _Asker:
 
     async def lists(self, wanted: Mapping[str, Collection[bytes]]) -> _Asked:
         """The newest lists of authors, as each relay has them, all relays at once."""
-        out = _Asked({}, set())
+        out = _Asked(wanted)
         async with task_group() as group:
             for url, authors in wanted.items():
                 if authors:
@@ -105,7 +167,7 @@ class _Asker:
         return out
 
     async def _of_relay(self, relay: Relay, authors: Sequence[bytes], out: _Asked) -> None:
-        out.unknown.update(authors[MOST:])
+        out.unknown[relay.url].update(authors[MOST:])
         batches = [authors[n : n + BATCH] for n in range(0, min(len(authors), MOST), BATCH)]
         async with task_group() as group:
             for batch in batches:
@@ -117,31 +179,10 @@ class _Asker:
         try:
             page = await relay.fetch([asked], self._seconds, budget=self._budget, partial=True)
         except RelayError:
-            out.unknown.update(authors)
+            out.unknown[relay.url].update(authors)
             return
         if not page.complete:
-            out.unknown.update(authors)
+            out.unknown[relay.url].update(authors)
         for one in page.events:
             if asked.matches(one.event):
-                out.lists.setdefault(bytes.fromhex(one.event.pubkey), []).append(one.event)
-
-
-def _corrected(
-    claim: Claim, query: Query, left: set[bytes], ids: set[bytes], unknown: set[bytes]
-) -> Claim:
-    """A claim without the authors that left; those not compared may be gone as well."""
-    assert claim.reading is not None
-    reading: Reading = claim.reading
-    doubted = len(unknown & reading.authors)
-    if doubted:
-        share = max(reading.gone, doubted / len(reading.authors))
-        claim = claim.warned(NOT_ASKED.format(doubted))
-        reading = msgspec.structs.replace(reading, gone=share)
-    if left & reading.authors:
-        authors, events = reading.authors - left, reading.events - ids
-        reading = msgspec.structs.replace(reading, authors=authors, events=events)
-        claim = msgspec.structs.replace(claim, count=len(events))
-        if claim.registers is not None and query.offset is not None:
-            made = hll.from_pubkeys(authors, query.offset)
-            claim = msgspec.structs.replace(claim, registers=made)
-    return msgspec.structs.replace(claim, reading=reading)
+                out.given.setdefault(bytes.fromhex(one.event.pubkey), []).append(one.event)

@@ -33,13 +33,13 @@ def merge_claims(
     one_per_author: bool,
     policy: TrustPolicy = TrustPolicy.EXCLUDE,
     trusted: Collection[str] = (),
-    unit: Unit | None = None,
+    unit: Unit = Unit.AUTHORS,
 ) -> Merged:
     """Merge claims about one query; of several claims of one relay the newest counts.
 
     `one_per_author`: an author has at most one matching event, as with replaceable kinds; counts
     of events are then counts of authors. `trusted` relays are believed whatever the tests say.
-    `unit`: what is meant to be counted, by default authors where anything tells them.
+    `unit`: what the question counts, whoever answers it.
 
     The same claims in any order, and repeated, give the same result. With no usable claim both
     figures are None: an error is never a zero. Where every claim failed the tests their counts,
@@ -52,12 +52,10 @@ def merge_claims(
     events = authors if one_per_author else events_figure(weighed)
     authors, events = agreed(authors, events)
     weighed = [_named(w, weighed, events) for w in weighed]
-    heard = [w for w in weighed if w.claim.answered]
-    usable = any(w.registers is not None or w.claim.reading for w in heard) or not heard
     return Merged(
         authors=authors,
         events=events,
-        unit=unit or (Unit.AUTHORS if usable else Unit.EVENTS),
+        unit=unit,
         claims=tuple(w.claim.warned(LEFT_OUT) if w.left_out else w.claim for w in weighed),
         excluded=tuple(w.claim.relay for w in weighed if w.left_out),
         parts=parts_of(weighed),

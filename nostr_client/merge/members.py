@@ -70,11 +70,12 @@ def members(sources: Sequence[Source]) -> Members:
     believed = _union(s.listing.ids for s in sources if s.listing and s.trusted)
     verified = _union(listing.verified for listing in listings)
     proven = read | verified | believed | _twice(lists)
+    named = (read | _union(lists)) - retracted
     return Members(
-        named=(read | _union(lists)) - retracted,
+        named=named,
         proven=proven - retracted,
         gone=gone_at_most(readings, _events),
-        deleted=sum(_perhaps_deleted(s.claim) for s in sources if s.claim.answered),
+        deleted=sum(_perhaps_deleted(s, named) for s in sources if s.claim.answered),
         current=all(reading.proven is Proven.MEMBERS for reading in readings)
         and not any(source.claim.stands_in for source in sources),
     )
@@ -90,13 +91,25 @@ def _twice(lists: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
     return frozenset(twice)
 
 
-def _perhaps_deleted(claim: Claim) -> int:
+def _perhaps_deleted(source: Source, named: frozenset[bytes]) -> int:
     """How many ids this relay may know as deleted without having been asked about them."""
-    retracted = claim.retracted
-    unasked = retracted.lacking - retracted.asked
-    if unasked <= 0 or retracted.asked == 0:
-        return max(unasked, 0)
-    return min(unasked, math.ceil(_UNSEEN * unasked / retracted.asked))
+    held = _held(source)
+    if held is None:
+        return 0
+    lacking = named - held
+    asked = len(lacking & (source.claim.retracted.asked or frozenset()))
+    unasked = len(lacking) - asked
+    if unasked <= 0 or asked == 0:
+        return unasked
+    return min(unasked, math.ceil(_UNSEEN * unasked / asked))
+
+
+def _held(source: Source) -> frozenset[bytes] | None:
+    """The ids that a relay holds as far as it told; None where it told nothing that is believed."""
+    claim = source.claim
+    if claim.listing is not None:
+        return None if claim.listing.failed else claim.listing.ids
+    return claim.reading.events if claim.reading is not None else None
 
 
 def _events(reading: Reading) -> frozenset[bytes]:

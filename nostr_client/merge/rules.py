@@ -172,7 +172,7 @@ def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figur
 
 def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
     """Distinct events over all relays, for a query whose authors may have several."""
-    if any(w.claim.listing or w.claim.retracted.matters for w in weighed):
+    if any(w.claim.listing or w.claim.retracted.asked is not None for w in weighed):
         return _members_figure(weighed)
     read = _events_read(weighed)
     if all_read(weighed):
@@ -214,8 +214,10 @@ def agreed(authors: Figure | None, events: Figure | None) -> tuple[Figure | None
     Estimates of more authors than there are events are errors of the estimate; a lower end above
     the events is a contradiction, and is left to be seen.
     """
-    if authors is None or events is None:
+    if authors is None:
         return authors, events
+    if events is None:
+        return authors, Figure.at_least(authors.value, authors.low)
     if authors.exact and not authors.value and not events.value:
         return authors, Figure.exactly(0)
     if events.exact:
@@ -281,7 +283,10 @@ def all_known(weighed: Sequence[Weighed]) -> bool:
     """True when every relay that was asked was read to the end, or named all ids that it holds."""
     return bool(weighed) and all(
         w.claim.answered
-        and (w.listing is not None or (w.claim.reading is not None and w.claim.reading.complete))
+        and (
+            (w.listing is not None and w.listing.complete)
+            or (w.claim.reading is not None and w.claim.reading.complete)
+        )
         for w in weighed
     )
 

@@ -79,34 +79,32 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The ids of all events that a relay says it holds (NIP-77), without the events.
+    """The ids of the events that a relay says it holds (NIP-77), without the events.
 
-    `verified` are those whose events were fetched and hold. `failed`: how many ids of a random
-    sample have no such event; `judged`: the sample was fetched to its end.
+    `complete`: all of them; false where the budget ended the list. `verified` are those whose
+    events were fetched and hold. `failed`: how many ids of a random sample have no such event;
+    `judged`: the sample was fetched to its end.
     """
 
     ids: frozenset[bytes]
     verified: frozenset[bytes] = frozenset()
     failed: int = 0
     judged: bool = False
+    complete: bool = True
 
 
 class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Ids, of any relay, that do not count: deleted by their author, or replaced by a newer one.
+    """What verified events of this relay prove about the events of any relay.
 
-    Verified events that this relay gave prove each of them (kind 5 of NIP-09, or the newer
-    version). `lacking`: ids of other relays that this relay does not hold; `asked`: about how many
-    of these it was asked whether it knows a deletion.
+    `ids` do not count: their author deleted them (kind 5 of NIP-09), or a newer version replaced
+    them. `lists` do not count either: lists by id, with their author, whose newer list no longer
+    matches the question. `asked` is what other relays hold and this relay was asked about: ids
+    where deletions are asked for, authors where newest lists are; None where it was not asked.
     """
 
     ids: frozenset[bytes] = frozenset()
-    lacking: int = 0
-    asked: int = 0
-
-    @property
-    def matters(self) -> bool:
-        """True when ids come off, or some may have to."""
-        return bool(self.ids) or self.asked < self.lacking
+    lists: Mapping[bytes, bytes] = {}
+    asked: frozenset[bytes] | None = None
 
 
 NOTHING_RETRACTED = Retracted()
@@ -116,9 +114,8 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
     """One relay's answer to one query (design: the unit that is kept, shown and merged).
 
     `registers` are 256 bytes. `count_high` is set where several filters were counted one by one:
-    `count` is then the largest and `count_high` the sum of their counts. `reading`, `listing` and
-    `retracted` live in memory alone. `stands_in`: the relay is silent now, and this is what it said
-    before.
+    `count` is then the largest and `count_high` the sum of their counts. `stands_in`: the relay is
+    silent now, and this is what it said before.
     """
 
     status: ClaimStatus

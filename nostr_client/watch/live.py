@@ -13,19 +13,22 @@ if TYPE_CHECKING:
 
     from nostr_client.claims import Held
     from nostr_client.count.queries import Query
-    from nostr_client.merge import Claim, Reading
+    from nostr_client.merge import Claim, Listing, Reading
 
 
 def with_events(claim: Claim, query: Query, events: Sequence[Held]) -> Claim:
     """A claim after further events of its relay; the same object where they change nothing.
 
-    They go into the registers, as NIP-45 recommends, or into what was read. A claim that gave
+    They go into the registers, as NIP-45 recommends, into what was read, or to the ids that the
+    relay named. A claim that gave
     nothing to count with stays as it is: the next round asks again.
     """
     if not claim.answered or not events:
         return claim
     if claim.reading is not None:
         return _read_on(claim, query, claim.reading, events)
+    if claim.listing is not None:
+        return _listed_on(claim, claim.listing, events)
     if claim.registers is None or query.offset is None:
         return claim
     added = hll.from_pubkeys([event.author for event in events], query.offset)
@@ -37,6 +40,17 @@ def with_events(claim: Claim, query: Query, events: Sequence[Held]) -> Claim:
     if registers == claim.registers and count == claim.count:
         return claim
     return msgspec.structs.replace(claim, registers=registers, count=count)
+
+
+def _listed_on(claim: Claim, listing: Listing, events: Sequence[Held]) -> Claim:
+    came = {event.id for event in events}
+    if came <= listing.verified:
+        return claim
+    more = msgspec.structs.replace(
+        listing, ids=listing.ids | came, verified=listing.verified | came
+    )
+    count = (claim.count or 0) + len(more.ids) - len(listing.ids)
+    return msgspec.structs.replace(claim, listing=more, count=count)
 
 
 def _read_on(claim: Claim, query: Query, reading: Reading, events: Sequence[Held]) -> Claim:

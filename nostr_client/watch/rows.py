@@ -11,6 +11,7 @@ import msgspec
 
 from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
+from nostr_client.merge import Unit
 from nostr_client.watch.definition import Watch, check_name
 from nostr_client.watch.history import HOUR, LEVELS, Level, Point, fold, settled_before, together
 
@@ -43,7 +44,7 @@ def put(conn: sqlite3.Connection, watch: Watch) -> bool:
     Where its question is another one, its history begins anew. What the former one gave is set
     aside, and is there again when that question is. Gives whether it is another one.
     """
-    key = _key(watch)
+    key = question_key(watch.query)
     before = _asked_now(conn, watch.name)
     if before != key:
         rename = "UPDATE watch SET name = ? WHERE name = ?"
@@ -59,13 +60,16 @@ def _asked_now(conn: sqlite3.Connection, name: str) -> str:
     """The key of the question that a watch asks; "" where there is none, or it cannot be read."""
     row = conn.execute("SELECT definition FROM watch WHERE name = ?", (name,)).fetchone()
     try:
-        return "" if row is None else _key(_watch(row[0]))
+        return "" if row is None else question_key(_watch(row[0]).query)
     except InvalidInput:
         return ""
 
 
-def _key(watch: Watch) -> str:
-    return asked_of(watch.query).key
+def question_key(query: Query) -> str:
+    """The key of a question's history: two questions may share claims, and differ in the unit."""
+    key = asked_of(query).key
+    of_events = query.offset is not None and query.unit is Unit.EVENTS
+    return f"{key} {Unit.EVENTS}" if of_events else key
 
 
 def _aside(name: str, key: str) -> str:
@@ -121,7 +125,7 @@ def asked(
     kept; what comes after these is one with the last of them. `query`: what was asked; nothing is
     noted when the watch asks something else by now. `relays`: whom it was asked.
     """
-    if query is not None and _asked_now(conn, name) != asked_of(query).key:
+    if query is not None and _asked_now(conn, name) != question_key(query):
         return
     row = conn.execute("SELECT w, asked_at FROM watch WHERE name = ?", (name,)).fetchone()
     if row is None:

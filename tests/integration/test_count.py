@@ -126,7 +126,7 @@ async def test_no_read_leaves_the_count() -> None:
     assert [c.method for c in result.relays] == ["count", "count"]
     assert result.value == 30
     assert result.lower_bound
-    assert result.unit is Unit.EVENTS
+    assert result.unit is Unit.AUTHORS
     assert all(c.events_read == 0 for c in result.relays)
 
 

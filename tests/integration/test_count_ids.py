@@ -12,8 +12,6 @@ import pytest
 
 from nostr_client.cli.count_table import merged_line
 from nostr_client.client import NostrClient
-from nostr_client.count.asking import CountOptions
-from nostr_client.count.procedure import Counter
 from nostr_client.count.queries import query
 from nostr_client.event import Event, EventTemplate
 from nostr_client.filters import Filter
@@ -23,6 +21,7 @@ from nostr_client.negentropy.storage import seal
 from nostr_client.options import Options, ReadBudget, Timeouts
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.negrelay import Liar, SpeaksNeg
+from tests.onebyone import OneByOne
 from tests.worlds import START, signer
 
 if TYPE_CHECKING:
@@ -314,30 +313,98 @@ async def test_a_silent_relay_does_not_keep_the_others_from_being_judged() -> No
     assert (result.value, result.low, result.lower_bound) == (60, 60, True)
 
 
-async def test_with_a_store_events_are_read_and_the_next_round_reads_what_changed(
+async def test_with_a_store_ids_are_listed_too_and_the_next_round_lists_them_again(
     tmp_path: Path,
 ) -> None:
     async with World() as world:
-        first = await world.relay(SpeaksNeg(), notes(range(60)))
-        await world.relay(SpeaksNeg(), notes(range(40, 100)))
-        for number in (100, 105):
+        first = await world.relay(SpeaksNeg(), notes(range(30)))
+        await world.relay(SpeaksNeg(), notes(range(20, 60)))
+        for number in (60, 65):
             result = await world.count(store=tmp_path / "s.db")
-            assert (result.value, result.low) == (number, number)
-            assert {claim.method for claim in result.relays} == {Method.EVENTS}
-            read = sum(claim.events_read for claim in result.relays)
+            assert bounds(result) == (number, number, number, True)
+            assert {claim.method for claim in result.relays} == {Method.NEGENTROPY}
+            assert not any(claim.events_read for claim in result.relays)
             first.events += notes(range(100, 105))
-        assert read < 40
 
 
-async def test_a_relay_that_is_asked_for_itself_gives_events_where_others_are_merged_with_it() -> (
-    None
-):
+async def test_with_a_store_what_was_read_is_compared_and_not_listed(tmp_path: Path) -> None:
     async with World() as world:
-        relay = await world.relay(SpeaksNeg(), notes(range(60)))
-        async with NostrClient(relay.url, options=OPTIONS) as client:
-            named = [(relay.url, client.pool.relay(relay.url))]
-            counter = Counter(CountOptions(timeouts=OPTIONS.timeouts))
-            alone = await counter.count(query(BOTH), named)
-            beside = await counter.count(query(BOTH), named, several=True)
-    assert alone.relays[0].method is Method.COUNT
-    assert beside.relays[0].method is Method.EVENTS
+        first = await world.relay(SpeaksNeg(), notes(range(60)))
+        async with NostrClient(first.url, options=OPTIONS, store=tmp_path / "s.db") as client:
+            first.behaviour = Behaviour()
+            named = client.pool.relay(first.url)
+            named.learn(negentropy=False)
+            await client.count(BOTH, relays=[first.url, "ws://127.0.0.1:9"])
+            first.behaviour = SpeaksNeg()
+            named.learn(negentropy=True)
+            first.events += notes(range(100, 105))
+            result = await client.count(BOTH, relays=[first.url, "ws://127.0.0.1:9"])
+    assert (result.relays[0].method, result.relays[0].count) == (Method.EVENTS, 65)
+    assert result.relays[0].events_read < 40
+
+
+async def test_a_relay_that_compares_few_events_at_once_is_listed_by_windows() -> None:
+    async with World() as world:
+        await world.relay(SpeaksNeg(most=30), notes(range(200)))
+        await world.relay(NoCount(most=50), notes(range(20, 220)))
+        result = await world.count()
+    assert bounds(result) == (220, 220, 220, True)
+    assert {claim.method for claim in result.relays} == {Method.NEGENTROPY}
+    assert not any(claim.events_read for claim in result.relays)
+
+
+async def test_a_list_above_the_budget_is_a_lower_bound() -> None:
+    async with World() as world:
+        await world.relay(NoCount(), notes(range(400)))
+        await world.relay(SpeaksNeg(), notes(range(100)))
+        result = await world.count(budget=ReadBudget(events=200))
+    long = result.relays[0]
+    assert (long.method, long.count, long.limited, long.events_read) == ("negentropy", 200, True, 0)
+    assert (result.exact, result.lower_bound, result.high) == (False, True, None)
+    assert result.value is not None
+    assert 200 <= result.value <= 300
+    assert result.low is not None
+    assert result.low <= 300
+
+
+async def test_relays_that_are_asked_one_by_one_are_united_by_their_ids() -> None:
+    async with World() as world:
+        await world.relay(SpeaksNeg(), notes(range(40)))
+        await world.relay(SpeaksNeg(), notes(range(20, 60)))
+        async with OneByOne(world.relays, query(BOTH)) as one_by_one:
+            first = await one_by_one.ask(0, 1)
+            assert (first.value, first.exact) == (60, False), "the first was asked about nothing"
+            result = await one_by_one.ask(0)
+    assert bounds(result) == (60, 60, 60, True)
+    assert {claim.method for claim in result.relays} == {Method.NEGENTROPY}
+    assert not any(claim.events_read for claim in result.relays)
+
+
+async def test_deletions_come_off_where_relays_are_asked_one_by_one() -> None:
+    async with World() as world:
+        await world.relay(SpeaksNeg(), notes(range(60)))
+        await world.relay(SpeaksNeg(), [*notes(range(50)), deletion(55, 15), deletion(56, 3)])
+        await world.relay(Behaviour(), notes(range(60)))
+        async with OneByOne(world.relays, query(BOTH)) as one_by_one:
+            result = await one_by_one.ask(0, 1, 2, 0, 1)
+    assert bounds(result) == (59, 59, 59, True), "56 is deleted by a stranger only"
+
+
+async def test_what_a_relay_was_not_asked_about_keeps_a_number_from_being_exact() -> None:
+    async with World() as world:
+        first = await world.relay(SpeaksNeg(), notes(range(30)))
+        await world.relay(SpeaksNeg(), notes(range(30)))
+        async with OneByOne(world.relays, query(BOTH)) as one_by_one:
+            assert (await one_by_one.ask(0, 1)).exact
+            first.events += notes(range(30, 35))
+            late = await one_by_one.ask(0)
+            assert (late.value, late.exact, late.low) == (35, False, 30)
+            assert bounds(await one_by_one.ask(1)) == (35, 35, 35, True)
+
+
+async def test_one_relay_alone_keeps_its_count_where_no_other_stands_beside_it() -> None:
+    async with World() as world:
+        await world.relay(SpeaksNeg(), notes(range(60)))
+        async with OneByOne(world.relays, query(BOTH)) as one_by_one:
+            result = await one_by_one.ask(0)
+    assert result.relays[0].method is Method.COUNT

@@ -12,6 +12,7 @@ from nostr_client.count import Query, followers, reactions, replies, zaps
 from nostr_client.event import Event, EventTemplate, Tags
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay, Peer
+from tests.onebyone import OneByOne
 from tests.worlds import START, Sketches, signer
 from tests.zapping import zap_tags
 
@@ -150,6 +151,60 @@ async def test_who_unfollowed_comes_off_where_a_relay_has_the_newer_list() -> No
     assert (result.value, result.exact) == (5, True)
     assert (result.relays[0].count, result.relays[1].count) == (5, 4)
     assert (alone.value, alone.exact) == (6, True)  # as this relay says
+
+
+async def test_who_unfollowed_comes_off_where_relays_are_asked_one_by_one() -> None:
+    target = signer(50).pubkey
+    old = [listed(i, target) for i in range(6)]
+    new = [listed(0, at=START + 9), listed(1, target, at=START + 9)]
+    older = listed(2, at=START - 9)  # says nothing: the list with the key is newer
+    plain = RefusesCount(COUNT_REFUSALS["closed, khatru"])
+    async with (
+        FaultyRelay(plain, events=old) as stale,
+        FaultyRelay(plain, events=[*new, older, *old[3:]]) as fresh,
+        OneByOne([stale, fresh], followers(target)) as one_by_one,
+    ):
+        first = await one_by_one.ask(0)
+        assert (first.value, first.exact) == (6, True)  # as this relay says
+        result = await one_by_one.ask(1)
+        assert (result.value, result.exact) == (5, True)
+        assert [claim.count for claim in result.relays] in ([5, 4], [4, 5])
+        asked = sum("authors" in message[2] for message in fresh.received if message[0] == "REQ")
+        assert (await one_by_one.ask(1)).value == 5
+        fresh.events.append(listed(0, target, at=START + 20))
+        back = await one_by_one.ask(1)
+        assert (back.value, asked > 0) == (6, True), "whoever follows again counts again"
+
+
+async def test_an_author_of_whom_a_relay_was_not_asked_may_have_left() -> None:
+    target = signer(50).pubkey
+    plain = RefusesCount(COUNT_REFUSALS["closed, khatru"])
+    held = [listed(i, target) for i in range(6)]
+    async with (
+        FaultyRelay(plain, events=held) as one,
+        FaultyRelay(plain, events=held) as other,
+        OneByOne([one, other], followers(target)) as one_by_one,
+    ):
+        assert (await one_by_one.ask(0, 1)).exact
+        one.events.append(listed(6, target, at=START + 9))
+        late = await one_by_one.ask(0)
+        assert (late.value, late.exact) == (7, False)
+        assert any("could not be compared" in w for c in late.relays for w in c.warnings)
+        again = await one_by_one.ask(1)
+        assert (again.value, again.exact) == (7, True)
+
+
+async def test_what_was_compared_holds_when_claims_are_explained_later(tmp_path: Path) -> None:
+    target = signer(50).pubkey
+    plain = RefusesCount(COUNT_REFUSALS["closed, khatru"])
+    async with (
+        FaultyRelay(plain, events=[listed(i, target) for i in range(4)]) as stale,
+        FaultyRelay(plain, events=[listed(0, at=START + 9)]) as fresh,
+        NostrClient([stale.url, fresh.url], timeout=4, store=tmp_path / "s.db") as client,
+    ):
+        counted_now = await client.count(followers(target))
+        explained = await client._counter.explain(followers(target))
+    assert (counted_now.value, explained.value) == (3, 3)
 
 
 class ForgetsAuthors(RefusesCount):

@@ -13,6 +13,7 @@ from nostr_client.count.folding import fold
 from nostr_client.errors import InvalidFilter, InvalidIdentifier
 from nostr_client.event import Event
 from nostr_client.filters import Filter
+from nostr_client.merge import Unit
 from nostr_client.nip19 import Address, EventPointer, Note, Profile, PublicKey, to_uri
 from tests.conftest import load_cases
 
@@ -192,3 +193,19 @@ def test_canonical_queries_of_the_vectors_may_be_merged() -> None:
         assert asked.offset == case["offset"], case["name"]
         seen += 1
     assert seen >= 6
+
+
+def test_named_questions_count_people_and_filters_count_events() -> None:
+    for name in count.CANONICAL:
+        if name != "zaps":
+            assert count.canonical(name, KEY if name == "followers" else ID).unit is Unit.AUTHORS
+    assert count.zaps(ID).unit is Unit.EVENTS
+    for asked in ({"kinds": [1, 7]}, {"kinds": [7], "#e": [ID]}, {"kinds": [3], "#p": [KEY]}):
+        assert count.query(Filter.from_json(asked)).unit is Unit.EVENTS
+
+
+def test_registers_give_the_number_of_people_and_of_one_event_a_person() -> None:
+    assert count.reactions(ID).by_registers
+    assert count.query(Filter(kinds=[3], tags={"#p": [KEY]})).by_registers
+    assert not count.query(Filter(kinds=[7], tags={"#e": [ID]})).by_registers
+    assert not count.query(Filter(kinds=[1, 7])).by_registers

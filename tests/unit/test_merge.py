@@ -25,6 +25,7 @@ from nostr_client.merge import (
     is_own_estimate,
     merge_claims,
 )
+from nostr_client.merge.rules import agreed
 from tests.conftest import load_cases
 
 OFFSET = 8
@@ -166,8 +167,7 @@ def rms(errors: list[float]) -> float:
 
 def test_counts_of_a_replaceable_kind_alone_give_the_largest_as_a_word() -> None:
     merged = merge_claims([count_claim("a", 70), count_claim("b", 90)], one_per_author=True)
-    assert merged.authors == merged.events == Figure.at_least(90, 0)
-    assert merged.unit is Unit.EVENTS
+    assert merged.authors == merged.events == merged.figure == Figure.at_least(90, 0)
 
 
 def test_counts_of_other_kinds_tell_no_authors() -> None:
@@ -232,6 +232,26 @@ def test_the_newest_claim_of_a_relay_counts() -> None:
     old = msgspec.structs.replace(old, asked_at=1.0)
     new = msgspec.structs.replace(new, asked_at=2.0)
     assert authors(new, old) == Figure.exactly(10)
+
+
+@pytest.mark.parametrize("unit", list(Unit))
+def test_the_unit_is_that_of_the_question_whoever_answers(unit: Unit) -> None:
+    one_kind_of_answer = (
+        [count_claim("a", 90)],
+        [hll_claim("a", range(90))],
+        [read_claim("a", range(90))],
+        [failed("a", ClaimStatus.TIMEOUT)],
+        [],
+    )
+    for claims in one_kind_of_answer:
+        merged = merge_claims(claims, one_per_author=False, unit=unit)
+        assert merged.unit is unit
+        assert merged.figure == (merged.authors if unit is Unit.AUTHORS else merged.events)
+
+
+def test_people_whose_events_nobody_counts_have_one_at_least() -> None:
+    people = Figure(value=100, low=90, high=110)
+    assert agreed(people, None) == (people, Figure.at_least(100, 90))
 
 
 def test_events_and_authors_are_kept_apart() -> None:
@@ -476,7 +496,6 @@ def test_where_nobody_can_be_believed_the_counts_are_shown_and_not_vouched_for()
     merged = merge_claims([claim], one_per_author=False)
     assert merged.authors is None
     assert merged.events == Figure.at_least(2044, 0)
-    assert merged.unit is Unit.EVENTS
     assert merged.claims[0].warnings
     better = merge_claims([claim, hll_claim("wss://b", range(3000))], one_per_author=False)
     assert better.excluded == ("wss://a",)
@@ -550,7 +569,7 @@ def test_order_and_repetition_change_nothing(
 def test_figures_are_consistent(claims: list[Claim], one: bool) -> None:
     merged = merge_claims(claims, one_per_author=one)
     answered = [c for c in claims if c.answered]
-    assert (merged.figure is None) == (not answered)
+    assert (merged.events is None) == (not answered)
     people, events = merged.authors, merged.events
     if people and events and (events.high is None or people.low <= events.high):
         assert people.low <= events.low

@@ -32,6 +32,10 @@ def ids(numbers: Iterable[int]) -> frozenset[bytes]:
     return frozenset(sha256(b"%d" % n).digest() for n in numbers)
 
 
+ASKED = Retracted(asked=ids(range(2_000)))
+"""A relay was asked about deletions of everything that others may hold."""
+
+
 def lists(relay: str, named: Iterable[int], verified: Iterable[int] = (), failed: int = 0) -> Claim:
     listing = Listing(ids=ids(named), verified=ids(verified), failed=failed, judged=True)
     return Claim(
@@ -40,6 +44,7 @@ def lists(relay: str, named: Iterable[int], verified: Iterable[int] = (), failed
         method=Method.NEGENTROPY,
         count=len(listing.ids),
         listing=listing,
+        retracted=ASKED,
     )
 
 
@@ -52,6 +57,7 @@ def read(relay: str, held: Iterable[int], *, complete: bool = True) -> Claim:
         count=len(events),
         limited=None if complete else True,
         reading=Reading(authors=events, events=events, complete=complete),
+        retracted=ASKED,
     )
 
 
@@ -117,20 +123,20 @@ def test_a_trusted_relay_is_believed_without_proof() -> None:
 
 def test_what_is_retracted_comes_off_wherever_it_is_held() -> None:
     knows = msgspec.structs.replace(
-        read("a", range(20)), retracted=Retracted(ids=ids([30, 31]), lacking=20, asked=20)
+        read("a", range(20)), retracted=Retracted(ids=ids([30, 31]), asked=ASKED.asked)
     )
     assert events(knows, lists("b", range(40), verified=range(20, 40))) == Figure.exactly(38)
 
 
 def test_deletions_that_were_asked_about_by_a_sample_widen_the_number() -> None:
     asked = msgspec.structs.replace(
-        lists("a", range(1_000)), retracted=Retracted(lacking=200, asked=50)
+        lists("a", range(1_000)), retracted=Retracted(asked=ids(range(1_000, 1_050)))
     )
     both = (lists("b", range(1_200)), lists("c", range(1_200)))
     figure = events(asked, *both)
     assert (figure.value, figure.high, figure.exact) == (1_200, 1_200, False)
     assert 1_200 - 150 <= figure.low < 1_200
-    unasked = msgspec.structs.replace(asked, retracted=Retracted(lacking=200, asked=0))
+    unasked = msgspec.structs.replace(asked, retracted=Retracted(asked=frozenset()))
     assert events(unasked, *both).low == 1_000
 
 
