@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from nostr_client.claims import ClaimBook
     from nostr_client.count.queries import Query
+    from nostr_client.count.reading import LookUp
     from nostr_client.merge import Claim, Merged
     from nostr_client.relay import Relay
 
@@ -124,9 +125,16 @@ class Counter:
         if len(relays) > 1 and _wants_members(query, kept=self.book is not None):
             shared = SharedIds([relay.url for _, relay in relays], self._rand)
         members = shared is not None or (several and _wants_members(query, kept=True))
+        whom = [relay for _, relay in relays]
+
+        async def look_up(targets: Collection[str]) -> Mapping[str, frozenset[str]]:
+            return await self._recipients.of(targets, whom, chosen.patience, chosen.budget)
+
         async with task_group() as group:
             tasks = [
-                group.create_task(self._ask(name, relay, query, chosen, group, members, shared))
+                group.create_task(
+                    self._ask(name, relay, query, chosen, group, members, shared, look_up)
+                )
                 for name, relay in relays
             ]
         urls = [relay.url for _, relay in relays]
@@ -218,6 +226,7 @@ class Counter:
         group: asyncio.TaskGroup,
         members: bool,
         shared: SharedIds | None,
+        look_up: LookUp,
     ) -> Claim:
         silent = relay.url in self._silent
         kept = self.book is not None and not (query.needs_target or query.by_content)
@@ -232,6 +241,7 @@ class Counter:
             silent=silent,
             members=members,
             shared=shared,
+            look_up=look_up,
         )
         claim = await asking.run(name)
         if asking.silent:
