@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from nostr_client.wallets.asking import Wallets
     from nostr_client.watch.book import WatchBook
     from nostr_client.watch.definition import Watch
+    from nostr_client.watch.running import Lacks, Relays
 
 RelayNames = str | Iterable[str]
 
@@ -213,7 +214,7 @@ class NostrClient:
 
     def _found(self, chosen: Chosen) -> list[tuple[str, Relay]]:
         if not chosen.relays:
-            raise NoRelays(f"no relay to ask: {chosen.why or 'the deny list holds all of them'}")
+            raise NoRelays(chosen.lack)
         return [
             (url, self.pool.relay(url, stranger=url in chosen.strangers)) for url in chosen.relays
         ]
@@ -227,10 +228,9 @@ class NostrClient:
         counter = self._counter.with_book(book.claims)
         return Runner(book, counter, self._choose_many, options=self._counting, now=self._now)
 
-    async def _choose_many(
-        self, watches: Sequence[Watch]
-    ) -> dict[str, Sequence[tuple[str, Relay]]]:
-        out: dict[str, Sequence[tuple[str, Relay]]] = {}
+    async def _choose_many(self, watches: Sequence[Watch]) -> tuple[Relays, Lacks]:
+        out: Relays = {}
+        lacks: Lacks = {}
         open_ones = {}
         for watch in watches:
             if watch.relays or self._relays:
@@ -240,7 +240,8 @@ class NostrClient:
         if open_ones and self._finder is not None:
             many = await self._finder.relays_for_many(open_ones)
             out |= {name: self._found(one) for name, one in many.items() if one.relays}
-        return out
+            lacks |= {name: one.lack for name, one in many.items() if not one.relays}
+        return out, lacks
 
     async def explain(
         self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None
