@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from agent import scheduler
-from nostr_client.errors import InvalidInput
-from nostr_client.outbox import PoolFetch, RelayChoice, RelayFinder, Target, read_target
+from nostr_client.count.queries import target_of
+from nostr_client.outbox import PoolFetch, RelayChoice, RelayFinder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from agent.clock import Clock
     from agent.config.model import RelaysSection
     from agent.watching import Watched
+    from nostr_client.count.queries import Query
     from nostr_client.outbox import Chosen
     from nostr_client.pool import RelayPool
 
@@ -68,20 +69,14 @@ class Finding:
         """Find the relays of those that name none; whether anything is different now."""
         if self._finder is None:
             return False
-        targets = dict(_targets(watches))
+        lost = {name: one.query for name, one in watches.items() if not one.spec.relays}
+        targets = {name: target_of(query) for name, query in lost.items()}
         found = await self._finder.relays_for_many(targets) if targets else {}
         changed, self.found = found != self.found, found
         return changed
 
-
-def _targets(watches: Mapping[str, Watched]) -> Iterable[tuple[str, Target]]:
-    for name, watch in watches.items():
-        if watch.spec.relays or watch.spec.query is None or watch.query.target is None:
-            continue
-        if watch.spec.query == "followers":
-            yield name, Target(author=watch.query.target)
-            continue
-        try:
-            yield name, read_target(watch.spec.target)
-        except InvalidInput:
-            continue
+    async def relays_for(self, query: Query) -> Chosen | None:
+        """The relays of one question that names none; None without indexers."""
+        if self._finder is None:
+            return None
+        return await self._finder.relays_for(target_of(query))

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from nostr_client.store.database import Database
 
 KIND: Final = "watch"
+NO_RELAY: Final = "no relay to ask"
+
 MERGE: Final = "merge"
 
 MERGE_LANE: Final = "merging"
@@ -68,12 +70,28 @@ class Watched:
         """When each relay was last asked with an answer, Unix seconds."""
         self.took: dict[str, float] = {}
         """How long that answer took, in seconds."""
+        self.lack = ""
+        """Why there is no relay to ask, as far as that is known."""
         self.shown = schema.Watch(spec=spec, origin=_origin(origin), asked=len(relays))
+
+    def lacks(self, why: str) -> None:
+        """Say why there is no relay to ask, in the place of what was said before."""
+        said = [text for text in self.shown.warnings if text != self.lack]
+        self.lack = why
+        warnings = (*said, why) if why else tuple(said)
+        self.shown = msgspec.structs.replace(self.shown, warnings=warnings)
 
     @property
     def is_whole(self) -> bool:
         """Whether each relay was asked once; before, a number may lack what one of them has."""
         return self.tried.issuperset(self.relays)
+
+
+def _lack(urls: list[str], found: Chosen | None) -> str:
+    """Why a watch has no relay to ask; empty where it has one."""
+    if urls:
+        return ""
+    return found.lack if found is not None and found.lack else NO_RELAY
 
 
 def _origin(text: str) -> schema.Origin:
@@ -134,11 +152,13 @@ class Watching:
             old = before.get(name)
             if old and old.spec == spec and old.relays == urls and old.origin == origin:
                 self.watches[name] = old
+                old.lacks(_lack(urls, found.get(name)))
                 continue
             fresh = Watched(spec, origin, urls)
             if old is not None and old.question == fresh.question:
                 fresh.shown = msgspec.structs.replace(old.shown, spec=spec, asked=len(urls))
                 fresh.tried, fresh.answered, fresh.took = old.tried, old.answered, old.took
+            fresh.lacks(_lack(urls, found.get(name)))
             self.watches[name] = fresh
         self._pace.keep({(name, url) for name, one in self.watches.items() for url in one.relays})
         return [
@@ -242,7 +262,7 @@ class Watching:
             figure=merged,
             updated_at=now,
             answered=result.answered,
-            warnings=_warnings(result),
+            warnings=(*([watch.lack] if watch.lack else []), *_warnings(result)),
             changes=moved.changes,
             spark=moved.spark,
             failing=tuple(sorted(watch.failing)),

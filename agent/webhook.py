@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from nostr_client.addresses import refusal
+from nostr_client.addresses import refused_host
 from nostr_client.errors import NetworkError
 from nostr_client.transport import public_socket
 
@@ -32,7 +32,7 @@ def private(url: str) -> str | None:
         _, host, _ = place(url)
     except ValueError:
         return "its URL cannot be used"
-    return refusal(f"ws://[{host}]" if ":" in host else f"ws://{host}")
+    return refused_host(host)
 
 
 async def post(url: str, body: bytes, *, public_only: bool = False) -> None:

@@ -158,11 +158,13 @@ class Bench:
         counter = Counter(book=book.claims, now=lambda: self.clock)
         self._runner = Runner(book, counter, self._choose, now=lambda: self.clock)
 
-    async def _choose(self, wanted: Sequence[Watch]) -> Mapping[str, Sequence[tuple[str, Relay]]]:
+    async def _choose(
+        self, wanted: Sequence[Watch]
+    ) -> tuple[dict[str, Sequence[tuple[str, Relay]]], dict[str, str]]:
         asked = self._relays.asked
         for url in {url for w in wanted for url in w.relays} - self._pool.relays.keys():
             note(self._pool.relay(url), asked)
-        return {w.name: [(url, self._pool.relay(url)) for url in w.relays] for w in wanted}
+        return {w.name: [(url, self._pool.relay(url)) for url in w.relays] for w in wanted}, {}
 
     async def round(self, expected: int) -> float:
         """One round; its CPU, in seconds."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nostr_client.count.result import (
         CountResult,
     )
+    from nostr_client.count.verified import VerifiedZaps
     from nostr_client.counters.config import (
         SourceConfig,
         StreamConfig,
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
         ThreadVerifier,
         Verifier,
     )
+    from nostr_client.wallets import Sighting, Wallet, WalletStatus
 
 _EXPORTS: dict[str, str] = {
     "Capabilities": "nostr_client.relay_stats",
@@ -188,6 +190,7 @@ _EXPORTS: dict[str, str] = {
     "RelayStatus": "nostr_client.relay_stats",
     "SchemaTooNew": "nostr_client.errors",
     "SchemaTooOld": "nostr_client.errors",
+    "Sighting": "nostr_client.wallets",
     "Signer": "nostr_client.keys",
     "SourceConfig": "nostr_client.counters.config",
     "SqliteCounterStore": "nostr_client.counters.sqlite",
@@ -213,7 +216,10 @@ _EXPORTS: dict[str, str] = {
     "Unit": "nostr_client.merge",
     "Unsupported": "nostr_client.errors",
     "VerifiedEvent": "nostr_client.keys",
+    "VerifiedZaps": "nostr_client.count.verified",
     "Verifier": "nostr_client.verifier",
+    "Wallet": "nostr_client.wallets",
+    "WalletStatus": "nostr_client.wallets",
     "parse_event": "nostr_client.event",
     "verify": "nostr_client.keys",
     "verify_many": "nostr_client.keys",
@@ -275,6 +281,7 @@ __all__ = [
     "RelayStatus",
     "SchemaTooNew",
     "SchemaTooOld",
+    "Sighting",
     "Signer",
     "SourceConfig",
     "SqliteCounterStore",
@@ -300,7 +307,10 @@ __all__ = [
     "Unit",
     "Unsupported",
     "VerifiedEvent",
+    "VerifiedZaps",
     "Verifier",
+    "Wallet",
+    "WalletStatus",
     "__version__",
     "parse_event",
     "verify",

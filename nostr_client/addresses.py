@@ -70,6 +70,11 @@ def refusal(url: str, *, onion: bool = False) -> str | None:
     return _refused_name(host, onion=onion)
 
 
+def refused_host(host: str, *, onion: bool = False) -> str | None:
+    """As `refusal`, of a bare host: a name, or an address, IPv6 without brackets."""
+    return refusal(f"ws://[{host}]" if ":" in host else f"ws://{host}", onion=onion)
+
+
 def host_of(url: str) -> str:
     """The host of a relay URL: lower case, no brackets, no trailing dot. Raises InvalidRelayURL."""
     return (urlsplit(normalize(url)).hostname or "").removesuffix(".")

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from nostr_client.claims import CLAIMS, ClaimBook
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
@@ -22,6 +24,7 @@ from nostr_client.pool import PublishResult, RelayPool
 from nostr_client.relayurl import normalize
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import Direction, SyncOptions
+from nostr_client.wallets.rows import WALLETS
 from nostr_client.watch.definition import INTERVAL, SHORTEST
 from nostr_client.watch.running import Runner
 from nostr_client.watch.schema import WATCHES
@@ -42,8 +45,10 @@ if TYPE_CHECKING:
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
+    from nostr_client.wallets.asking import Wallets
     from nostr_client.watch.book import WatchBook
     from nostr_client.watch.definition import Watch
+    from nostr_client.watch.running import Lacks, Relays
 
 RelayNames = str | Iterable[str]
 
@@ -104,6 +109,7 @@ class NostrClient:
         if choice is not None:
             fetch = PoolFetch(self.pool, choice, self._options.timeouts.group)
             self._finder = RelayFinder(fetch, choice, now=now)
+        self._wallets: Wallets | None = None
         self._watching: set[Watching] = set()
 
     async def count(
@@ -113,11 +119,15 @@ class NostrClient:
         relays: RelayNames | None = None,
         timeout: float | None = None,
         read: bool | None = None,
+        verify_zaps: bool = False,
     ) -> CountResult:
         """Count over relays: one number, and what each relay said (NIP-45).
 
         Returns at the deadline at the latest (`timeout`, in seconds); what a relay did is a
-        status in the result, never an exception. Raises InvalidInput for no relay or a bad query,
+        status in the result, never an exception. `verify_zaps`, for zaps alone, asks the wallets of
+        those who got them for the keys by which they sign receipts, in as much time again: their
+        hosts learn who counts. `CountResult.verified` has what came of it, and the answers are kept
+        for a day, in the store where it is a path. Raises InvalidInput for no relay or a bad query,
         NoRelays where the relays of the target's author were to be found and none was,
         StoreError and its kinds where claims are kept. Safe to cancel.
         """
@@ -129,7 +139,36 @@ class NostrClient:
                 timeouts=_with_timeout(self._options, timeout).timeouts,
                 read=options.read if read is None else read,
             )
-        return await self._counter.count(asked, await self._relays_for(asked, relays), options)
+        if verify_zaps and not (asked.is_zaps and options.read):
+            raise InvalidInput("only zaps are verified, by reading their receipts")
+        chosen = await self._relays_for(asked, relays)
+        result = await self._counter.count(asked, chosen, options)
+        if not verify_zaps:
+            return result
+        return await self._verified(result, [relay for _, relay in chosen], options)
+
+    async def _verified(
+        self, result: CountResult, relays: Sequence[Relay], options: CountOptions
+    ) -> CountResult:
+        from nostr_client.count.verified import recipients_of, verified_zaps
+
+        people, seconds = recipients_of(result.merged), options.timeouts.group
+        wallets = await self._wallet_keys().look_up(people, relays, seconds) if people else ()
+        found = verified_zaps(result.merged, wallets)
+        return msgspec.structs.replace(result, verified=found)
+
+    def _wallet_keys(self) -> Wallets:
+        from nostr_client.wallets.asking import Wallets
+
+        if self._wallets is None:
+            local = self._options.connection.local_wallets
+            self._wallets = Wallets(
+                self.pool.transport(stranger=not local),
+                now=self._now,
+                database=None if self._owned is None else self._owned.database,
+                local=local,
+            )
+        return self._wallets
 
     def watch(
         self,
@@ -175,7 +214,7 @@ class NostrClient:
 
     def _found(self, chosen: Chosen) -> list[tuple[str, Relay]]:
         if not chosen.relays:
-            raise NoRelays(f"no relay to ask: {chosen.why or 'the deny list holds all of them'}")
+            raise NoRelays(chosen.lack)
         return [
             (url, self.pool.relay(url, stranger=url in chosen.strangers)) for url in chosen.relays
         ]
@@ -189,10 +228,9 @@ class NostrClient:
         counter = self._counter.with_book(book.claims)
         return Runner(book, counter, self._choose_many, options=self._counting, now=self._now)
 
-    async def _choose_many(
-        self, watches: Sequence[Watch]
-    ) -> dict[str, Sequence[tuple[str, Relay]]]:
-        out: dict[str, Sequence[tuple[str, Relay]]] = {}
+    async def _choose_many(self, watches: Sequence[Watch]) -> tuple[Relays, Lacks]:
+        out: Relays = {}
+        lacks: Lacks = {}
         open_ones = {}
         for watch in watches:
             if watch.relays or self._relays:
@@ -202,7 +240,8 @@ class NostrClient:
         if open_ones and self._finder is not None:
             many = await self._finder.relays_for_many(open_ones)
             out |= {name: self._found(one) for name, one in many.items() if one.relays}
-        return out
+            lacks |= {name: one.lack for name, one in many.items() if not one.relays}
+        return out, lacks
 
     async def explain(
         self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None
@@ -234,7 +273,8 @@ class NostrClient:
             if self._path is not None and self._owned is None:
                 from nostr_client.store.sqlite import SqliteStore
 
-                self._owned = await SqliteStore.open(self._path, migrations=[CLAIMS, WATCHES])
+                sets = [CLAIMS, WATCHES, WALLETS]
+                self._owned = await SqliteStore.open(self._path, migrations=sets)
                 self._events = self._owned
                 self._counter.book = ClaimBook(self._owned.database)
 

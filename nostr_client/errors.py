@@ -120,8 +120,9 @@ class Unsupported(RelayRefused):
 class NetworkError(RelayError):
     """The relay could not be reached, or the connection broke.
 
-    `close_code` is the WebSocket's (RFC 6455), `http_status` the handshake's; None if there was
-    none. `nostr_client.backoff.judge` reads them.
+    `close_code` is the WebSocket's (RFC 6455), `http_status` the handshake's or the document's,
+    `location` where a redirect that was not followed leads; None if there was none.
+    `nostr_client.backoff.judge` reads the first two.
     """
 
     def __init__(
@@ -131,10 +132,12 @@ class NetworkError(RelayError):
         relay: str = "",
         close_code: int | None = None,
         http_status: int | None = None,
+        location: str | None = None,
     ) -> None:
         super().__init__(message, relay=relay)
         self.close_code = close_code
         self.http_status = http_status
+        self.location = location
 
 
 class DeadlineExceeded(RelayError, TimeoutError):

@@ -180,6 +180,9 @@ class ConnectionOptions:
     tls: ssl.SSLContext | None = None
     """None: the system's certificates, verified."""
 
+    local_wallets: bool = False
+    """Ask wallets on this machine too, by http: for tests, and for a wallet that runs here."""
+
     user_agent: str = "nostr-tally"
     """What relays see of us; a version would tell clients apart."""
 

@@ -146,7 +146,7 @@ class RelayPool:
                 options=self.options,
                 signer=None if stranger else self._signer,
                 capabilities=capabilities or self._known.get(key),
-                transport=self._guard() if stranger else self._transport,
+                transport=self.transport(stranger=stranger),
                 verifier=self._verifier,
                 **self._relay_args,
             )
@@ -159,7 +159,10 @@ class RelayPool:
             )
         return self._relays[key]
 
-    def _guard(self) -> Transport:
+    def transport(self, *, stranger: bool = False) -> Transport:
+        """What connects; for hosts that only `stranger`s named, to public addresses alone."""
+        if not stranger:
+            return self._transport
         if self._guarded is None:
             self._guarded = self._own(Transport(self.options, public_only=True))
         return self._guarded

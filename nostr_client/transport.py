@@ -218,10 +218,10 @@ class Transport:
             raise NetworkError(f"{clip(host, 60)} needs a proxy for .onion", relay=url)
 
     async def get_document(self, url: str, *, accept: str) -> bytes:
-        """GET a small document from a relay's URL, with exactly this Accept header.
+        """GET a small document from a relay's or a wallet's URL, with exactly this Accept header.
 
-        No redirect is followed: a relay must not send us elsewhere. Raises NetworkError,
-        or ProtocolError when the body is longer than `Limits.info`.
+        No redirect is followed: nobody must send us elsewhere unseen. Raises NetworkError, with
+        the `location` of a redirect, or ProtocolError when the body is longer than `Limits.info`.
         """
         self._refuse_onion(url)
         with _wrapped(url, "reading a document"):
@@ -236,7 +236,10 @@ class Transport:
             ):
                 if response.status != 200:
                     text = f"reading a document: HTTP {response.status}"
-                    raise NetworkError(text, relay=url, http_status=response.status)
+                    location = response.headers.get("Location")
+                    raise NetworkError(
+                        text, relay=url, http_status=response.status, location=location
+                    )
                 return await _read_capped(response.content, self.options.limits.info, url)
 
     async def close(self) -> None:

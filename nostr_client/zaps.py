@@ -35,13 +35,16 @@ MOST_MSATS: Final = 100 * 100_000_000 * 1_000
 
 
 class Zap(NamedTuple):
-    """A zap that holds: `amount` in millisats, and the pubkey that asked for it.
+    """A zap that holds: `amount` in millisats, the pubkey that asked for it, and whom it pays.
 
     Wallets sign for people who pay without a key of their own by a key that is made for one zap.
+    `about`: the event id or address that it names, None for a zap of a person alone.
     """
 
     amount: int
     sender: str
+    receiver: str
+    about: str | None = None
 
 
 class Paid(NamedTuple):
@@ -66,7 +69,9 @@ def read_zap(
     held = _held(receipt)
     if held is None or (target is not None and target not in _named(held.request)):
         return None
-    return Zap(held.amount, held.request.pubkey)
+    request = held.request
+    about = request.first_tag("e") or request.first_tag("a")
+    return Zap(held.amount, request.pubkey, request.first_tag("p") or "", about)
 
 
 def paid(receipt: Event) -> list[Paid]:

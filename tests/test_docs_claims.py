@@ -23,6 +23,7 @@ from nostr_client.cli.series import number
 from nostr_client.count import CANONICAL
 from nostr_client.merge import Claim, ClaimStatus, Figure, merge_claims
 from nostr_client.options import ReadBudget, Timeouts
+from nostr_client.wallets import WalletStatus
 from nostr_client.watch import Point
 
 ROOT = Path(__file__).parents[1]
@@ -178,6 +179,7 @@ def test_what_one_relay_says_of_few(count: int, people: int, authors: str, event
 
 def test_statuses() -> None:
     assert first_column("status") - {"---"} == {str(status) for status in ClaimStatus}
+    assert first_column("wallet's status") - {"---"} == {str(status) for status in WalletStatus}
 
 
 def test_names_of_queries() -> None:

@@ -170,6 +170,9 @@ class Agent:
     async def _find(self, _: str) -> bool:
         if await self.finding.look(self.watching.watches):
             await self.refresh()
+            for name, watch in self.watching.watches.items():
+                if watch.lack:  # its number stays as it is, and what is said of it does not
+                    self.worker.nudge(f"{MERGE} {name}")
         return True
 
     async def _merge(self, name: str) -> bool:

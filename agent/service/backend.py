@@ -21,14 +21,14 @@ from agent.specs import WatchSpec
 from agent.syncing import KIND as SYNC
 from agent.watches import query_of
 from agent.watching import KIND as WATCH
-from agent.watching import MERGE, Watched
+from agent.watching import MERGE, NO_RELAY, Watched
 from agent.webhook import private
 from nostr_client._version import __version__
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from agent.api import about, rebuilds
     from agent.api.feed import Feed
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from agent.service.agent import Agent
     from agent.specs import SyncSpec
     from agent.syncing import Synced
+    from nostr_client.count.queries import Query
+    from nostr_client.relay import Relay
 
 
 T = TypeVar("T")
@@ -193,17 +195,27 @@ class AgentBackend(CounterCalls):
             relays=body.relays,
         )
         query = query_of(spec)
-        asked = Watched(spec, "api", agent.chosen(body.relays))
-        if not asked.relays:
-            raise InvalidInput("no relay to ask")
+        relays = await self._relays_for(query, agent.chosen(body.relays))
         options = agent.watching.options
         timeouts = replace(options.timeouts, group=body.timeout, count=body.timeout)
         result = await agent.watching.counter.count(
             query,
-            [(url, agent.parts.pool.relay(url)) for url in asked.relays],
+            relays,
             replace(options, timeouts=timeouts),
         )
         return views.counted(result)
+
+    async def _relays_for(self, query: Query, urls: Sequence[str]) -> list[tuple[str, Relay]]:
+        """The relays to ask: those named or the defaults, else those of the target's author."""
+        pool = self._agent.parts.pool
+        if urls:
+            return [(url, pool.relay(url)) for url in urls]
+        found = await self._agent.finding.relays_for(query)
+        if found is None:
+            raise InvalidInput(NO_RELAY)
+        if not found.relays:
+            raise Refusal(503, "no_relay", found.lack)
+        return [(url, pool.relay(url, stranger=url in found.strangers)) for url in found.relays]
 
     def _watched(self, name: str) -> Watched:
         return _known(self._agent.watching.watches, name, "watch")

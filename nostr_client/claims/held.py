@@ -16,13 +16,23 @@ from nostr_client.claims.memory import is_newer, supersedes
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.claims.mark import Update
 
 _END: Final = 2**63 - 1
 _WINDOW: Final = "q = ? AND r = ? AND created_at BETWEEN ? AND ?"
 _DELETE: Final = "DELETE FROM claim_event WHERE q = ? AND r = ? AND created_at = ? AND id = ?"
+_FOUND_AGAIN: Final = " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at"
+_INSERT: Final = (
+    "INSERT INTO claim_event (q, r, created_at, id, author, amount, seen_at)"
+    f" VALUES (?, ?, ?, ?, ?, ?, ?){_FOUND_AGAIN}"
+)
+_INSERT_RECEIPT: Final = (
+    "INSERT INTO claim_event"
+    " (q, r, created_at, id, author, amount, seen_at, label, signer, receiver)"
+    f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?){_FOUND_AGAIN}"
+)
 _decode: Final = msgspec.json.Decoder(Mark).decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -152,8 +162,16 @@ class HeldRows:
         return len(fresh)
 
     def events(self) -> Iterable[Held]:
-        sql = "SELECT created_at, id, author, amount FROM claim_event WHERE q = ? AND r = ?"
+        columns = ", ".join(Held._fields)
+        sql = f"SELECT {columns} FROM claim_event WHERE q = ? AND r = ?"
         return itertools.starmap(Held, self._conn.execute(sql, self._key).fetchall())
+
+    def judge(self, events: Iterable[Held]) -> None:
+        self._conn.executemany(
+            "UPDATE claim_event SET amount = ?, label = ?"
+            " WHERE q = ? AND r = ? AND created_at = ? AND id = ?",
+            [(e.amount, e.label, *self._key, e.created_at, e.id) for e in events],
+        )
 
     def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
         sql = "SELECT id, author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
@@ -188,17 +206,22 @@ class HeldRows:
             fresh = self._make_room(fresh)
             held = self._ids({event.created_at for event in events})
         kept = {event.id for event in fresh} | held
-        rows = {e.id: (*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events}
         before = self._number()
         if fresh:
             self._since.clear()
-        self._conn.executemany(
-            "INSERT INTO claim_event VALUES (?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at",
-            [row for id, row in rows.items() if id in kept],
-        )
+        self._insert({e.id: e for e in events if e.id in kept}.values(), at)
         self._held = before + len(fresh)
         return fresh
+
+    def _insert(self, events: Collection[Held], at: int) -> None:
+        """Only receipts fill all columns."""
+        rows = [(*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events]
+        if any(event.signer for event in events):
+            more = [(e.label, e.signer, e.receiver) for e in events]
+            both = [(*row, *rest) for row, rest in zip(rows, more, strict=True)]
+            self._conn.executemany(_INSERT_RECEIPT, both)
+        else:
+            self._conn.executemany(_INSERT, rows)
 
     def _make_room(self, fresh: list[Held]) -> list[Held]:
         """Delete the older versions; the newest of each author among `fresh`."""

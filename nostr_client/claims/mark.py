@@ -46,8 +46,9 @@ class Held(NamedTuple):
 
     `amount` is what the event is worth where the query sums something (millisats of a zap). It is
     VOID for a matching event that the query looked into and does not count: a relay's COUNT and its
-    NIP-77 answer are about those too. `label` is what its content says, where that is asked for; it
-    lives in memory alone.
+    NIP-77 answer are about those too. `label` is what its content says, where that is asked for; of
+    a zap of a person the event or address that it names and that nobody has looked at yet.
+    `signer` and `receiver` are of a zap receipt: who signed it, and whom it pays.
     """
 
     created_at: int
@@ -55,6 +56,8 @@ class Held(NamedTuple):
     author: bytes
     amount: int = 0
     label: str = ""
+    signer: bytes = b""
+    receiver: bytes = b""
 
     @property
     def counts(self) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from nostr_client.claims.mark import Changes, Drift, Mark
-from nostr_client.merge import Reading
+from nostr_client.merge import Reading, Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.claims.mark import Held, Update
 
@@ -69,6 +69,10 @@ class Memory(Protocol):
 
     def add(self, events: Iterable[Held], at: int) -> int:
         """Take in events that came by themselves; how many were not held. The mark stays."""
+        ...
+
+    def judge(self, events: Iterable[Held]) -> None:
+        """Give held events the amounts and labels that looking at what they name gave."""
         ...
 
 
@@ -135,6 +139,9 @@ class ListMemory:
         fresh = [event.id for event in events if self._add(event, at)]
         return sum(id in self._events for id in fresh)
 
+    def judge(self, events: Iterable[Held]) -> None:
+        self._events.update((event.id, event) for event in events if event.id in self._events)
+
     def _add(self, event: Held, at: int) -> bool:
         fresh = event.id not in self._events
         if fresh and not self._takes_place(event):
@@ -195,10 +202,11 @@ def is_newer(event: Held | None, other: Held) -> bool:
 def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = False) -> Reading:
     """What is held, as a reading that stands at `now`, with what may have changed since.
 
-    `sums`: the amounts are wanted. `labels`: what contents say is wanted.
+    `sums`: the amounts and the receipts are wanted. `labels`: what contents say is wanted.
     """
     ids, authors = memory.ids_and_authors()
     mark = memory.mark
+    counted = [e for e in memory.events() if e.counts] if sums or labels else []
     drift = Drift.of(mark, memory.unseen(now), memory.count(0, None))
     return Reading(
         authors=authors,
@@ -208,6 +216,17 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = F
         gone=drift.share if drift else 0.0,
         evidence=drift.evidence if drift else 1,
         whole_at=mark.whole_at,
-        amounts={e.id: e.amount for e in memory.events() if e.counts} if sums else None,
-        labels={e.id: e.label for e in memory.events() if e.counts} if labels else None,
+        **members_of(counted, sums=sums, labels=labels),
     )
+
+
+def members_of(events: Sequence[Held], *, sums: bool, labels: bool) -> dict[str, Any]:
+    """The fields of a reading that say something of each counted event."""
+    return {
+        "amounts": {e.id: e.amount for e in events} if sums else None,
+        "receipts": {e.id: Receipt(e.signer, e.receiver, e.created_at) for e in events}
+        if sums
+        else None,
+        "doubted": frozenset(e.id for e in events if e.label) if sums else frozenset(),
+        "labels": {e.id: e.label for e in events} if labels else None,
+    }

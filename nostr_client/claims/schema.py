@@ -1,8 +1,8 @@
 """The tables of the stored claims, as named migrations of their own set in `store.db`.
 
-One row of `claim_event` for each event of each relay that is read by events, about 90 bytes: the
-contents are not kept. That is what exact distinct authors over relays cost, and what seeing
-removals costs. Claims of relays with registers are one row of about 400 bytes.
+One row of `claim_event` for each event of each relay that is read by events, about 90 bytes, of a
+zap receipt 160: the contents are not kept. That is what exact distinct authors over relays cost,
+and what seeing removals costs. Claims of relays with registers are one row of about 400 bytes.
 """
 
 from __future__ import annotations
@@ -86,3 +86,15 @@ def single_events_that_claims_tell_of(conn: sqlite3.Connection) -> None:
         "CREATE TABLE claim_members (q INTEGER NOT NULL, r INTEGER NOT NULL,"
         " members BLOB NOT NULL, PRIMARY KEY (q, r)) STRICT, WITHOUT ROWID"
     )
+
+
+@CLAIMS()
+def who_signed_a_receipt_and_whom_it_pays(conn: sqlite3.Connection) -> None:
+    """Zaps are read again, as what is held of them lacks all this."""
+    for table in ("claim", "claim_mark", "claim_event"):
+        conn.execute(
+            f"DELETE FROM {table} WHERE q IN (SELECT q FROM claim_query WHERE name = 'zaps')"
+        )
+    conn.execute("ALTER TABLE claim_event ADD COLUMN label TEXT NOT NULL DEFAULT ''")
+    for column in ("signer", "receiver"):
+        conn.execute(f"ALTER TABLE claim_event ADD COLUMN {column} BLOB NOT NULL DEFAULT x''")

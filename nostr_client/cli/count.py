@@ -62,6 +62,12 @@ if TYPE_CHECKING:
     help="Read the events everywhere, and split reactions into likes, dislikes and emoji, replies "
     "into direct ones and those below.",
 )
+@click.option(
+    "--verify-zaps",
+    is_flag=True,
+    help="Ask the wallets of those who got zaps by which key they sign receipts: their hosts learn "
+    "that you count.",
+)
 @trust_option
 @trusted_option
 @click.option(
@@ -83,6 +89,7 @@ def count(
     relays: tuple[str, ...],
     indexers: tuple[str, ...],
     by_content: bool,
+    verify_zaps: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -97,13 +104,15 @@ def count(
     """
     if by_content and (what not in ("reactions", "replies") or not how["read"]):
         raise click.UsageError("--by-content goes with reactions and replies, which it reads")
+    if verify_zaps and (what != "zaps" or not how["read"]):
+        raise click.UsageError("--verify-zaps goes with zaps, whose receipts it reads")
     query = asked_query(what, target, filters)
     if by_content:
         from msgspec.structs import replace
 
         query = replace(query, by_content=True)
     urls = None if indexers and not relays else chosen_relays(relays)
-    result = run_async(_count(_client(indexers, **how), query, urls))
+    result = run_async(_count(_client(indexers, **how), query, urls, verify_zaps))
     if as_json:
         print_json(result.to_dict())
     else:
@@ -150,8 +159,10 @@ def _client(
     )
 
 
-async def _count(client: NostrClient, query: Query, urls: Sequence[str] | None) -> CountResult:
+async def _count(
+    client: NostrClient, query: Query, urls: Sequence[str] | None, verify_zaps: bool
+) -> CountResult:
     whom = "the target's relays" if urls is None else f"{len(urls)} relay{'s' * (len(urls) != 1)}"
     async with client:
         with waiting(f"asking {whom}…"):
-            return await client.count(query, relays=urls)
+            return await client.count(query, relays=urls, verify_zaps=verify_zaps)

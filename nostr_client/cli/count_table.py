@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from nostr_client import hll
+from nostr_client import hll, nip19
 from nostr_client.cli.output import console
 from nostr_client.errors import clip
 from nostr_client.merge import Claim, Figure, Unit
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nostr_client.count.result import CountResult
+    from nostr_client.count.verified import VerifiedZaps
 
 UNITS = {Unit.AUTHORS: "distinct authors", Unit.EVENTS: "events"}
+MOST_WALLETS = 5
+"""Wallets of which it is said why they are not known; --json has all."""
+
 _STYLES = {"ok": "green", "refused": "yellow", "auth_required": "yellow", "unsupported": "yellow"}
 
 
@@ -108,12 +112,34 @@ def second_lines(result: CountResult) -> list[str]:
     if amount is not None:
         sign = "" if amount.exact else "at least "
         lines.append(f"amount: {sign}{amount.value / 1000:,.0f} sats, as receipts claim")
+    if result.verified is not None:
+        lines += _verified(result.verified)
     if result.contents is not None:
         split = (f"{clip(label, 64)} {n:,}" for label, n in result.contents.items())
         lines.append(f"of the events read: {', '.join(split) or 'none'}")
     if result.note is not None:
         lines.append(f"note: {result.note}")
     return lines
+
+
+def _verified(found: VerifiedZaps) -> list[str]:
+    """What the wallets signed, and which of them are not known: that is no zero."""
+    if found.receipts is None or found.amount is None:
+        lines = ["signed by the recipient's wallet: not known"]
+    else:
+        sats = f"{found.amount.value / 1000:,.0f} sats in {_receipts(found.receipts.value)}"
+        lines = [f"signed by the recipient's wallet: at least {sats}"]
+    for wallet in found.unknown[:MOST_WALLETS]:
+        host = f" at {clip(wallet.host, 60)}" if wallet.host else ""
+        name = nip19.PublicKey(wallet.recipient).encode()
+        lines.append(f"wallet of {name}{host}: {wallet.status}: {clip(wallet.reason, 160)}")
+    if len(found.unknown) > MOST_WALLETS:
+        lines.append(f"{len(found.unknown) - MOST_WALLETS} more wallets are not known")
+    return lines
+
+
+def _receipts(number: int) -> str:
+    return f"{number:,} receipt{'s' * (number != 1)}"
 
 
 def said(figure: Figure, *, named: bool = False) -> str:

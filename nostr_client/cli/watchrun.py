@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch import Runner, Watch, WatchBook
 
+GIVE_ONE = "no relay to ask: give --relay or --indexer"
 NO_WATCHES = "no watches yet: nostr-client watch add NAME WHAT TARGET"
 
 
@@ -125,10 +126,10 @@ async def _run(
         if not known:
             say(NO_WATCHES)
         wanted = set(names) or None
-        if once:
-            return await _once(runner, wanted or known, as_json)
         chosen = [made for name, made in known.items() if wanted is None or name in wanted]
         _refuse_without_relays(chosen, asked)
+        if once:
+            return await _once(runner, wanted or known, as_json)
         async for name, result in runner.run(wanted, on_lost=_Lost().tell):
             _tell(name, result, as_json)
         return []
@@ -139,28 +140,27 @@ async def _once(runner: Runner, names: Collection[str], as_json: bool) -> list[i
     results = await runner.round(names, all_of_them=True, on_lost=lost.tell)
     for name, result in results.items():
         _tell(name, result, as_json)
-    if names and not results:
-        raise InvalidInput("no relay to ask")
     codes = [outcome_code([one.status for one in given.relays]) for given in results.values()]
     return [*codes, *(NO_RELAY for _ in lost.told)]
 
 
 class _Lost:
-    """Tells each watch that has no relay to ask, once."""
+    """Says of each watch that has no relay to ask why, and again only where that changes."""
 
     def __init__(self) -> None:
-        self.told: set[str] = set()
+        self.told: dict[str, str] = {}
 
-    def tell(self, names: Collection[str]) -> None:
-        for name in sorted(set(names) - self.told):
-            say(f"{name}: no relay to ask: give --relay or --indexer")
-        self.told.update(names)
+    def tell(self, lacks: Mapping[str, str]) -> None:
+        for name, why in sorted(lacks.items()):
+            if self.told.get(name) != why:
+                say(f"{name}: {why or GIVE_ONE}")
+        self.told.update(lacks)
 
 
 def _refuse_without_relays(watches: Sequence[Watch], asked: _Asked) -> None:
     """Raise InvalidInput where no watch can ever be asked; an indexer may know relays later."""
     if watches and not (asked.relays or asked.how["indexers"] or any(w.relays for w in watches)):
-        _Lost().tell([made.name for made in watches])
+        _Lost().tell(dict.fromkeys((made.name for made in watches), ""))
         raise InvalidInput("no relay to ask")
 
 

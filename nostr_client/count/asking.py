@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nostr_client.claims import Place
     from nostr_client.count.judging import SharedIds
     from nostr_client.count.queries import Query
-    from nostr_client.count.reading import Keep
+    from nostr_client.count.reading import Keep, LookUp
     from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
     from nostr_client.merge import Claim
@@ -88,13 +88,14 @@ class Asking:
         silent: bool = False,
         shared: SharedIds | None = None,
         earlier: Claim | None = None,
+        look_up: LookUp | None = None,
     ) -> None:
         """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
 
         `group`: where reading beside a silent COUNT has its task. `place`: where what is read is
         kept; by default it is forgotten. `shared`: single events are wanted beside a number, and
         are judged beside those of the question's other relays. `earlier`: what this relay said
-        before.
+        before. `look_up`: whom zaps of events and addresses may pay.
         """
         self._relay = relay
         self._query = query
@@ -106,6 +107,7 @@ class Asking:
         self._place = place
         self._shared = shared
         self._earlier = earlier
+        self._look_up = look_up
         self._made: Reader | None = None
         self._read_error: RelayError | None = None
         self._reading = False
@@ -325,6 +327,8 @@ class Asking:
             self._read_error = error
         except TimeoutError:
             self._read_error = DeadlineExceeded("no EOSE", relay=self._relay.url)
+        if self._look_up is not None and self._query.pays_person:
+            await self._reader.settle(self._look_up)
 
     async def _take_stock(self, *, late: bool) -> None:
         """Put what the reader has into the outcome."""

@@ -39,6 +39,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     `last_read`: the time up to which the relay's events are known. `confirmed`: the relay's own
     count is equal to what was read. `registers` are those of the reading, where they are kept.
+    `void`: matching events came that do not count.
     """
 
     reading: Reading
@@ -46,6 +47,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     elapsed: float
     last_read: int | None = None
     confirmed: bool = False
+    void: bool = False
     error: RelayError | None = None
     warnings: tuple[str, ...] = ()
 
@@ -262,7 +264,7 @@ def _from_events(
     base = base.warned(*found.warnings)
     if found.reading.events:
         return _read(base, query, outcome, counted, found)
-    if counted.count:
+    if counted.count and not (found.void and found.reading.complete):
         return _unread(base, outcome, counted, found)
     if found.reading.complete and not outcome.refused:
         return _read(base, query, outcome, counted, found)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from nostr_client.claims import ClaimBook
     from nostr_client.count.queries import Query
+    from nostr_client.count.reading import LookUp
     from nostr_client.merge import Claim, Merged, Retracted
     from nostr_client.relay import Relay
 
@@ -135,9 +136,16 @@ class Counter:
             for other in beside:
                 if other.url in earlier:
                     shared.recall(other, earlier[other.url])
+        whom = [relay for _, relay in relays]
+
+        async def look_up(targets: Collection[str]) -> Mapping[str, frozenset[str]]:
+            return await self._recipients.of(targets, whom, chosen.patience, chosen.budget)
+
         async with task_group() as group:
             tasks = [
-                group.create_task(self._ask(name, relay, query, chosen, group, shared, earlier))
+                group.create_task(
+                    self._ask(name, relay, query, chosen, group, shared, earlier, look_up)
+                )
                 for name, relay in relays
             ]
         urls = [relay.url for _, relay in relays]
@@ -247,6 +255,7 @@ class Counter:
         group: asyncio.TaskGroup,
         shared: SharedIds | None,
         earlier: Mapping[str, Claim],
+        look_up: LookUp,
     ) -> Claim:
         silent = relay.url in self._silent
         kept = self.book is not None and not (query.needs_target or query.by_content)
@@ -261,6 +270,7 @@ class Counter:
             silent=silent,
             shared=shared,
             earlier=earlier.get(relay.url),
+            look_up=look_up,
         )
         claim = await asking.run(name)
         if asking.silent:

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nostr_client.event import Event
+    from nostr_client.zaps import Zap
+
+
+MOST_ADDRESS: Final = 1_000
+"""Characters of an address that is looked for: those in use have some 120."""
+
+NO_TARGET: Final = "?"
+"""The label of a zap that names what is neither an event id nor an address."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -59,7 +67,12 @@ class Query(msgspec.Struct, frozen=True):
     @property
     def needs_target(self) -> bool:
         """True when the target must be fetched first: it says whom its zaps may pay."""
-        return self.is_zaps and self.receivers is None and self.filters[0].tags[0][0] != "#p"
+        return self.is_zaps and self.receivers is None and not self.pays_person
+
+    @property
+    def pays_person(self) -> bool:
+        """True for zaps of a person: the event that a receipt names says whom it may pay."""
+        return self.is_zaps and self.filters[0].tags[0][0] == "#p"
 
     @property
     def judges(self) -> bool:
@@ -99,13 +112,10 @@ class Query(msgspec.Struct, frozen=True):
 
         The author of a zap is who paid, and its amount is in millisats.
         """
-        label, author, amount = "", event.pubkey, 0
         if self.is_zaps:
-            zap = read_zap(event, self.target, self.receivers)
-            if zap is None:
-                return None
-            author, amount = zap.sender, zap.amount
-        elif self.name == "reactions":
+            return self._hold_zap(event)
+        label = ""
+        if self.name == "reactions":
             if self._about_event and reacted_to(event) != self.target:
                 return None
             label = reaction_label(event) if self.by_content else ""
@@ -113,10 +123,24 @@ class Query(msgspec.Struct, frozen=True):
             label = reply_place(event, self.target) or ""
             if not label:
                 return None
-        if not self.by_content:
-            label = ""
-        id, person = bytes.fromhex(event.id), bytes.fromhex(author)
-        return Held(event.created_at, id, person, amount, label)
+        kept = label if self.by_content else ""
+        id, author = bytes.fromhex(event.id), bytes.fromhex(event.pubkey)
+        return Held(event.created_at, id, author, label=kept)
+
+    def _hold_zap(self, receipt: Event) -> Held | None:
+        """A zap, labelled with what it names where that decides whether it may pay the person."""
+        zap = read_zap(receipt, self.target, self.receivers)
+        if zap is None or not _is_key(zap.receiver):
+            return None
+        return Held(
+            receipt.created_at,
+            bytes.fromhex(receipt.id),
+            bytes.fromhex(zap.sender),
+            zap.amount,
+            label=_open_target(zap) if self.pays_person else "",
+            signer=bytes.fromhex(receipt.pubkey),
+            receiver=bytes.fromhex(zap.receiver),
+        )
 
     def hold_any(self, event: Event) -> Held:
         """As `hold`; a matching event that does not count is kept as VOID.
@@ -276,8 +300,26 @@ def target_of(query: Query) -> Target:
         return Target(author=target, hints=query.hints)
     if ":" in target:
         return Target(author=target.split(":")[1], hints=query.hints)
-    is_id = len(target) == 64 and not target.strip("0123456789abcdef")
-    return Target(author=query.author, event_id=target if is_id else None, hints=query.hints)
+    found = target if _is_key(target) else None
+    return Target(author=query.author, event_id=found, hints=query.hints)
+
+
+def _open_target(zap: Zap) -> str:
+    """The event or address whose author and splits say whether a zap may pay its receiver.
+
+    Empty where the zap names none, or an address of the receiver's own, which proves itself.
+    """
+    about = zap.about
+    if about is None:
+        return ""
+    if nip19.is_address(about) and len(about) <= MOST_ADDRESS:
+        return "" if about.split(":")[1] == zap.receiver else about
+    return about if _is_key(about) else NO_TARGET
+
+
+def _is_key(text: str) -> bool:
+    """Whether text is 32 bytes of hex: a pubkey or an id."""
+    return len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def _about(name: str, target: str, asked: list[int]) -> Query:

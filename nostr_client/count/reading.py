@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.claims import Held, Update, reading_of
+from nostr_client.claims import VOID, Held, Update, reading_of
+from nostr_client.claims.memory import members_of
 from nostr_client.count.claiming import Found
 from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.errors import RelayError, RelayRefused
@@ -21,7 +22,7 @@ from nostr_client.merge import Proven, Reading
 from nostr_client.options import ReadBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from nostr_client.claims import Mark, Memory, Place, Reread
     from nostr_client.count.queries import Query
@@ -30,20 +31,27 @@ if TYPE_CHECKING:
     from nostr_client.subscription import Subscription
 
     Keep = Callable[[str, Sequence[VerifiedEvent]], Awaitable[object]]
+    LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, frozenset[str]]]]
 
 _COARSE = 0.1
 """Part of the silence by which a page may be given up early: timers are not moved by each event."""
+
+NOT_FOUND: Final = "receipts name an event that was not found, so they may pay somebody else's"
 
 _IDS = 100
 """Ids of one REQ: relays cap filters at 100 to 1,000 values."""
 
 
 class _Stock(NamedTuple):
-    """What is held after a round; `registers` None: made from the authors."""
+    """What is held after a round; `registers` None: made from the authors.
+
+    `void`: events are held that do not count.
+    """
 
     reading: Reading
     mark: Mark
     registers: bytes | None
+    void: bool
 
 
 class Reader:
@@ -127,11 +135,10 @@ class Reader:
         return more
 
     def _stock_of(self, memory: Memory) -> _Stock:
-        return _Stock(
-            reading_of(memory, self._clock, sums=self._sums, labels=self._query.by_content),
-            memory.mark,
-            memory.registers(),
-        )
+        labels = self._query.by_content
+        reading = reading_of(memory, self._clock, sums=self._sums, labels=labels)
+        void = memory.count(0, None) > len(reading.events)
+        return _Stock(reading, memory.mark, memory.registers(), void)
 
     async def _compare(self, round_: Round) -> bool:
         """Find what changed by negentropy (NIP-77), where something is held; False: read pages."""
@@ -210,6 +217,35 @@ class Reader:
         memory.prove(self._clock)
         memory.confirm(self._clock)
 
+    async def settle(self, look_up: LookUp) -> None:
+        """Decide whether zaps may pay their receiver, by the events and addresses they name.
+
+        What `look_up` does not find stays in doubt. Raises StoreError. Safe to cancel.
+        """
+        named = await self._place.use(self._undecided)
+        if not named:
+            return
+        found = await look_up({event.label for event in named})
+        settled = [
+            event._replace(label="", amount=event.amount if event.receiver.hex() in may else VOID)
+            for event in named
+            if (may := found.get(event.label)) is not None
+        ]
+        self._void.update(event.id for event in settled if not event.counts)
+        self._came.update((event.id, event) for event in settled if event.id in self._came)
+
+        def work(memory: Memory) -> _Stock:
+            memory.judge(settled)
+            return self._stock_of(memory)
+
+        self._stock = await self._place.use(work)
+
+    def _undecided(self, memory: Memory) -> list[Held]:
+        """The zaps in doubt, when all that came was taken in."""
+        if self._stock is None:
+            self._stock = self._state(memory)
+        return [event for event in memory.events() if event.counts and event.label]
+
     async def take_stock(self, elapsed: float, error: RelayError | None) -> Found:
         """Take in what came before the end, and say what is held. Raises StoreError.
 
@@ -218,7 +254,7 @@ class Reader:
         stock = self._stock
         if stock is None:
             stock = await self._place.use(self._state)
-        reading, mark, registers = stock
+        reading, mark, registers, void = stock
         current = self._round is not None and self._round.current
         if not current:
             registers = None
@@ -227,8 +263,7 @@ class Reader:
                 authors=frozenset(event.author for event in counted),
                 events=frozenset(event.id for event in counted),
                 complete=False,
-                amounts={e.id: e.amount for e in counted} if self._sums else None,
-                labels={e.id: e.label for e in counted} if self._query.by_content else None,
+                **members_of(counted, sums=self._sums, labels=self._query.by_content),
             )
         self.complete = reading.complete
         return Found(
@@ -237,8 +272,9 @@ class Reader:
             elapsed=elapsed,
             last_read=mark.last_read if current else None,
             confirmed=self._round is not None and self._round.confirmed,
+            void=void,
             error=error,
-            warnings=tuple(self._warnings(mark if current else None)),
+            warnings=(*self._warnings(mark if current else None), *_doubts(reading)),
         )
 
     @property
@@ -359,6 +395,11 @@ class Reader:
         self._bytes_before += stats.bytes
         self._invalid += stats.invalid
         self._unread += stats.malformed
+
+
+def _doubts(reading: Reading) -> list[str]:
+    number = len(reading.doubted)
+    return [f"zaps: {number} {NOT_FOUND}"] if number else []
 
 
 def _read_earlier(mark: Mark) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from nostr_client.count.queries import Query
+from nostr_client.count.verified import VerifiedZaps
 from nostr_client.merge import Claim, ClaimStatus, Figure, Merged, Unit
 
 
@@ -22,6 +23,8 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     query: Query
     merged: Merged
     relays: tuple[Claim, ...]
+    verified: VerifiedZaps | None = None
+    """What the recipients' wallets signed of the zaps, where that was asked for."""
 
     @property
     def authors(self) -> Figure | None:
@@ -97,12 +100,14 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values, as the command line and the HTTP API give it.
 
-        `amount` (millisats) is there for zaps alone, `contents` where they were asked for, `note`
-        where there is one.
+        `amount` (millisats) is there for zaps alone, `contents` and `verified` where they were
+        asked for, `note` where there is one.
         """
         amount = self.merged.amount
         worth: dict[str, Any] = {} if amount is None else {"amount": amount.to_dict()}
         more = {"contents": self.contents, "note": self.note}
+        if self.verified is not None:
+            worth["verified"] = self.verified.to_dict()
         worth |= {name: value for name, value in more.items() if value is not None}
         return {
             "query": self.query.to_dict(),

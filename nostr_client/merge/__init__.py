@@ -15,6 +15,7 @@ from nostr_client.merge.values import (
     Part,
     Proven,
     Reading,
+    Receipt,
     Retracted,
     Unit,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Part",
     "Proven",
     "Reading",
+    "Receipt",
     "Retracted",
     "TrustPolicy",
     "Unit",

@@ -255,8 +255,10 @@ def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
     if not told:
         return None
     total = sum(worth.values())
-    exact = all_read(weighed) and _are_known(weighed, _ids)
-    return Figure.exactly(total) if exact else Figure.at_least(total)
+    if all_read(weighed) and _are_known(weighed, _ids):
+        return Figure.exactly(total)
+    doubted = sum(worth[id] for id in _doubted(readings(weighed)) if id in worth)
+    return Figure.at_least(total, total - doubted)
 
 
 def corroborated_figure(weighed: Sequence[Weighed]) -> Figure | None:
@@ -352,14 +354,20 @@ def _read_figure(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset
     number = len(_union(map(part, found)))
     if _are_known(weighed, part):
         return Figure.exactly(number)
-    return Figure.at_least(number, number - gone_at_most(found, part))
+    unsure = gone_at_most(found, part) + len(_doubted(found))
+    return Figure.at_least(number, max(number - unsure, 0))
+
+
+def _doubted(found: Iterable[Reading]) -> frozenset[bytes]:
+    """Events that may not count, as what they name was found at no relay."""
+    return frozenset[bytes]().union(*(reading.doubted for reading in found))
 
 
 def _are_known(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> bool:
     """Whether the members of all readings are proven, and too fresh for one to be gone by now."""
     found = readings(weighed)
     proven = all(w.is_of_now for w in weighed) and all(
-        reading.proven is Proven.MEMBERS for reading in found
+        reading.proven is Proven.MEMBERS and not reading.doubted for reading in found
     )
     return proven and not gone_at_most(found, part)
 
@@ -369,7 +377,8 @@ def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
     if len(weighed) != 1 or not weighed[0].is_of_now:
         return None
     (reading,) = readings(weighed)
-    if reading.proven is not Proven.NUMBER or gone_at_most([reading], _ids):
+    unsure = reading.doubted or gone_at_most([reading], _ids)
+    if reading.proven is not Proven.NUMBER or unsure:
         return None
     return Figure.exactly(len(reading.events))
 

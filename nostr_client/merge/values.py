@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -53,6 +53,14 @@ class Proven(StrEnum):
     NOTHING = "nothing"
 
 
+class Receipt(NamedTuple):
+    """Who signed a zap receipt and whom it pays, raw pubkeys, and its time in Unix seconds."""
+
+    signer: bytes
+    receiver: bytes
+    created_at: int
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was found by reading a relay's events: raw pubkeys and ids, 32 bytes each.
 
@@ -63,8 +71,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     since: `gone` is the share of it that is expected to be gone, 0 for what is known now, and
     `evidence` the number of cases that the share was learnt from. Nothing bounds what may have come
     unseen. `whole_at`: when the whole was last read or proven, Unix seconds.
-    `amounts` are what events are worth, by id, where the query sums something; `labels` are what
-    their contents say, where that is asked for.
+    `amounts` are what events are worth, by id, and `receipts` who signed them, where the query sums
+    something (zaps); `doubted` are those of them that may not count, as what they name was not
+    found. `labels` are what contents say, where that is asked for.
     """
 
     authors: frozenset[bytes]
@@ -75,6 +84,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     evidence: int = 1
     whole_at: int | None = None
     amounts: Mapping[bytes, int] | None = None
+    receipts: Mapping[bytes, Receipt] | None = None
+    doubted: frozenset[bytes] = frozenset()
     labels: Mapping[bytes, str] | None = None
 
 

@@ -81,6 +81,13 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[tuple[str, str], ...] = ()
     why: str = ""
 
+    @property
+    def lack(self) -> str:
+        """What to say of a target without relays; empty where it has some."""
+        if self.relays:
+            return ""
+        return f"no relay to ask: {self.why or 'the deny list holds all of them'}"
+
 
 def choose(named: Iterable[str], choice: RelayChoice) -> Chosen:
     """The relays of one target from the relays that its author's list names, best first.

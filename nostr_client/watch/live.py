@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from nostr_client import hll
+from nostr_client.claims.memory import members_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,22 +59,18 @@ def _read_on(claim: Claim, query: Query, reading: Reading, events: Sequence[Held
     if not fresh:
         return claim
     ids = reading.events | {event.id for event in fresh}
-    amounts = reading.amounts
-    if amounts is not None:
-        amounts = {**amounts, **{event.id: event.amount for event in fresh}}
-    labels = reading.labels
-    if labels is not None:
-        labels = {**labels, **{event.id: event.label for event in fresh}}
+    sums, labels = reading.amounts is not None, reading.labels is not None
+    added = members_of(fresh, sums=sums, labels=labels)
+    grown = {name: getattr(reading, name) | new for name, new in added.items() if new}
     more = msgspec.structs.replace(
         reading,
         authors=(authors := reading.authors | {event.author for event in fresh}),
         events=ids,
-        amounts=amounts,
-        labels=labels,
+        **grown,
     )
     registers = claim.registers
     if registers is not None and query.offset is not None:
-        added = hll.from_pubkeys([event.author for event in fresh], query.offset)
-        registers = hll.merge(registers, added)
+        sketch = hll.from_pubkeys([event.author for event in fresh], query.offset)
+        registers = hll.merge(registers, sketch)
     count = len(authors) if query.one_per_author else len(ids)
     return msgspec.structs.replace(claim, reading=more, registers=registers, count=count)

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from nostr_client.watch.book import WatchBook
     from nostr_client.watch.definition import Watch
 
-    Choose = Callable[[Sequence[Watch]], Awaitable[Mapping[str, Sequence[tuple[str, Relay]]]]]
-    OnLost = Callable[[Collection[str]], None]
+    Relays = dict[str, Sequence[tuple[str, Relay]]]
+    Lacks = dict[str, str]
+    Choose = Callable[[Sequence[Watch]], Awaitable[tuple[Relays, Lacks]]]
+    OnLost = Callable[[Mapping[str, str]], None]
 
 AT_ONCE: Final = 64
 """Watches asked at the same time: each holds a request at each of its relays."""
@@ -38,8 +40,8 @@ LONGEST_PAUSE: Final = 60.0
 class Runner:
     """Asks stored watches when they are due; connections and claims are shared by all of them.
 
-    `choose` gives the relays of watches, by name, for a whole round at once; a watch that it leaves
-    out is not asked. `now` gives Unix seconds.
+    `choose` gives the relays of watches, by name, for a whole round at once, and why others have
+    none; a watch that it leaves out is not asked. `now` gives Unix seconds.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Runner:
         self._choose = choose
         self._options = options
         self._now = now
-        self._lost: set[str] = set()
+        self._lost: dict[str, str] = {}
         self._records: list[Callable[[sqlite3.Connection], None]] = []
 
     async def round(
@@ -68,12 +70,13 @@ class Runner:
     ) -> dict[str, CountResult]:
         """Ask what is due, or `all_of_them`, once; the results by name. Raises StoreError.
 
-        `names`: these watches alone. `on_lost` is told the names of those without a relay to ask.
+        `names`: these watches alone. `on_lost` is told those without a relay to ask, by name, each
+        with a sentence that says why; empty where it names none and none are looked for.
         """
         known = await self._known(names)
         chosen = [w for w, _ in known] if all_of_them else due(known, self._now())
-        relays = await self._choose(chosen)
-        self._lost = {watch.name for watch in chosen if not relays.get(watch.name)}
+        relays, lacks = await self._choose(chosen)
+        self._lost = {w.name: lacks.get(w.name, "") for w in chosen if not relays.get(w.name)}
         if on_lost is not None and self._lost:
             on_lost(self._lost)
         room = asyncio.Semaphore(AT_ONCE)

@@ -20,16 +20,17 @@ from nostr_client import count, nip19
 from nostr_client.cli.questions import Duration, duration_text
 from nostr_client.cli.relays import worst_code
 from nostr_client.count.procedure import Counter
+from nostr_client.event import EventTemplate
 from nostr_client.watch import Runner, Watch, WatchBook
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
-from tests.worlds import NOTE, TARGET, follow, reaction
+from tests.worlds import NOTE, TARGET, follow, reaction, signer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
-    from nostr_client.relay import Relay
+    from nostr_client.watch.running import Lacks, Relays
 
     Run = Callable[..., Coroutine[Any, Any, tuple[int, str, str]]]
 
@@ -241,18 +242,18 @@ async def test_watches_that_no_relay_can_be_asked_for_end_at_once(
 
 
 async def test_a_watch_without_relays_is_no_reason_for_round_after_round() -> None:
-    rounds: list[set[str]] = []
+    rounds: list[dict[str, str]] = []
 
-    async def choose(watches: Sequence[Watch]) -> dict[str, Sequence[tuple[str, Relay]]]:
-        return {}
+    async def choose(watches: Sequence[Watch]) -> tuple[Relays, Lacks]:
+        return {}, {"lost": "why"}
 
     async with await WatchBook.open(":memory:") as book:
         await book.add(Watch(name="lost", query=count.followers(NPUB)))
         runner = Runner(book, Counter(book=book.claims), choose)
-        running = runner.run(on_lost=lambda names: rounds.append(set(names)))
+        running = runner.run(on_lost=lambda lacks: rounds.append(dict(lacks)))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(running), 0.5)
-    assert rounds == [{"lost"}]
+    assert rounds == [{"lost": "why"}]
 
 
 async def test_files_that_are_there_are_kept_and_an_empty_history_is_empty(
@@ -279,6 +280,25 @@ async def test_a_watch_without_relays_is_named_and_stops_no_other(run: Run) -> N
     assert (code, err) == (3, "lost: no relay to ask: give --relay or --indexer\n")
     assert "good  followers: 3 (exact)" in out
     assert (await run("watch", "run", "lost", "--once"))[0] == 2
+
+
+async def test_a_watch_whose_relays_are_not_found_says_which_step_failed(run: Run) -> None:
+    """The four sentences of `count`, and its exit code."""
+    private = EventTemplate(kind=10002, tags=(("r", "ws://10.0.0.1"),), created_at=1)
+    listed = signer(7)
+    async with FaultyRelay(events=[listed.sign_now(private).event]) as index:
+        await run("watch", "add", "event", "reactions", "ab" * 32)
+        await run("watch", "add", "nobody", "followers", NPUB)
+        await run("watch", "add", "private", "followers", nip19.PublicKey(listed.pubkey).encode())
+        code, _, err = await run("watch", "run", "--once", "--indexer", index.url)
+        silent = await run("watch", "run", "--once", "nobody", "--indexer", "ws://127.0.0.1:9")
+    told = dict(line.split(": no relay to ask: ", 1) for line in err.splitlines())
+    assert code == 3
+    assert told["event"].startswith("the event was not found on the indexers")
+    assert told["nobody"] == "the target's author has published no relay list (NIP-65)"
+    assert told["private"].startswith("the author's list names only relays that are not asked")
+    assert silent[0] == 3
+    assert silent[2].startswith("nobody: no relay to ask: no indexer answered (ws://127.0.0.1:9")
 
 
 async def test_each_watch_is_to_have_an_answer(run: Run) -> None:

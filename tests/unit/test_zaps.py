@@ -15,7 +15,7 @@ from nostr_client.bolt11 import parse_invoice
 from nostr_client.errors import InvalidInput
 from nostr_client.event import Event, EventTemplate
 from nostr_client.keys import KeySigner
-from nostr_client.zaps import MOST_MSATS, TARGET_TAGS, paid, read_zap
+from nostr_client.zaps import MOST_MSATS, TARGET_TAGS, Zap, paid, read_zap
 from tests.zapping import SENDER, invoice, zap_tags
 
 # Invoices of the BOLT 11 text's own examples.
@@ -86,7 +86,8 @@ def test_any_text_is_an_invoice_or_refused(text: str) -> None:
 
 def test_a_zap_tells_who_paid_how_much() -> None:
     zap = read_zap(receipt(zap_request()), NOTE)
-    assert zap == (21_000, SENDER.pubkey)
+    assert zap is not None
+    assert (zap.amount, zap.sender, zap.about) == (21_000, SENDER.pubkey, NOTE)
     assert read_zap(receipt(zap_request()), RECEIVER) == zap
     assert read_zap(receipt(zap_request()), "ab" * 32) is None
 
@@ -103,7 +104,7 @@ def test_what_was_paid_is_told_for_each_target_that_both_name_and_as_read_zap_sa
         assert told == [one.msats for one in found if one.value == target]
     assert {one.name for one in found} == set(TARGET_TAGS)
     most = receipt(zap_request(tags=(("p", RECEIVER),)), invoice("100"), ("p", RECEIVER))
-    assert read_zap(most) == (MOST_MSATS, SENDER.pubkey)
+    assert read_zap(most) == Zap(MOST_MSATS, SENDER.pubkey, RECEIVER)
 
 
 def test_an_invoice_with_its_own_description_passes() -> None:

@@ -169,7 +169,11 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "receipts are believed",
-            {f"{count}.queries.read_zap": lambda receipt, *rest: Zap(1_000, receipt.pubkey)},
+            {
+                f"{count}.queries.read_zap": lambda receipt, *rest: Zap(
+                    1_000, receipt.pubkey, receipt.pubkey
+                )
+            },
         ),
         Fault(
             "every sync is complete", {f"{sync}.tally.Tally.status": _always(SyncStatus.COMPLETE)}

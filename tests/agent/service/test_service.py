@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from agent import watchbook
+from agent.api import schema
 from agent.api.client import AgentClient, ApiError
 from agent.backup import back_up, restore
 from agent.cli import run
@@ -25,6 +26,7 @@ from agent.config.load import draft
 from agent.config.model import RelaysSection
 from agent.relaybook import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
 from agent.service.run import once
+from agent.specs import WatchSpec
 from nostr_client.counters.config import StreamConfig
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.event import EventTemplate
@@ -655,3 +657,26 @@ async def test_a_watch_without_relays_asks_those_of_its_target(tmp_path: Path) -
             assert watch.asked == 1
             known = {relay.url for relay in (await agent.client.relays()).relays}
             assert not known & {"ws://127.0.0.1:9", "ws://10.0.0.1"}
+
+
+async def test_a_watch_without_relays_and_a_count_say_which_step_failed(tmp_path: Path) -> None:
+    """The sentences of `nostr-client count`: the event is unknown, its author has no list, …"""
+    private = EventTemplate(kind=10_002, tags=(("r", "ws://10.0.0.1"),), created_at=1)
+    listed = signer(7).sign_now(private).event
+    asked = {
+        "the event was not found": ("reactions", "ab" * 32),
+        "has published no relay list": ("followers", signer(8).pubkey),
+        "only relays that are not asked": ("followers", listed.pubkey),
+    }
+    async with FaultyRelay(events=[listed]) as indexer:
+        text = config_text(tmp_path, [])
+        text = text.replace("indexers = []", f'indexers = ["{indexer.url}"]')
+        async with an_agent(tmp_path, text=text) as agent:
+            for n, (words, (query, target)) in enumerate(asked.items()):
+                spec = WatchSpec(name=f"w{n}", query=query, target=target)
+                await agent.client.add_watch(spec)
+                await agent.until(
+                    lambda w, words=words: any(words in t for t in w.warnings), f"w{n}"
+                )
+                with pytest.raises(ApiError, match=f"no relay to ask: .*{words}"):
+                    await agent.client.count(schema.CountBody(query=query, target=target))

@@ -1,0 +1,37 @@
+"""What wallets answered, as rows of `store.db`, in a named set of migrations of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client.store.migrations import Migrations
+from nostr_client.wallets.keys import Wallet
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+WALLETS: Final = Migrations("nostr_tally.wallets")
+
+_decode: Final = msgspec.json.Decoder(Wallet).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@WALLETS()
+def wallets_of_recipients(conn: sqlite3.Connection) -> None:
+    conn.execute("CREATE TABLE wallet (recipient TEXT PRIMARY KEY, wallet TEXT NOT NULL) STRICT")
+
+
+def load(conn: sqlite3.Connection, recipients: Iterable[str]) -> list[Wallet]:
+    """The wallets that are kept of these people (64 hex characters)."""
+    sql = "SELECT wallet FROM wallet WHERE recipient = ?"
+    rows = (conn.execute(sql, (one,)).fetchone() for one in recipients)
+    return [_decode(row[0]) for row in rows if row is not None]
+
+
+def save(conn: sqlite3.Connection, wallets: Iterable[Wallet]) -> None:
+    """Keep wallets, each in place of what was kept of its recipient."""
+    rows = [(one.recipient, _encode(one).decode()) for one in wallets]
+    conn.executemany("INSERT OR REPLACE INTO wallet VALUES (?, ?)", rows)
