@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 PAGES: Final = 2048
 """Pages copied in one step, 8 MB: the writer goes on in between."""
 
-MOST_RESTARTS: Final = 20
-
 
 def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> int:
     """Copy a store into a new file and check the copy; its bytes.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agent.reindex import inputs, reference, rows, run
 from agent.reindex.protocol import STAGES, Stage
 from agent.reindex.tables import COLUMNS
-from agent.reindex.usage import tree_cpu, tree_memory
+from agent.reindex.usage import tree, tree_cpu
 from bench.reindex_events import store_of
 from bench.report import Report, arguments
 from nostr_client.store.index_schema import Mark
@@ -31,6 +31,20 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import EngineName
 
 GIB = 2**30
+
+
+def tree_memory(root: int) -> int:
+    """Bytes that a process and its descendants hold, shared pages by share; 0 without /proc."""
+    total = 0
+    for pid in tree(root):
+        try:
+            text = (Path("/proc") / str(pid) / "smaps_rollup").read_text("ascii")
+        except OSError:
+            continue
+        for line in text.splitlines():
+            if line.startswith("Pss:"):
+                total += int(line.split()[1]) * 1024
+    return total
 
 
 class Watched:
@@ -51,7 +65,7 @@ class Watched:
 
     def _watch(self, ended: threading.Event) -> None:
         while not ended.wait(0.5):
-            self.peak = max(self.peak, tree_memory())
+            self.peak = max(self.peak, tree_memory(os.getpid()))
 
 
 def rebuild(store: Path, engine: EngineName) -> tuple[Watched, dict[str, Stage]]:

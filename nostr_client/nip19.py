@@ -239,11 +239,6 @@ def encode_secret(secret: bytes) -> str:
     return bech32.encode("nsec", _exactly_32(secret))
 
 
-def to_uri(identifier: PublicKey | Note | Profile | EventPointer | Address) -> str:
-    """The `nostr:` URI of an identifier (NIP-21, which has none for secret keys)."""
-    return URI_SCHEME + identifier.encode()
-
-
 def _profile(payload: bytes, dropped: list[str]) -> Profile:
     items = _split(payload, dropped)
     return Profile(_exactly_32(_special(items)).hex(), _relays(items, dropped))

@@ -39,10 +39,6 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     hint: Hint | None = None
     sent: Sent = Sent()
 
-    def is_full(self, limit: int) -> bool:
-        """Whether the relay sent as many events as were asked for, so that there may be more."""
-        return self.frames >= limit
-
 
 async def read_page(
     subscription: Subscription,

@@ -76,8 +76,6 @@ class Relay:
     ) -> None:
         self.url = normalize(url)
         """The normal form, which errors, statistics and results are keyed by."""
-        self.given_url = url
-        """As the user wrote it, for showing."""
         self.address = address(url)
         """The spelling that is dialled and signed for."""
         self.options = options or Options()
@@ -150,7 +148,7 @@ class Relay:
         From the next attempt on, which is due at once, it is reached by `transport` at the user's
         spelling, and `signer` answers its AUTH.
         """
-        self.given_url, self.address = url, address(url)
+        self.address = address(url)
         self._transport, self._signer = transport, signer
         self._supervisor.connect_by(transport, self.address)
 

@@ -37,11 +37,6 @@ one that has the same names."""
 GLOB: Final = frozenset("{}[]*?\\")
 """What Hadoop takes for a pattern in a path."""
 
-ENDINGS: Final = {
-    "jsonl": (".jsonl", ".json", ".ndjson", ".gz", ".zst", ".zstd"),
-    "parquet": (".parquet",),
-}
-
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
     """Where events come from: one store's file, or paths of archives.

@@ -89,10 +89,6 @@ class Repairs(msgspec.Struct, frozen=True):
     requests: tuple[int, ...] = ()
     scopes: tuple[str, ...] = ()
 
-    @property
-    def none(self) -> bool:
-        return self == Repairs()
-
 
 class Checked(msgspec.Struct, frozen=True, tag="checked"):
     """What a check found; `differences` has the first ones of each table, `found`

@@ -25,20 +25,6 @@ def tree_cpu(root: int | None = None) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def tree_memory(root: int | None = None) -> int:
-    """Bytes that a process and its descendants hold, shared pages by share; 0 without /proc."""
-    total = 0
-    for pid in tree(root):
-        try:
-            text = (_PROC / str(pid) / "smaps_rollup").read_text("ascii")
-        except OSError:
-            continue
-        for line in text.splitlines():
-            if line.startswith("Pss:"):
-                total += int(line.split()[1]) * 1024
-    return total
-
-
 def tree(root: int | None = None) -> list[int]:
     """A process and its descendants, as far as they can be seen."""
     children: dict[int, list[int]] = {}

@@ -9,7 +9,7 @@ import msgspec
 
 from nostr_client.count.queries import Query
 from nostr_client.count.verified import VerifiedZaps
-from nostr_client.merge import Claim, ClaimStatus, Figure, Merged, Unit
+from nostr_client.merge import Claim, Figure, Merged, Unit
 
 
 class CountResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +91,6 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     def answered(self) -> int:
         """How many relays gave something to count with."""
         return sum(claim.answered for claim in self.relays)
-
-    @property
-    def all_timed_out(self) -> bool:
-        """True when every relay was silent until the end."""
-        return all(claim.status is ClaimStatus.TIMEOUT for claim in self.relays)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values, as the command line and the HTTP API give it.

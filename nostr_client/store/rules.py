@@ -157,21 +157,10 @@ def expiration(event: Event) -> int | None:
     return None
 
 
-def is_expired(event: Event, now: int) -> bool:
-    """True from the second of its expiration on."""
-    end = expiration(event)
-    return end is not None and end <= now
-
-
 def _time(text: str) -> int | None:
     if not (text.isascii() and text.isdigit()):
         return None
     return min(int(text), MAX_TIME) if len(text) < 20 else MAX_TIME
-
-
-def is_future(created_at: int, now: int) -> bool:
-    """True for a date that no honest clock gives: kept and shown, but no cursor follows it."""
-    return created_at > now + SKEW
 
 
 def deletion(event: Event) -> Deletion:

@@ -75,7 +75,7 @@ _REFUSAL = (
     " ORDER BY scope LIMIT 1"
 )
 _SUMMARY = """
-SELECT relay, key, side, verdict, reason, count(*), min(until), max(until) FROM sync_event
+SELECT relay, key, side, verdict, reason, count(*), min(until) FROM sync_event
  WHERE until > ? GROUP BY relay, key, side, verdict, reason
  ORDER BY relay, key, side, verdict, count(*) DESC, reason
 """
@@ -115,7 +115,6 @@ class TriedEvents(NamedTuple):
     reason: str
     events: int
     first_due: int
-    last_due: int
 
 
 class TriedFilter(NamedTuple):

@@ -36,11 +36,6 @@ class Window(msgspec.Struct, frozen=True):
     def query(self) -> Filter | str:
         return self.event_id or self.filter
 
-    @property
-    def one_second(self) -> bool:
-        """True when time cannot cut it any smaller."""
-        return self.filter.since is not None and self.filter.since == self.filter.until
-
     def again(self) -> Window:
         """The same window after a failed attempt."""
         return msgspec.structs.replace(self, tries=self.tries + 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from nostr_client.trust.consistency import Consistency, count_consistency
-from nostr_client.trust.corroboration import Gain, corroborated, leave_one_out
+from nostr_client.trust.corroboration import corroborated
 from nostr_client.trust.mined import Mined, mined
 from nostr_client.trust.shape import Shape, shape
 
@@ -25,13 +25,11 @@ class TrustPolicy(StrEnum):
 
 __all__ = [
     "Consistency",
-    "Gain",
     "Mined",
     "Shape",
     "TrustPolicy",
     "corroborated",
     "count_consistency",
-    "leave_one_out",
     "mined",
     "shape",
 ]

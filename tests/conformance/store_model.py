@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from nostr_client.filters import Filter
 
 
+def is_expired(event: Event, now: int) -> bool:
+    """True from the second of its expiration on."""
+    end = rules.expiration(event)
+    return end is not None and end <= now
+
+
 class Model:
     """What SqliteStore must do, one event at a time, as slowly as it likes."""
 
@@ -36,7 +42,7 @@ class Model:
 
     def _judge(self, event: Event, now: int) -> Status:
         if kinds.is_ephemeral(event.kind):
-            return Status.EXPIRED if rules.is_expired(event, now) else Status.EPHEMERAL
+            return Status.EXPIRED if is_expired(event, now) else Status.EPHEMERAL
         if event.id in self.events:
             return Status.DUPLICATE
         blockers = [request for request in self.deletions if self._erases(request, event)]
@@ -44,7 +50,7 @@ class Model:
             return Status.VANISHED
         if blockers:
             return Status.DELETED
-        if rules.is_expired(event, now):
+        if is_expired(event, now):
             return Status.EXPIRED
         if any(
             self._same_address(event, other)
@@ -86,7 +92,7 @@ class Model:
         return wrapped or pubkey == event.pubkey
 
     def visible(self, now: int) -> list[Event]:
-        alive = [event for event in self.events.values() if not rules.is_expired(event, now)]
+        alive = [event for event in self.events.values() if not is_expired(event, now)]
         return sorted(alive, key=lambda event: (-event.created_at, event.id))
 
     def matching(self, filter: Filter, now: int, *, limit: bool = True) -> list[Event]:
@@ -114,7 +120,7 @@ class Model:
         return len(gone)
 
     def sweep(self, now: int) -> int:
-        gone = [event for event in self.events.values() if rules.is_expired(event, now)]
+        gone = [event for event in self.events.values() if is_expired(event, now)]
         for event in gone:
             del self.events[event.id]
         return len(gone)

@@ -14,7 +14,7 @@ from nostr_client.errors import InvalidFilter, InvalidIdentifier
 from nostr_client.event import Event
 from nostr_client.filters import Filter
 from nostr_client.merge import Unit
-from nostr_client.nip19 import Address, EventPointer, Note, Profile, PublicKey, to_uri
+from nostr_client.nip19 import Address, EventPointer, Note, Profile, PublicKey
 from tests.conftest import load_cases
 
 KEY = "3bf0c63fcb93463407af97a5e5ee64fa883d107ef9e558472c4eb9aaaefa459d"
@@ -35,7 +35,14 @@ VECTORS = load_cases("hll.json")
 )
 @pytest.mark.parametrize(
     "target",
-    [ID, ID.upper(), Note(ID).encode(), EventPointer(ID).encode(), to_uri(Note(ID)), f" {ID}\n"],
+    [
+        ID,
+        ID.upper(),
+        Note(ID).encode(),
+        EventPointer(ID).encode(),
+        f"nostr:{Note(ID).encode()}",
+        f" {ID}\n",
+    ],
 )
 def test_canonical_queries_about_events(name: str, expected: object, target: str) -> None:
     asked = count.CANONICAL[name](target)

@@ -21,7 +21,6 @@ from nostr_client.nip19 import (
     decode_pubkey,
     decode_secret,
     encode_secret,
-    to_uri,
 )
 from tests.unit.strategies import HEX32, KINDS, TEXT
 
@@ -69,7 +68,7 @@ def test_there_and_back(identifier: Identifier) -> None:
     text = identifier.encode()
     assert decode(text) == decode(f" {text.upper()}\n") == identifier
     if not isinstance(identifier, SecretKey):
-        uri = to_uri(identifier)
+        uri = f"nostr:{text}"
         assert decode(uri) == decode(uri.upper()) == identifier
 
 

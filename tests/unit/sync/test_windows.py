@@ -57,7 +57,7 @@ def test_halving_covers_the_same_and_ends(stamps: list[int], halved: int, most: 
         window = waiting.pop()
         smaller = halve(window, NOW, most)
         if not smaller:
-            assert window.one_second
+            assert window.filter.since == window.filter.until
             seconds += 1
             if seconds > 40:
                 return
