@@ -97,6 +97,18 @@ class AgentClient:
         if session is not None:
             await session.close()
 
+    async def access(self) -> schema.Permission:
+        """What the token of this client may do.
+
+        An agent of an earlier version has one token, which may do everything.
+        """
+        try:
+            return await self._get("/v1/access", schema.Permission)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return schema.Permission(scope="manage")
+
     async def status(self) -> schema.Status:
         return await self._get("/v1/status", schema.Status)
 

@@ -12,7 +12,7 @@ from nostr_client.counters.sealing import Sealer, is_sealed
 from nostr_client.errors import InvalidInput, clip, without_user
 from nostr_client.keys import KeySigner
 from nostr_client.options import ReadBudget
-from nostr_client.places import user_path
+from nostr_client.places import read_secret, user_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ class AgentReader:
     def _token(self) -> str:
         path = user_path(self._section.token_file)
         try:
-            return path.read_text("ascii", "replace")[:4096].strip()
+            return read_secret(path)
         except OSError as error:
             raise InvalidInput(f"token_file: {error}") from error
 
