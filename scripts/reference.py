@@ -65,8 +65,8 @@ METRICS_HEAD = f"""# Metrics
 {MADE}
 
 `GET /metrics` of the agent, for Prometheus, with the `read` token unless `api.open_metrics` is set.
-Names that end in `_total` only grow. Nothing is there for each watch, of which there are thousands: those
-are in the HTTP API. Which numbers are worth an alert: [operations](../operations.md).
+Names that end in `_total` only grow. Nothing is there for each watch, of which there are thousands:
+those are in the HTTP API. Which numbers are worth an alert: [operations](../operations.md).
 """
 
 QUIET = """
