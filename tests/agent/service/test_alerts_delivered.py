@@ -86,6 +86,14 @@ async def waiting(agent: Running) -> list[Delivery]:
     return await agent.service.agent.parts.store.database.read(alert_outbox.waiting)
 
 
+async def left_waiting(folder: Path, one: Delivery) -> None:
+    """Put a delivery into the store of an agent that has ended."""
+    async with an_agent(folder):
+        pass
+    async with await Database.open(folder / "store.db") as database:
+        await database.write(lambda c: alert_outbox.put(c, one))
+
+
 async def test_a_webhook_that_fails_repeats_no_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,9 +220,7 @@ async def test_an_alert_that_is_a_day_old_is_given_up_and_said_so(tmp_path: Path
         old = Delivery(
             id="aa", channel="webhook", watch="w", line="> 1", target=hook.url, body=b"{}\n", at=1.0
         )
-        async with an_agent(tmp_path, (), more) as agent:
-            database = agent.service.agent.parts.store.database
-            await database.write(lambda c: alert_outbox.put(c, old))
+        await left_waiting(tmp_path, old)
         async with an_agent(tmp_path, (), more) as agent:
 
             async def given_up() -> bool:
@@ -240,9 +246,7 @@ async def test_a_command_that_the_file_does_not_name_any_more_is_not_run(
         body=b"{}\n",
         at=2e9,
     )
-    async with an_agent(tmp_path) as agent:
-        database = agent.service.agent.parts.store.database
-        await database.write(lambda c: alert_outbox.put(c, crossing))
+    await left_waiting(tmp_path, crossing)
     async with an_agent(tmp_path) as agent:
 
         async def given_up() -> bool:
