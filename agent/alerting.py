@@ -1,22 +1,21 @@
-"""Alerts at work: a line that is crossed is told once, by webhook or command, and tried again.
+"""Alerts at work: each channel of an alert is served, tried again and given up by itself.
 
-What is crossed and what waits to be told are kept in the store: a restart tells nothing twice, and
-forgets nothing. Only an agent that is killed between telling and noting so tells again, under the
-same id. A line is armed again when it is no longer crossed.
+What is crossed and what waits to be delivered are kept in the store: a restart delivers nothing
+twice, and forgets nothing. Only an agent that is killed between a delivery and noting it delivers
+again, to that channel alone and under the same id. A line is armed again when it is no longer
+crossed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, get_args
 
-import msgspec
-
-from agent import stored, tellings, watchbook
+from agent import alert_outbox, stored, watchbook
+from agent.alert_bodies import Crossing
+from agent.alert_outbox import Channel, deliveries
 from agent.alerts import Sample, holds, parse_condition
-from agent.tellings import Telling
 from agent.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
 from nostr_client.taskgroup import task_group
@@ -25,55 +24,63 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from agent.alert_outbox import Delivery
     from agent.alerts import Condition
     from agent.api.schema import Watch
     from agent.clock import Clock
     from agent.journal import Journal
-    from agent.specs import AlertSpec, WatchSpec
+    from agent.specs import WatchSpec
     from nostr_client.store.database import Database
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
-"""Before each attempt; after the last the alert is given up, and the log says so."""
+"""Before each attempt; after the last the channel is given up, and the log says so."""
+
+LATEST_S: Final = 86_400.0
+"""After a line was crossed nothing more is tried: a day of being away makes an alert old news."""
 
 COMMAND_S: Final = 30.0
 AT_ONCE: Final = 8
-"""Webhooks and commands that run at once."""
+"""Deliveries of one channel that run at once."""
 
 MOST_WAITING: Final = 200
-"""Alerts that wait to be told; the oldest goes when there are more."""
+"""Deliveries of one channel that wait; the oldest is given up when there are more."""
 
 
 class Alerting:
-    """Checks watches after each merge, and tells in the background."""
+    """Checks watches after each merge, and delivers in the background."""
 
     def __init__(self, clock: Clock, journal: Journal, database: Database) -> None:
         self.told = 0
+        """Deliveries that a channel took."""
         self.failed = 0
-        """Tries that failed."""
+        """Attempts that failed."""
         self.given_up = 0
-        self._named: frozenset[tuple[str, str, int]] = frozenset()
+        self._hooks: frozenset[tuple[str, str, int]] = frozenset()
+        self._commands: frozenset[tuple[str, ...]] = frozenset()
         self._clock = clock
         self._journal = journal
         self._database = database
-        self._waiting: dict[str, Telling] = {}
+        self._waiting: dict[tuple[str, Channel], Delivery] = {}
         self._some = asyncio.Event()
-        self._slots = asyncio.Semaphore(AT_ONCE)
-        self._untried: set[str] = set()
+        self._slots = {one: asyncio.Semaphore(AT_ONCE) for one in get_args(Channel)}
+        self._untried: set[tuple[str, Channel]] = set()
         self._all_tried = asyncio.Event()
         self._all_tried.set()
 
     def configure(self, watches: Sequence[WatchSpec]) -> None:
-        """Take the configuration's watches: a webhook that they name may be a private one."""
-        hooks = [a.webhook for watch in watches for a in watch.alerts if a.webhook]
-        self._named = frozenset(place(url) for url in hooks if _is_url(url))
+        """Take the configuration's watches: what they name may be private, or be run."""
+        alerts = [alert for watch in watches for alert in watch.alerts]
+        self._hooks = frozenset(
+            place(a.webhook) for a in alerts if a.webhook and _is_url(a.webhook)
+        )
+        self._commands = frozenset(a.command for a in alerts if a.command)
 
     def names(self, url: str) -> bool:
         """Whether the configuration names the scheme, host and port of a webhook."""
-        return _is_url(url) and place(url) in self._named
+        return _is_url(url) and place(url) in self._hooks
 
-    async def check(self, watch: Watch, liars: int) -> None:
-        """Compare a watch's number with its lines."""
-        spec = watch.spec
+    async def check(self, spec: WatchSpec, watch: Watch, liars: int) -> None:
+        """Compare a watch's number with the lines of its alerts."""
         if not spec.alerts or watch.figure is None:
             return
         now = self._clock.wall()
@@ -84,20 +91,21 @@ class Alerting:
             is_crossed = holds(condition, Sample(now, watch.figure.value), past, liars=liars)
             if is_crossed == (alert.when in crossed):
                 continue
-            await self._note(_telling(watch, alert, now), on=is_crossed)
+            crossing = Crossing(secrets.token_hex(8), watch, alert.when, now)
+            await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
-    async def _note(self, telling: Telling, *, on: bool) -> None:
-        """Remember that a line is crossed, together with what is to be told of it."""
+    async def _note(self, crossing: Crossing, found: Sequence[Delivery]) -> None:
+        """Remember whether a line is crossed, together with what each channel is to get."""
 
         def work(conn: sqlite3.Connection) -> None:
-            line = telling.alert.when
-            stored.set_crossed(conn, telling.watch, line, telling.at, on=on)
-            if on:
-                tellings.put(conn, telling)
+            name = crossing.watch.spec.name
+            stored.set_crossed(conn, name, crossing.when, crossing.at, on=bool(found))
+            for one in found:
+                alert_outbox.put(conn, one)
 
         await self._database.write(work)
-        if on:
-            await self._put(telling)
+        for one in found:
+            await self._put(one)
 
     async def _past(self, name: str, condition: Condition, now: float) -> list[Sample]:
         if condition.kind != "rate":
@@ -106,119 +114,120 @@ class Alerting:
         rows = await self._database.read(lambda c: watchbook.values_since(c, name, since))
         return [Sample(at, value) for at, value in rows]
 
-    async def _put(self, telling: Telling) -> None:
-        while len(self._waiting) >= MOST_WAITING:
-            oldest = self._waiting.pop(next(iter(self._waiting)))
-            await self._give_up(oldest, "too many alerts wait")
-        self._waiting[telling.id] = telling
-        self._untried.add(telling.id)
+    async def _put(self, one: Delivery) -> None:
+        others = [key for key in self._waiting if key[1] == one.channel]
+        for key in others[: max(0, len(others) + 1 - MOST_WAITING)]:
+            await self._give_up(self._waiting[key], "too many alerts wait")
+        self._waiting[one.key] = one
+        self._untried.add(one.key)
         self._all_tried.clear()
         self._some.set()
 
     async def run(self) -> None:
-        """Tell what waits, also from an earlier run, until cancelled.
+        """Deliver what waits, also from an earlier run, until cancelled.
 
         A receiver that fails holds up no other, one that is slow only those of its turn.
         """
-        for telling in await self._database.read(tellings.waiting):
-            await self._put(telling)
-        begun: set[str] = set()
+        for one in await self._database.read(alert_outbox.waiting):
+            await self._put(one)
+        begun: set[tuple[str, Channel]] = set()
         async with task_group() as group:
             while True:
                 begun &= self._waiting.keys()
-                for id_ in self._waiting.keys() - begun:
-                    begun.add(id_)
-                    group.create_task(self._attend(self._waiting[id_]))
+                for key in self._waiting.keys() - begun:
+                    begun.add(key)
+                    group.create_task(self._attend(self._waiting[key]))
                 self._some.clear()
                 await self._some.wait()
 
     async def settle(self, seconds: float) -> None:
-        """Until every alert was tried once, at most so long: what is left waits for another run."""
+        """Until everything was tried once, at most so long: what is left waits for another run."""
         await self._clock.wait(self._all_tried, seconds)
 
-    async def _attend(self, telling: Telling) -> None:
-        """Tell one alert; where the store takes no note of it, the next run tells it again."""
+    async def _attend(self, one: Delivery) -> None:
+        """Make one delivery; where the store takes no note of it, the next run makes it again."""
         try:
-            await self._tell(telling)
+            await self._serve(one)
         except StoreFull:
             return  # the ticker reports a full disk, once
         except StoreError as error:
-            self._journal.error("alert_not_noted", watch=telling.watch, why=str(error))
+            self._journal.error("alert_not_noted", watch=one.watch, why=str(error))
 
-    async def _tell(self, telling: Telling) -> None:
-        why = "tried before"
-        for n, delay in enumerate(DELAYS_S[telling.attempts :], telling.attempts):
-            if delay:
-                await self._clock.sleep(delay)
-            if telling.id not in self._waiting:
+    async def _serve(self, one: Delivery) -> None:
+        """Try until it is taken, or given up."""
+        attempts, due, why = one.attempts, one.due, "tried before"
+        while attempts < len(DELAYS_S):
+            await self._clock.sleep(_until(due, self._clock.wall()))
+            if one.key not in self._waiting:
                 return
+            if self._clock.wall() - one.at > LATEST_S:
+                why = f"it is older than {LATEST_S / 3600:g} hours"
+                break
             try:
-                async with self._slots:
-                    await self._deliver(telling.alert, telling.body)
+                async with self._slots[one.channel]:
+                    await self._deliver(one)
             except NostrTallyError as error:
-                why = str(error)
-                self._note_failure(telling, n, why)
-                await self._database.write(partial(tellings.failed, id_=telling.id, attempts=n + 1))
+                attempts, why = attempts + 1, str(error)
+                due = self._clock.wall() + _delay(attempts)
+                await self._note_failure(one, attempts, due, why)
                 continue
-            self.told += 1
-            self._journal.info("alert", watch=telling.watch, when=telling.alert.when)
-            await self._done(telling)
+            await self._done(one)
             return
-        await self._give_up(telling, why)
+        await self._give_up(one, why)
 
-    async def _deliver(self, alert: AlertSpec, body: bytes) -> None:
-        """By every way that is configured. Raises NetworkError."""
-        if alert.webhook:
-            await post(alert.webhook, body, public_only=not self.names(alert.webhook))
-        if alert.command:
-            await _run(alert.command, body)
+    async def _deliver(self, one: Delivery) -> None:
+        """By its channel, as the configuration is now. Raises NetworkError."""
+        if one.channel == "webhook":
+            await post(one.target, one.body, one.kind, public_only=not self.names(one.target))
+        elif one.command in self._commands:
+            await _run(one.command, one.body)
+        else:
+            raise NetworkError("the configuration file does not name this command any more")
 
-    def _note_failure(self, telling: Telling, n: int, why: str) -> None:
-        """The first failure of a run is told at once: the last one is half an hour away."""
+    async def _note_failure(self, one: Delivery, attempts: int, due: float, why: str) -> None:
+        """Log the first failure of a run as a warning: the last one is half an hour away."""
         self.failed += 1
-        tell = self._journal.warning if n == telling.attempts else self._journal.debug
-        tell(
-            "alert_failed",
-            watch=telling.watch,
-            when=telling.alert.when,
-            why=why,
-            again_in_s=DELAYS_S[n + 1] if n + 1 < len(DELAYS_S) else None,
-        )
-        self._tried(telling)
+        is_first = attempts == one.attempts + 1
+        log = self._journal.warning if is_first else self._journal.debug
+        again = _delay(attempts) if attempts < len(DELAYS_S) else None
+        log("alert_failed", **_shown(one), why=why, again_in_s=again)
+        self._tried(one)
+        await self._database.write(lambda c: alert_outbox.failed(c, one, due))
 
-    async def _done(self, telling: Telling) -> None:
-        self._waiting.pop(telling.id, None)
-        await self._database.write(lambda c: tellings.remove(c, telling.id))
-        self._tried(telling)
+    async def _done(self, one: Delivery) -> None:
+        self.told += 1
+        self._journal.info("alert", **_shown(one))
+        await self._forget(one)
 
-    def _tried(self, telling: Telling) -> None:
-        self._untried.discard(telling.id)
+    async def _give_up(self, one: Delivery, why: str) -> None:
+        self.given_up += 1
+        self._journal.error("alert_given_up", **_shown(one), why=why)
+        await self._forget(one)
+
+    async def _forget(self, one: Delivery) -> None:
+        self._waiting.pop(one.key, None)
+        self._tried(one)
+        await self._database.write(lambda c: alert_outbox.remove(c, one))
+
+    def _tried(self, one: Delivery) -> None:
+        self._untried.discard(one.key)
         if not self._untried:
             self._all_tried.set()
 
-    async def _give_up(self, telling: Telling, why: str) -> None:
-        self.given_up += 1
-        when = telling.alert.when
-        self._journal.error("alert_given_up", watch=telling.watch, when=when, why=why)
-        await self._done(telling)
+
+def _delay(attempts: int) -> float:
+    """Seconds to wait after so many attempts that failed."""
+    return DELAYS_S[min(attempts, len(DELAYS_S) - 1)]
 
 
-def _telling(watch: Watch, alert: AlertSpec, now: float) -> Telling:
-    id_ = secrets.token_hex(8)
-    return Telling(id_, watch.spec.name, alert, _body(id_, watch, alert, now), now)
+def _until(due: float, now: float) -> float:
+    """Seconds until a time, bounded for a clock that was set back."""
+    return min(max(0.0, due - now), max(DELAYS_S))
 
 
-def _body(id_: str, watch: Watch, alert: AlertSpec, now: float) -> bytes:
-    told: dict[str, Any] = {
-        "id": id_,
-        "watch": watch.spec.name,
-        "when": alert.when,
-        "value": watch.figure.value if watch.figure else None,
-        "figure": watch.figure,
-        "unit": watch.unit,
-        "at": now,
-    }
-    return msgspec.json.encode(told)
+def _shown(one: Delivery) -> dict[str, str]:
+    """What the log says of a delivery: not its target, which may hold a secret."""
+    return {"watch": one.watch, "when": one.line, "channel": one.channel}
 
 
 def _is_url(text: str) -> bool:
@@ -230,7 +239,10 @@ def _is_url(text: str) -> bool:
 
 
 async def _run(command: tuple[str, ...], body: bytes) -> None:
-    """Run a program with the JSON on its stdin; without a shell, and not for ever."""
+    """Run a program with the JSON on its stdin, without a shell, for COMMAND_S at most.
+
+    Raises NetworkError, which names the program alone: its arguments may hold a secret.
+    """
     quiet = asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(

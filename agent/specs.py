@@ -6,11 +6,12 @@ Light on purpose: the terminal application imports it.
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, host_alone
 from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 
 _NAME: Final = rf"^{WATCH_NAME}(?!\n)$"
@@ -76,6 +77,9 @@ def check_interval(duration: str, least: float = SHORTEST_INTERVAL) -> None:
         raise InvalidInput(f"is {least:g} seconds at least")
 
 
+BodyFormat = Literal["json", "ntfy", "slack", "matrix", "discord"]
+
+
 class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Something to be told when a watch crosses a line: by webhook, by command, or both."""
 
@@ -86,7 +90,12 @@ class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             description='"> 1000", "< 10", "+10 % in 1d", "-5 in 1h" or "relay lies"',
         ),
     ]
-    webhook: Annotated[str, Meta(max_length=2048, description="URL that gets a POST of JSON")] = ""
+    webhook: Annotated[
+        str, Meta(max_length=2048, description="URL that gets a POST; shown as its host alone")
+    ] = ""
+    format: Annotated[
+        BodyFormat, Meta(description="what the webhook gets: the JSON, or a text for a service")
+    ] = "json"
     command: Annotated[
         tuple[Annotated[str, Meta(max_length=4096)], ...],
         Meta(max_length=64, description="program and arguments; the JSON comes on its stdin"),
@@ -155,3 +164,59 @@ class SyncSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     include_others: Annotated[
         bool, Meta(description="hand over events by others that no filter names, too")
     ] = False
+
+
+def check_agent_url(url: str) -> None:
+    """Raise InvalidInput for what cannot be the URL of an agent's API, without repeating it.
+
+    One with a user or password is refused: the API takes its token alone.
+    """
+    try:
+        parts = urlsplit(url)
+        is_named = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_named = is_named and parts.port != 0
+    except ValueError:
+        is_named = False
+    if not is_named:
+        raise InvalidInput("is not an http:// or https:// URL")
+    if "@" in parts.netloc:
+        raise InvalidInput("has a user or password: the API takes its token alone")
+
+
+def shown(spec: WatchSpec) -> WatchSpec:
+    """A watch as it is shown: of webhooks the host alone, of commands the program alone."""
+    alerts = (
+        msgspec.structs.replace(
+            one,
+            webhook=host_alone(one.webhook) if one.webhook else "",
+            command=one.command[:1],
+        )
+        for one in spec.alerts
+    )
+    return msgspec.structs.replace(spec, alerts=tuple(alerts))
+
+
+def with_known_webhooks(spec: WatchSpec, known: WatchSpec) -> WatchSpec:
+    """A changed watch whose webhooks may stand as they are shown: those are what they were.
+
+    So that a change of something else needs no URL that nobody is shown. Raises InvalidInput where
+    several webhooks of `known` are shown alike.
+    """
+    alerts = (
+        msgspec.structs.replace(one, webhook=_known_webhook(one, known)) for one in spec.alerts
+    )
+    return msgspec.structs.replace(spec, alerts=tuple(alerts))
+
+
+def _known_webhook(alert: AlertSpec, known: WatchSpec) -> str:
+    """The URL of a webhook: its own, or the known one that it is shown as."""
+    if not alert.webhook or "://" in alert.webhook:
+        return alert.webhook
+    alike = [
+        one for one in known.alerts if one.webhook and host_alone(one.webhook) == alert.webhook
+    ]
+    same = [one for one in alike if one.when == alert.when] or alike
+    found = {one.webhook for one in same}
+    if len(found) > 1:
+        raise InvalidInput(f"the watch has several webhooks at {alert.webhook}: give the whole URL")
+    return found.pop() if found else alert.webhook

@@ -12,7 +12,7 @@ import msgspec
 from agent import scheduler, stored, views, watchbook
 from agent.api import schema
 from agent.pacing import EVERY_S, LivePace
-from agent.specs import WatchSpec, seconds
+from agent.specs import WatchSpec, seconds, shown
 from agent.watches import chosen, query_of
 from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.relayurl import normalize
@@ -72,7 +72,7 @@ class Watched:
         """How long that answer took, in seconds."""
         self.lack = ""
         """Why there is no relay to ask, as far as that is known."""
-        self.shown = schema.Watch(spec=spec, origin=_origin(origin), asked=len(relays))
+        self.shown = schema.Watch(spec=shown(spec), origin=_origin(origin), asked=len(relays))
 
     def lacks(self, why: str) -> None:
         """Say why there is no relay to ask, in the place of what was said before."""
@@ -104,6 +104,7 @@ class Merge(NamedTuple):
     `whole`: every relay was asked once; no other number is kept, or compared with lines.
     """
 
+    spec: WatchSpec
     shown: schema.Watch
     liars: int
     whole: bool
@@ -156,7 +157,9 @@ class Watching:
                 continue
             fresh = Watched(spec, origin, urls)
             if old is not None and old.question == fresh.question:
-                fresh.shown = msgspec.structs.replace(old.shown, spec=spec, asked=len(urls))
+                fresh.shown = msgspec.structs.replace(
+                    old.shown, spec=fresh.shown.spec, asked=len(urls)
+                )
                 fresh.tried, fresh.answered, fresh.took = old.tried, old.answered, old.took
             fresh.lacks(_lack(urls, found.get(name)))
             self.watches[name] = fresh
@@ -267,7 +270,7 @@ class Watching:
             spark=moved.spark,
             failing=tuple(sorted(watch.failing)),
         )
-        return Merge(watch.shown, len(result.merged.excluded), whole)
+        return Merge(watch.spec, watch.shown, len(result.merged.excluded), whole)
 
     async def _keep(self, watch: Watched, figure: schema.Figure, unit: str, now: float) -> None:
         """Put a number into the history of its watch."""

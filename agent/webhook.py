@@ -1,4 +1,4 @@
-"""One POST of JSON to a URL of an alert; nothing of the answer is kept.
+"""One POST to a URL of an alert; nothing of the answer is kept.
 
 A webhook that came through the API may not reach this machine or its network: its host is judged
 as written, and again by every address that it resolves to, before a connection is made.
@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from agent.alert_bodies import JSON
 from nostr_client.addresses import refused_host
-from nostr_client.errors import NetworkError
+from nostr_client.errors import NetworkError, host_alone
 from nostr_client.transport import public_socket
 
 TIMEOUT_S: Final = 10.0
@@ -35,8 +36,8 @@ def private(url: str) -> str | None:
     return refused_host(host)
 
 
-async def post(url: str, body: bytes, *, public_only: bool = False) -> None:
-    """Hand `body` over; follows no redirects.
+async def post(url: str, body: bytes, kind: str = JSON, *, public_only: bool = False) -> None:
+    """Hand over `body` of the media type `kind`; follows no redirects.
 
     `public_only`: connect to no address of this machine or of a private network.
 
@@ -45,21 +46,21 @@ async def post(url: str, body: bytes, *, public_only: bool = False) -> None:
     """
     why = private(url) if public_only else None
     if why is not None:
-        raise NetworkError(f"{_place(url)}: {why}")
+        raise NetworkError(f"{_shown(url)}: {why}")
     try:
-        status = await _post(url, body, public_only)
+        status = await _post(url, body, kind, public_only)
     except TimeoutError as error:
-        raise NetworkError(f"{_place(url)}: no answer within {TIMEOUT_S:g} s") from error
+        raise NetworkError(f"{_shown(url)}: no answer within {TIMEOUT_S:g} s") from error
     except aiohttp.InvalidURL as error:
-        raise NetworkError(f"{_place(url)}: its URL cannot be used") from error
+        raise NetworkError(f"{_shown(url)}: its URL cannot be used") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or type(error).__name__
-        raise NetworkError(f"{_place(url)}: {said}") from error
+        raise NetworkError(f"{_shown(url)}: {said}") from error
     if not 200 <= status < 300:
-        raise NetworkError(f"{_place(url)}: HTTP {status}")
+        raise NetworkError(f"{_shown(url)}: HTTP {status}")
 
 
-async def _post(url: str, body: bytes, public_only: bool) -> int:
+async def _post(url: str, body: bytes, kind: str, public_only: bool) -> int:
     connector = aiohttp.TCPConnector(socket_factory=public_socket if public_only else None)
     async with (
         asyncio.timeout(TIMEOUT_S),
@@ -67,18 +68,13 @@ async def _post(url: str, body: bytes, public_only: bool) -> int:
         session.post(
             url,
             data=body,
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": kind},
             allow_redirects=False,
         ) as response,
     ):
         return response.status
 
 
-def _place(url: str) -> str:
-    """Which webhook it is, without what a log must not hold."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return "webhook"
-    return f"webhook at {host}:{port}" if port else f"webhook at {host}"
+def _shown(url: str) -> str:
+    """Which webhook it is, without what a log must not have."""
+    return f"webhook at {host_alone(url)}"

@@ -9,6 +9,8 @@ Errors of other libraries never pass: they are wrapped, with the original as `__
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 FOREIGN_TEXT_LIMIT = 512
 """Bytes of a stranger's text that an error or a log line may carry."""
 
@@ -33,6 +35,20 @@ def without_user(url: str) -> str:
     if not separator:
         return url.rpartition("@")[2]
     return scheme + separator + rest.rpartition("@")[2]
+
+
+def host_alone(url: str) -> str:
+    """The host of a URL, and its port where it names one: what is shown of one with secrets in it.
+
+    A webhook's path is a password as often as not. "…" for what has no host.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "…"
+    host = f"[{host}]" if ":" in host else host
+    return (f"{host}:{port}" if port else host) or "…"
 
 
 class NostrTallyError(Exception):

@@ -23,6 +23,8 @@ STORE_VARIABLE: Final = "NOSTR_TALLY_STORE"
 API_PORT: Final = 4870
 RELAY_PORT: Final = 4869
 _OPEN_TO_OTHERS: Final = 0o077
+LONGEST_SECRET: Final = 4096
+"""Bytes of a secret's file that are read: a key or a token has far fewer."""
 
 
 def store_path() -> Path:
@@ -44,7 +46,7 @@ def config_path() -> Path:
 
 
 def token_path() -> Path:
-    """The token of the agent's API."""
+    """The token that manages the agent through its API."""
     return (_state_directory() or platformdirs.user_state_path(NAME, False)) / "token"
 
 
@@ -66,6 +68,22 @@ def _state_directory() -> Path | None:
 
 def check_secret_file(path: Path) -> None:
     """Raise InvalidInput for a file that others may read, OSError; pipes are nobody's to read."""
-    mode = path.stat().st_mode
+    _check_mode(path.stat().st_mode, path)
+
+
+def read_secret(path: Path) -> str:
+    """The text of a secret's file without the space around it.
+
+    Raises InvalidInput for a file that others may read or that is empty, OSError.
+    """
+    with path.open("rb") as file:
+        _check_mode(os.fstat(file.fileno()).st_mode, path)
+        text = file.read(LONGEST_SECRET).decode("ascii", "replace").strip()
+    if not text:
+        raise InvalidInput(f"{path} is empty")
+    return text
+
+
+def _check_mode(mode: int, path: Path) -> None:
     if stat.S_ISREG(mode) and mode & _OPEN_TO_OTHERS:
         raise InvalidInput(f"{path} can be read by others: chmod 600 it")

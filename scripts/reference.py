@@ -43,9 +43,11 @@ HTTP_HEAD = f"""# The HTTP API of the agent
 
 {MADE}
 
-On loopback, with `Authorization: Bearer TOKEN` (the token's file is named by `nostr-agent status`);
-refusals are an object with a `code` and a `message`. The same as an OpenAPI 3.1 document:
-`GET /v1/openapi.json`. In Python: `agent.api.client.AgentClient`.
+On loopback, with `Authorization: Bearer TOKEN`. Each route names the least scope of a token that
+may ask it: `source` reads the messages of streams, `read` reads everything and changes nothing,
+`manage` does everything ([where the tokens are](../how-to/service.md#tokens)). What a token may not
+do gets 403, `limited_token`; refusals are an object with a `code` and a `message`. The same as an
+OpenAPI 3.1 document: `GET /v1/openapi.json`. In Python: `agent.api.client.AgentClient`.
 """
 
 
@@ -62,9 +64,9 @@ METRICS_HEAD = f"""# Metrics
 
 {MADE}
 
-`GET /metrics` of the agent, for Prometheus, with the token unless `api.open_metrics` is set. Names
-that end in `_total` only grow. Nothing is there for each watch, of which there are thousands: those
-are in the HTTP API. Which numbers are worth an alert: [operations](../operations.md).
+`GET /metrics` of the agent, for Prometheus, with the `read` token unless `api.open_metrics` is set.
+Names that end in `_total` only grow. Nothing is there for each watch, of which there are thousands:
+those are in the HTTP API. Which numbers are worth an alert: [operations](../operations.md).
 """
 
 QUIET = """
@@ -155,8 +157,8 @@ def _http() -> str:
     lines = [
         HTTP_HEAD,
         "## Routes\n",
-        "| Method | Path | | Body | Answer |",
-        "|---|---|---|---|---|",
+        "| Method | Path | Scope | | Body | Answer |",
+        "|---|---|---|---|---|---|",
     ]
     for path, operations in made["paths"].items():
         for method, one in operations.items():
@@ -164,6 +166,7 @@ def _http() -> str:
                 _row(
                     method.upper(),
                     f"`{_with_query(path, one)}`",
+                    _scope(one, made["security"]),
                     one["summary"],
                     _type(one.get("requestBody", {})),
                     _type(_answer(one["responses"])),
@@ -179,6 +182,11 @@ def _http() -> str:
 def _with_query(path: str, operation: dict[str, Any]) -> str:
     named = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
     return path + (f"?{'&'.join(named)}" if named else "")
+
+
+def _scope(operation: dict[str, Any], default: list[dict[str, list[str]]]) -> str:
+    """The least scope of a token that an operation needs; "" where it needs no token."""
+    return ", ".join(one for needs in operation.get("security", default) for one in needs["token"])
 
 
 def _answer(responses: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Being somebody whom the rights of files hold for: tests often run as root, who may do all."""
+"""The rights of files: somebody whom they hold for, as tests often run as root, and secrets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @contextmanager
@@ -20,3 +21,10 @@ def as_nobody() -> Iterator[None]:
         yield
     finally:
         os.seteuid(own)
+
+
+def secret_file(path: Path, text: str) -> Path:
+    """A file for its owner alone."""
+    path.touch(0o600)
+    path.write_text(text)
+    return path

@@ -31,7 +31,8 @@ class Action(NamedTuple):
 
     `name`: as on the command line, and in the palette after a colon; `usage`: the words after it.
     `keys`: Textual's names. `pages`: where the keys work; none: everywhere. `footer`: the highest
-    stand in the footer. `writes`: it changes something, and is not there in --read-only.
+    stand in the footer. `writes`: its route needs the manage token; a session that only reads does
+    not have it.
     """
 
     name: str

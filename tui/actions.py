@@ -118,6 +118,7 @@ ACTIONS: Final = (
         asking.count,
         ("overview",),
         "QUERY TARGET",
+        writes=True,
     ),
     A(
         "sync run",

@@ -105,6 +105,8 @@ class TallyApp(App[None]):
         self.glyphs = ASCII if ascii_only else UNICODE
         self.now = now
         self.read_only = read_only
+        """Offer nothing that changes something: asked for, or all that the token may do."""
+        self._wanted_read_only = read_only
         self.brings = brings
         self.watched = ""
         """The name of the watch that its page shows."""
@@ -118,7 +120,14 @@ class TallyApp(App[None]):
         self._drawn_at = 0.0
         self.waiting = False
         self.typed = Typed(self, super().on_event)
-        self.link = Link(self.model, locate, now=now, changed=self._hear, refused=self._refused)
+        self.link = Link(
+            self.model,
+            locate,
+            now=now,
+            changed=self._hear,
+            refused=self._refused,
+            permitted=self._permitted,
+        )
 
     def on_mount(self) -> None:
         """Draw; the agent is looked for beside it."""
@@ -157,6 +166,13 @@ class TallyApp(App[None]):
         if page is not None and page.is_current and is_whole(page):
             page.head()
             page.tick()
+
+    def _permitted(self, permission: schema.Permission) -> None:
+        """Offer what the token may do; another token may come with each connection."""
+        before = self.read_only
+        self.read_only = self._wanted_read_only or permission.scope == "read"
+        if self.read_only != before:
+            self._hear({"frame"})
 
     def _refused(self, title: str, why: str) -> None:
         text = f"{why}\n\nThe agent is asked again by itself."
@@ -242,7 +258,7 @@ class TallyApp(App[None]):
         """Do an action, on the page that it belongs to; what goes wrong passes as a toast."""
         action = BY_NAME[name]
         if action.writes and self.read_only:
-            self.trouble("this is a look only: --read-only")
+            self.trouble("this session only reads: --read-only, or a token that only reads")
             return
         try:
             if not action.on(self.page_name):

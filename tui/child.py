@@ -7,16 +7,16 @@ import os
 import sys
 import tempfile
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.api.address import addresses, reach
+from agent.api.address import Addresses, addresses, reach
 from nostr_client.errors import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
 STOP_S: Final = 8.0
 """How long it may take to close its store in order."""
@@ -29,17 +29,27 @@ OWN: Final = ("-m", "agent", "run", "--until-eof", "--set", "service.log=warning
 
 
 class _Told(msgspec.Struct):
+    """What the sandbox prints: the agent's URL, and the files of its tokens."""
+
     api: str
     token: str
+    read_token: str
 
 
 class Child:
     """A running process; `locate` says where its agent is, once it is there."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, said: IO[bytes], talk: IO[bytes]
+        self,
+        process: asyncio.subprocess.Process,
+        said: IO[bytes],
+        talk: IO[bytes],
+        *,
+        read_only: bool = False,
     ) -> None:
+        """`read_only`: use the token that only reads."""
         self.process = process
+        self._read_only = read_only
         self._said = said
         self._talk = talk
 
@@ -65,7 +75,8 @@ class Child:
         line = os.pread(self._said.fileno(), 4096, 0)
         if line.endswith(b"\n"):
             told = msgspec.json.decode(line, type=_Told)
-            return told.api, Path(told.token)
+            found = Addresses(self.process.pid, told.api, "", told.token, told.read_token)
+            return found.api, found.file(read_only=self._read_only)
         return self._published()
 
     def _published(self) -> tuple[str, Path]:
@@ -73,7 +84,7 @@ class Child:
         with suppress(NetworkError):  # it tells how to start an agent, which is done
             found = addresses()
             if found.pid == self.process.pid:
-                return found.api, Path(found.token)
+                return found.api, found.file(read_only=self._read_only)
         raise NetworkError("the agent is starting")
 
     def _last_words(self) -> str:
@@ -95,8 +106,11 @@ class Child:
 
 
 @asynccontextmanager
-async def child(arguments: Sequence[str]) -> AsyncIterator[Child]:
-    """A Python process with these arguments, until the block is left."""
+async def child(arguments: Sequence[str], *, read_only: bool = False) -> AsyncIterator[Child]:
+    """A Python process with these arguments, until the block is left.
+
+    `read_only`: talk to its agent with the token that only reads.
+    """
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as talk:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -106,7 +120,7 @@ async def child(arguments: Sequence[str]) -> AsyncIterator[Child]:
             stderr=talk,
             start_new_session=True,  # Ctrl-C is ours alone
         )
-        one = Child(process, said, talk)
+        one = Child(process, said, talk, read_only=read_only)
         try:
             yield one
         finally:

@@ -47,7 +47,11 @@ def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
 )
 @click.option("--demo", is_flag=True, help="Bring local relays, people and an agent to look at.")
 @click.option("--embedded", is_flag=True, help="Run the agent too, unless one is running.")
-@click.option("--read-only", is_flag=True, help="Look, and change nothing.")
+@click.option(
+    "--read-only",
+    is_flag=True,
+    help="Look, and change nothing: with the agent's token that only reads.",
+)
 @click.option("--serve", is_flag=True, help="Show it in a browser, on this machine alone.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=4871, help="Of --serve; 0: any.")
 @click.option(
@@ -93,7 +97,7 @@ async def _run(given: dict[str, Any]) -> int:
     async with AsyncExitStack() as stack:
         brought = None
         if given["demo"] or given["embedded"]:
-            brought = await _brought(stack, demo=given["demo"])
+            brought = await _brought(stack, demo=given["demo"], read_only=given["read_only"])
         if given["serve"]:
             return await _serve(given, brought)
         app = _app(given, brought)
@@ -106,16 +110,17 @@ async def _run(given: dict[str, Any]) -> int:
 def _locate(given: dict[str, Any]) -> Callable[[], tuple[str, str]]:
     from agent.api.address import reach
 
-    return lambda: reach(given["api"], given["token_file"])
+    return lambda: reach(given["api"], given["token_file"], read_only=given["read_only"])
 
 
-async def _brought(stack: AsyncExitStack, *, demo: bool) -> Child | None:
+async def _brought(stack: AsyncExitStack, *, demo: bool, read_only: bool) -> Child | None:
     """Start an agent as a child; None where one is running already."""
     from tui import child
 
     if not demo and child.is_running():
         return None
-    return await stack.enter_async_context(child.child(child.SANDBOX if demo else child.OWN))
+    arguments = child.SANDBOX if demo else child.OWN
+    return await stack.enter_async_context(child.child(arguments, read_only=read_only))
 
 
 async def _serve(given: dict[str, Any], brought: Child | None) -> int:

@@ -103,7 +103,7 @@ class Commands(Provider):
         """Stands where a command would: Enter brings what was typed to be mended."""
         said = f"There is no command {typed}"
         if line is not None:
-            said = f":{line.action.name} is not there in --read-only"
+            said = f":{line.action.name} is not there in a session that only reads"
         run = partial(self._tally.action_do, "commands", [typed])
         return Hit(0.01, Content(said), run, text=typed)
 

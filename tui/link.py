@@ -11,6 +11,7 @@ from nostr_client.errors import NetworkError, NostrTallyError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from agent.api import schema
     from agent.api.client import AgentClient
     from tui.model import Model
 
@@ -23,7 +24,9 @@ DELAYS_S: Final = (0.2, 0.5, 1.0, 2.0)
 
 
 TITLES: Final = {
-    **dict.fromkeys(("wrong_token", "no_token", "foreign_host"), "The agent lets nobody in"),
+    **dict.fromkeys(
+        ("wrong_token", "no_token", "limited_token", "foreign_host"), "The agent lets nobody in"
+    ),
     "unreadable": "The agent is not understood",
 }
 """What does not pass by itself, by its code."""
@@ -40,14 +43,19 @@ class Link:
         now: Callable[[], float],
         changed: Callable[[set[str]], None],
         refused: Callable[[str, str], None],
+        permitted: Callable[[schema.Permission], None],
     ) -> None:
-        """`locate` gives URL and token, each time anew; `refused` hears what is wrong, and why."""
+        """`locate` gives URL and token, each time anew; `refused` hears what is wrong, and why.
+
+        `permitted` gets what the token may do, at each connection.
+        """
         self.client: AgentClient | None = None
         self._model = model
         self._locate = locate
         self._now = now
         self._changed = changed
         self._refused = refused
+        self._permitted = permitted
         self._told = ""
         self._reached = False
 
@@ -71,6 +79,7 @@ class Link:
         self._reached = False
         url, token = await asyncio.to_thread(self._locate)
         async with AgentClient(url, token) as client:
+            self._permitted(await client.access())
             self._model.status = await client.status()  # a stream may have nothing to say for long
             self.client = client
             self._model.reached(url, self._now())

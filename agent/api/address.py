@@ -10,18 +10,31 @@ from urllib.parse import urlsplit
 import msgspec
 
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.places import SERVICE, addresses_path, token_path, user_path
+from nostr_client.places import SERVICE, addresses_path, read_secret, token_path, user_path
 
-LONGEST_TOKEN: Final = 4096
+READ_SUFFIX: Final = ".read"
+"""What follows the name of the manage token's file in that of the read token."""
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """What a running agent writes beside its state: where it listens, and where its token is."""
+    """What a running agent writes beside its state: where it listens, and where its tokens are.
+
+    `token` and `read_token` are files. An agent of an earlier version has no `read_token`.
+    """
 
     pid: int
     api: str
     relay: str
     token: str
+    read_token: str = ""
+
+    def file(self, *, read_only: bool) -> Path:
+        """The file of the token that manages, or of the one that only reads. Raises InvalidInput"""
+        if not read_only:
+            return Path(self.token)
+        if not self.read_token:
+            raise InvalidInput("the running agent has no read token: start it again")
+        return Path(self.read_token)
 
 
 def addresses() -> Addresses:
@@ -36,18 +49,19 @@ def addresses() -> Addresses:
     raise NetworkError("no agent is running; start it with: nostr-agent run")
 
 
-def reach(api: str | None, token_file: Path | None) -> tuple[str, str]:
+def reach(api: str | None, token_file: Path | None, *, read_only: bool = False) -> tuple[str, str]:
     """URL and token of the agent: those given, else the running one's.
 
     A URL alone goes with the token of the agent that says it listens there, else with the user's.
+    `read_only`: the token that only reads, where no file is given.
     Raises NetworkError, InvalidInput (the token cannot be read).
     """
     if api is None:
         found = addresses()
-        api, token_file = found.api, token_file or Path(found.token)
-    token_file = token_file or _token_of(api)
+        api, token_file = found.api, token_file or found.file(read_only=read_only)
+    token_file = token_file or _token_of(api, read_only=read_only)
     try:
-        return api, token_file.read_text("ascii", "replace")[:LONGEST_TOKEN].strip()
+        return api, read_secret(token_file)
     except OSError as error:
         why = "name its file with --token-file"
         raise InvalidInput(f"the token cannot be read: {error}; {why}") from error
@@ -63,10 +77,13 @@ def on_port(port: int | None) -> tuple[Path, Addresses] | None:
     return None
 
 
-def _token_of(api: str) -> Path:
+def _token_of(api: str, *, read_only: bool) -> Path:
     """The file with the token of the agent at a URL."""
     found = on_port(_port(api))
-    return token_path() if found is None else Path(found[1].token)
+    if found is not None:
+        return found[1].file(read_only=read_only)
+    path = token_path()
+    return path.with_name(path.name + READ_SUFFIX) if read_only else path
 
 
 def _port(url: str) -> int | None:

@@ -11,12 +11,14 @@ import msgspec
 
 from agent.api import about, holdings, rebuilds, schema
 from agent.api.schema import Message
+from agent.specs import check_agent_url
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidInput,
     NetworkError,
     NostrTallyError,
     clip,
+    host_alone,
     without_tls,
 )
 
@@ -65,14 +67,19 @@ class UnreadableAnswer(InvalidInput):
 class AgentClient:
     """Talks to the agent at `url` with its token; use it as an async context manager.
 
-    Every method may raise ApiError (refused), NetworkError (no agent there), DeadlineExceeded,
-    UnreadableAnswer.
+    Making one raises InvalidInput for what is no URL of an API. Every method may raise ApiError
+    (refused), NetworkError (no agent there), DeadlineExceeded, UnreadableAnswer.
     """
 
     def __init__(
         self, url: str, token: str, *, timeout: float = TIMEOUT_S, most_bytes: int = MOST_BYTES
     ) -> None:
+        try:
+            check_agent_url(url)
+        except InvalidInput as error:
+            raise InvalidInput(f"the URL of the agent's API {error}") from error
         self.url = url.rstrip("/")
+        self._host = host_alone(url)
         self._headers = {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._most_bytes = most_bytes
@@ -96,6 +103,18 @@ class AgentClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+    async def access(self) -> schema.Permission:
+        """What the token of this client may do.
+
+        An agent of an earlier version has one token, which may do everything.
+        """
+        try:
+            return await self._get("/v1/access", schema.Permission)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return schema.Permission(scope="manage")
 
     async def status(self) -> schema.Status:
         return await self._get("/v1/status", schema.Status)
@@ -275,7 +294,7 @@ class AgentClient:
                         yield id, _decoded(seen, _message)
                         seen = b""
         except TimeoutError as error:
-            raise NetworkError(f"the agent at {self.url} has gone quiet") from error
+            raise NetworkError(f"the agent at {self._host} has gone quiet") from error
         except (aiohttp.ClientError, OSError) as error:
             raise NetworkError(f"the stream broke off: {without_tls(error)}") from error
 
@@ -309,13 +328,13 @@ class AgentClient:
                 f"the agent gave no answer within {seconds:g} s{doubt}"
             ) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise NetworkError(f"no agent at {self.url}: {without_tls(error)}") from error
+            raise NetworkError(f"no agent at {self._host}: {without_tls(error)}") from error
         decoded: A = _decoded(raw, msgspec.json.Decoder(answer))
         return decoded
 
     def _open(self) -> aiohttp.ClientSession:
         if self._closed:
-            raise NetworkError(f"the client of {self.url} was closed")
+            raise NetworkError(f"the client of {self._host} was closed")
         if self._session is None:
             headers = {**self._headers, "Content-Type": "application/json"}
             self._session = aiohttp.ClientSession(headers=headers, timeout=_NO_TIMEOUT)

@@ -13,12 +13,18 @@ from nostr_client._version import __version__
 
 _REF: Final = "#/components/schemas/{name}"
 
+_SCOPES: Final = (
+    "The token of a scope: `manage` may do everything, `read` what changes nothing, `source` reads"
+    " the messages of streams. Each operation names the least one."
+)
+
 _REFUSALS: Final = {
     "400": "The request cannot be read or is not valid.",
     "401": "The token is missing or wrong.",
-    "403": "The Host or Origin of the request is not allowed.",
+    "403": "The Host or Origin of the request is not allowed, or the token may not do this.",
     "404": "There is no such thing.",
     "409": "It contradicts what is there.",
+    "408": "The body came too slowly.",
     "413": "The body is too large.",
     "503": "The agent cannot do it now.",
 }
@@ -40,11 +46,13 @@ def document() -> dict[str, Any]:
             "version": __version__,
             "description": "Watches, counts, syncs, relays and counters of a running agent.",
         },
-        "security": [{"token": []}],
+        "security": [{"token": ["read"]}],
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": _SCOPES}
+            },
         },
     }
 
@@ -67,6 +75,7 @@ def _operation(route: Route, by_type: dict[int, Any]) -> dict[str, Any]:
             str(route.status): _json("Done.", by_type[id(route.answer)]),
             **{code: _json(text, by_type[id(schema.Problem)]) for code, text in _REFUSALS.items()},
         },
+        "security": [{"token": [route.needs.name.lower()]}],
     }
     if route.body is not None:
         body = {"application/json": {"schema": by_type[id(route.body)]}}

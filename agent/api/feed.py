@@ -28,6 +28,7 @@ KEPT_BYTES: Final = 8 * 1024 * 1024
 
 SLOW: Final = "too slow: more messages waited than one client may leave unread"
 STOPPING: Final = "the agent stops"
+NEW_TOKENS: Final = "the tokens have changed: come again with the new one"
 
 
 class Feed:
@@ -89,10 +90,10 @@ class Feed:
         """A stream takes no more."""
         self._streams.discard(stream)
 
-    def close(self) -> None:
-        """End all streams with a word."""
+    def close(self, reason: str = STOPPING) -> None:
+        """End all streams, and say why."""
         for stream in list(self._streams):
-            stream.end(STOPPING)
+            stream.end(reason)
 
 
 class Stream:

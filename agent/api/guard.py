@@ -1,35 +1,34 @@
-"""Who may use the API: the token, the Host and the Origin of a request. Pure."""
+"""Who may use the API: the Host, the Origin and the token of a request. Pure."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
-import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from agent.api.backend import Refusal
-
-OPEN = frozenset({"/healthz", "/readyz"})
-"""What a supervisor asks without a token: it tells nothing but whether the agent works."""
+from agent.api.schema import Scope
 
 
 class Access(NamedTuple):
-    """What is allowed; `hosts` and `origins` in lower case."""
+    """What is allowed; `hosts` and `origins` in lower case. A token that is "" does not exist."""
 
     token: str
+    """Manages the agent."""
+    read_token: str = ""
+    """Reads everything that the API shows, and changes nothing."""
+    source_token: str = ""
+    """Reads the messages of streams for agents that source them, and nothing else."""
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
     open_metrics: bool = False
-    source_token: str = ""
-    """Reads streams for those who source them, and nothing else; "": there is none."""
 
 
-_FOR_SOURCES = re.compile(r"/v1/streams/[^/]+/messages")
+def check(access: Access, needs: Scope, host: str, origin: str | None, bearer: str | None) -> Scope:
+    """The scope of a request's token. None stands for an absent header.
 
-
-def check(access: Access, path: str, host: str, origin: str | None, bearer: str | None) -> None:
-    """Raise Refusal unless the request may come in; None stands for an absent header.
+    `needs` is the scope that the request asks for. Raises Refusal unless the request may come in.
 
     A web page reaches loopback through its visitor's browser: the browser tells the page's own
     name in Host when that name was pointed at 127.0.0.1 (rebinding), and its origin in Origin.
@@ -39,17 +38,33 @@ def check(access: Access, path: str, host: str, origin: str | None, bearer: str 
         raise Refusal(403, "foreign_host", "the Host of the request is not a name of this agent")
     if origin is not None and origin.lower() not in access.origins:
         raise Refusal(403, "foreign_origin", "pages of this web origin may not call the agent")
-    if path in OPEN or (path == "/metrics" and access.open_metrics):
-        return
+    if needs is Scope.NONE:
+        return needs
     if bearer is None:
         raise Refusal(401, "no_token", "give the token as Authorization: Bearer")
-    if _same(bearer, access.token):
-        return
-    if not access.source_token or not _same(bearer, access.source_token):
+    scope = _scope(access, bearer)
+    if scope is Scope.NONE:
         raise Refusal(401, "wrong_token", "the token is wrong")
-    if _FOR_SOURCES.fullmatch(path) is None:
-        text = "this token reads the messages of streams, and nothing else"
-        raise Refusal(403, "limited_token", text)
+    if scope < needs:
+        raise Refusal(403, "limited_token", _LIMITS[scope])
+    return scope
+
+
+_LIMITS = {
+    Scope.SOURCE: "this token reads the messages of streams, and nothing else",
+    Scope.READ: "this token reads, and changes nothing: use the manage token",
+}
+
+
+def _scope(access: Access, bearer: str) -> Scope:
+    """What a token may do; every token is compared, whichever fits."""
+    tokens = (
+        (Scope.SOURCE, access.source_token),
+        (Scope.READ, access.read_token),
+        (Scope.MANAGE, access.token),
+    )
+    found = [scope for scope, token in tokens if _same(bearer, token) and token]
+    return max(found, default=Scope.NONE)
 
 
 def _same(bearer: str, token: str) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 
 from agent.api import about, holdings, params, rebuilds, schema
 from agent.api.params import Nothing
+from agent.api.schema import Scope
 from agent.specs import SyncSpec, WatchSpec
 
 if TYPE_CHECKING:
@@ -20,15 +21,19 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """A validated request: what stood in the path, the query string and the body."""
+    """A validated request: its path, query string and body, and what its token may do."""
 
     path: Any
     query: Any
     body: Any
+    scope: Scope
 
 
 class Route(NamedTuple):
-    """One thing that can be asked; `run` answers with a value of `answer`."""
+    """One thing that can be asked; `run` answers with a value of `answer`.
+
+    `scope` is what a token needs; None: to read for GET, else to manage.
+    """
 
     method: str
     path: str
@@ -39,6 +44,14 @@ class Route(NamedTuple):
     query: type[Body] = Nothing
     body: Any = None
     status: int = 200
+    scope: Scope | None = None
+
+    @property
+    def needs(self) -> Scope:
+        """The least scope of a token that may ask this."""
+        if self.scope is not None:
+            return self.scope
+        return Scope.READ if self.method == "GET" else Scope.MANAGE
 
 
 R = Route
@@ -202,6 +215,7 @@ ROUTES: tuple[Route, ...] = (
         lambda b, c: b.messages(c.path.stream, c.query.after, c.query.limit, c.query.newest),
         params.InStream,
         params.MessagesQuery,
+        scope=Scope.SOURCE,
     ),
     R(
         "POST",
@@ -211,6 +225,7 @@ ROUTES: tuple[Route, ...] = (
         lambda b, c: b.audit(c.path.stream, c.body.subject),
         params.InStream,
         body=schema.SubjectBody,
+        scope=Scope.READ,
     ),
     R(
         "POST",
@@ -323,7 +338,12 @@ async def _status(backend: Backend, call: Call) -> object:
     return backend.status()
 
 
+async def _permission(_: Backend, call: Call) -> object:
+    return schema.Permission(scope="manage" if call.scope >= Scope.MANAGE else "read")
+
+
 ROUTES = (
+    R("GET", "/v1/access", "What this token may do.", schema.Permission, _permission),
     R("GET", "/v1/status", "The agent at a glance.", schema.Status, _status),
     R(
         "POST",
@@ -363,11 +383,16 @@ def find(method: str, raw_path: str) -> Found:
 
 
 def validated(
-    route: Route, params: Mapping[str, str], query: Mapping[str, str], body: bytes
+    route: Route,
+    params: Mapping[str, str],
+    query: Mapping[str, str],
+    body: bytes,
+    scope: Scope,
 ) -> Call:
     """The request as values. Raises msgspec.ValidationError, msgspec.DecodeError."""
     return Call(
         msgspec.convert(params, route.params, strict=False),
         msgspec.convert(query, route.query, strict=False),
         None if route.body is None else msgspec.json.decode(body, type=route.body),
+        scope,
     )

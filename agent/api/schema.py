@@ -5,6 +5,7 @@ Light on purpose: the terminal application imports it. Times are Unix seconds.
 
 from __future__ import annotations
 
+import enum
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
@@ -73,6 +74,23 @@ from nostr_client.told import Told
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
 ]
+
+
+class Scope(enum.IntEnum):
+    """What a token may do; a scope includes those below it."""
+
+    NONE = 0
+    SOURCE = 1
+    """Read the messages of streams."""
+    READ = 2
+    MANAGE = 3
+    """Change what the agent does and stores, and have it ask relays."""
+
+
+class Permission(Answer, frozen=True):
+    """What the token of this request may do."""
+
+    scope: Literal["read", "manage"]
 
 
 class Problem(Answer, frozen=True):

@@ -20,7 +20,7 @@ from agent.api.document import document
 from agent.api.guard import bearer_of, check
 from agent.api.params import EventsQuery
 from agent.api.routes import Route, find, validated
-from agent.api.schema import Health, Problem, Ready
+from agent.api.schema import Health, Problem, Ready, Scope
 from agent.relay.bounded import BoundedServer, listen
 from agent.specs import in_words
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
@@ -93,26 +93,32 @@ class ApiServer:
 
     async def _answer(self, request: web.BaseRequest, origin: str | None) -> web.StreamResponse:
         path = request.rel_url.raw_path
-        check(
+        found = find(request.method, path)
+        scope = check(
             self.access,
-            path,
+            self._needs(path, found.route),
             request.headers.get("Host", ""),
             origin,
             bearer_of(request.headers.get("Authorization")),
         )
         if path in _PLAIN:
             return await self._plain(request, path)
-        found = find(request.method, path)
         if found.route is None:
             return _lost(found.allowed)
-        return await self._routed(request, found.route, dict(found.params))
+        return await self._routed(request, found.route, dict(found.params), scope)
+
+    def _needs(self, path: str, route: Route | None) -> Scope:
+        """The scope that a request needs; what no route answers needs the one that reads."""
+        if path in OPEN or (path == "/metrics" and self.access.open_metrics):
+            return Scope.NONE
+        return Scope.READ if route is None else route.needs
 
     async def _routed(
-        self, request: web.BaseRequest, route: Route, params: dict[str, str]
+        self, request: web.BaseRequest, route: Route, params: dict[str, str], scope: Scope
     ) -> web.Response:
         body = await _body(request, self._bounds.body)
         try:
-            call = validated(route, params, _query(request), body)
+            call = validated(route, params, _query(request), body, scope)
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, "invalid", clip(in_words(str(error)))) from error
         backend = self._ready_backend()
@@ -179,7 +185,10 @@ class ApiServer:
         return web.Response(status=204, headers=_cors(origin))
 
 
-_PLAIN: Final = frozenset({"/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/events"})
+OPEN: Final = frozenset({"/healthz", "/readyz"})
+"""What a supervisor asks without a token: whether the agent works, and nothing else."""
+
+_PLAIN: Final = OPEN | {"/metrics", "/v1/openapi.json", "/v1/events"}
 
 
 def _frame(run: str, n: int, data: bytes) -> bytes:

@@ -91,7 +91,9 @@ def _named_by_environment() -> Path | None:
 def _writes(config: Path | None) -> Sequence[str]:
     """Folders that the configuration has the agent write; its default ones are in its state."""
     found = load_config(config, ())
-    named = (found.store.path, found.api.token_file)
+    api = found.api
+    tokens = (api.token_file, api.read_token_file, api.source_token_file)
+    named = (found.store.path, *tokens)
     return sorted({str(user_path(path).absolute().parent) for path in named if path})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent.specs import check_agent_url
 from nostr_client import nip19
 from nostr_client.counters.config import (
     SourceConfig,
@@ -84,8 +85,7 @@ def _check_source(source: SourceSection, complain: Complain, at: Path) -> None:
     if bool(source.agent) == bool(source.pubkey):
         complain(at, "needs either agent or pubkey")
     if source.agent:
-        if not source.agent.startswith(("http://", "https://")):
-            complain((*at, "agent"), "is not an http:// or https:// URL")
+        _try(complain, (*at, "agent"), check_agent_url, source.agent)
         if not source.token_file:
             complain((*at, "token_file"), "is missing: the other agent's API asks for its token")
     if source.pubkey:

@@ -130,12 +130,23 @@ class ApiSection(Section, frozen=True):
     listen: Annotated[Listen, Meta(description="HOST:PORT")] = f"127.0.0.1:{API_PORT}"
     token_file: Annotated[
         str,
-        Meta(description="made with a random token, mode 0600; empty: `token` beside the state"),
+        Meta(
+            description="the token that manages, made if missing, mode 0600;"
+            " empty: `token` beside the state"
+        ),
+    ] = ""
+    read_token_file: Annotated[
+        str,
+        Meta(
+            description="the token that only reads, made if missing, mode 0600;"
+            " empty: token_file with `.read` after it"
+        ),
     ] = ""
     source_token_file: Annotated[
         str,
         Meta(
-            description="a second token, made if missing: agents that source this one need no more"
+            description="the token that agents which source this one need, made if missing;"
+            " empty: none"
         ),
     ] = ""
     hosts: Annotated[
@@ -153,7 +164,7 @@ class ApiSection(Section, frozen=True):
     stream_backlog: Annotated[
         int, Meta(ge=16, le=100_000, description="messages that wait for a slow stream client")
     ] = 1000
-    open_metrics: Annotated[bool, Meta(description="serve /metrics without the token")] = False
+    open_metrics: Annotated[bool, Meta(description="serve /metrics without a token")] = False
 
 
 class StreamSection(Section, frozen=True):

@@ -59,6 +59,8 @@ def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
         _try(complain, (*at, "when"), parse_condition, alert.when)
         if not alert.webhook and not alert.command:
             complain(at, "needs a webhook or a command")
+        if alert.format != "json" and not alert.webhook:
+            complain((*at, "format"), "is that of a webhook: a command gets the JSON")
         if alert.webhook and not alert.webhook.startswith(("http://", "https://")):
             complain((*at, "webhook"), "is not an http:// or https:// URL")
 

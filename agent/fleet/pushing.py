@@ -12,7 +12,7 @@ from agent.specs import seconds
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.numbers import format_integer
 from nostr_client.counters.push import Pusher, aggregate_stream, own_stream
-from nostr_client.errors import NostrTallyError, clip, without_user
+from nostr_client.errors import NostrTallyError, clip, host_alone
 from nostr_client.extras import optional
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _link(section: PushSection) -> schema.CounterLink:
         direction="out",
         via="nats",
         stream=section.stream,
-        peer=f"{', '.join(map(without_user, section.servers))} {section.into}",
+        peer=f"{', '.join(map(host_alone, section.servers))} {section.into}",
     )
 
 

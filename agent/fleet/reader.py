@@ -9,10 +9,10 @@ from agent.fleet.answers import batch_of, joined
 from nostr_client import nip19
 from nostr_client.counters import nostr
 from nostr_client.counters.sealing import Sealer, is_sealed
-from nostr_client.errors import InvalidInput, clip, without_user
+from nostr_client.errors import InvalidInput, clip, host_alone
 from nostr_client.keys import KeySigner
 from nostr_client.options import ReadBudget
-from nostr_client.places import user_path
+from nostr_client.places import read_secret, user_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class AgentReader:
     """Reads a stream of another agent by its API."""
 
     def __init__(self, section: SourceSection) -> None:
-        self.peer = f"{without_user(section.agent).rstrip('/')} {section.of or section.stream}"
+        self.peer = f"{host_alone(section.agent)} {section.of or section.stream}"
         self.troubles: tuple[str, ...] = ()
         self._section = section
         self._stream = section.of or section.stream
@@ -114,7 +114,7 @@ class AgentReader:
     def _token(self) -> str:
         path = user_path(self._section.token_file)
         try:
-            return path.read_text("ascii", "replace")[:4096].strip()
+            return read_secret(path)
         except OSError as error:
             raise InvalidInput(f"token_file: {error}") from error
 

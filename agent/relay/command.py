@@ -20,7 +20,7 @@ from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.places import RELAY_PORT, store_path
+from nostr_client.places import RELAY_PORT, read_secret, store_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -176,15 +176,13 @@ def _options(given: dict[str, Any]) -> RelayOptions:
 
     token_file = given["token_file"]
     access = Access(
-        token=token_file.read_text("utf-8").strip() if token_file else None,
+        token=read_secret(token_file) if token_file else None,
         hosts=frozenset(host.lower() for host in given["hosts"]),
         origins=frozenset(map(allowed_origin, given["origins"])),
         foreign_origins=given["foreign_origins"],
         tls_cert=given["tls_cert"],
         tls_key=given["tls_key"],
     )
-    if access.token == "":
-        raise InvalidInput(f"{token_file} is empty")
     features = {name: given[name] for name in _FEATURES}
     urls = tuple(map(own_url, given["urls"]))
     return RelayOptions(access=access, urls=urls, write_policy=_policy(given), **features)

@@ -21,6 +21,7 @@ from agent.sandbox import history, relays
 from agent.sandbox.people import SEED, WEEK, World
 from agent.scratch import temporary
 from agent.service.run import running
+from agent.service.token import read_token_file, token_file
 from agent.specs import WatchSpec
 from agent.watches import query_of
 from nostr_client.pool import RelayPool
@@ -90,25 +91,27 @@ async def main() -> None:
     deeds = world.past(relays.GOOD)
     async with AsyncExitStack() as stack:
         urls = await relays.start(stack, deeds)
-        service, token = await _agent(stack, urls)
+        service, tokens = await _agent(stack, urls)
         client = await stack.enter_async_context(AgentClient(service.api.url, service.token))
         pool = await stack.enter_async_context(RelayPool())
         for spec in watches(world):
             await client.add_watch(spec)
         await _remember(service, world, deeds, now)
-        print(json.dumps({"api": service.api.url, "token": token}), flush=True)  # noqa: T201
+        print(json.dumps({"api": service.api.url, **tokens}), flush=True)  # noqa: T201
         living = asyncio.create_task(_live(world, client, pool, urls))
         await stopping.wait()
         living.cancel()
         await asyncio.wait({living})
 
 
-async def _agent(stack: AsyncExitStack, urls: Sequence[str]) -> tuple[Service, str]:
+async def _agent(stack: AsyncExitStack, urls: Sequence[str]) -> tuple[Service, dict[str, str]]:
     folder = stack.enter_context(temporary("nostr-sandbox-"))
     names = ", ".join(f'"{url}"' for url in urls)
     text = _CONFIG.format(folder=folder.as_posix(), relays=names)
-    service = await stack.enter_async_context(running(parse(text), publish=False))
-    return service, str(folder / "token")
+    config = parse(text)
+    service = await stack.enter_async_context(running(config, publish=False))
+    files = {"token": token_file(config.api), "read_token": read_token_file(config.api)}
+    return service, {name: str(path) for name, path in files.items()}
 
 
 async def _remember(service: Service, world: World, deeds: Sequence[Deed], now: int) -> None:

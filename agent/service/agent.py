@@ -183,7 +183,7 @@ class Agent:
         self.metrics.merges.observe(time.monotonic() - began)
         self.feed.publish(watch=merged.shown)
         if merged.whole:
-            await self.alerting.check(merged.shown, merged.liars)
+            await self.alerting.check(merged.spec, merged.shown, merged.liars)
         return True
 
     async def run(self) -> None:
@@ -285,9 +285,15 @@ class Agent:
                 "Times that a relay was cut off.",
                 sum(one.faults for one in stats) + self.leaving.gone.faults,
             ),
-            "alerts_told_total": ("Alerts that were told.", self.alerting.told),
-            "alerts_failed_total": ("Tries to tell an alert that failed.", self.alerting.failed),
-            "alerts_given_up_total": ("Alerts that could not be told.", self.alerting.given_up),
+            "alerts_told_total": ("Alerts that a webhook or command took.", self.alerting.told),
+            "alerts_failed_total": (
+                "Attempts to deliver an alert that failed.",
+                self.alerting.failed,
+            ),
+            "alerts_given_up_total": (
+                "Alerts that a webhook or command did not get.",
+                self.alerting.given_up,
+            ),
             "streams": ("Clients of the event stream.", self.feed.streams),
             "streams_cut_total": ("Stream clients that were too slow.", self.feed.cut),
             "log_lines_total": ("Lines written to the log.", self.journal.n),

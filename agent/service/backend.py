@@ -17,7 +17,7 @@ from agent.keeping import KEEPING
 from agent.keeping import KIND as HOUSE
 from agent.links import KIND as LINK
 from agent.service.counters import CounterCalls
-from agent.specs import WatchSpec
+from agent.specs import WatchSpec, with_known_webhooks
 from agent.syncing import KIND as SYNC
 from agent.watches import query_of
 from agent.watching import KIND as WATCH
@@ -148,6 +148,8 @@ class AgentBackend(CounterCalls):
     async def change_watch(self, name: str, spec: WatchSpec) -> schema.Watch:
         if spec.name != name:
             raise InvalidInput("the name of a watch stays: add another and remove this one")
+        if name in self._agent.watching.watches:
+            spec = with_known_webhooks(spec, self._watched(name).spec)
         _check(check_watch, spec)
         self._check_alerts(spec)
         await self._agent.watch_specs.change(spec)

@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from agent.alert_outbox import OUTBOX
 from agent.indexing import Indexing
 from agent.relaybook import RELAY_BOOK, RelayBook
 from agent.stored import AGENT
-from agent.tellings import TELLINGS
 from nostr_client.claims import CLAIMS, ClaimBook
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
@@ -140,7 +140,7 @@ async def _open_store(
     return await SqliteStore.open(
         path,
         urls=urls,
-        migrations=[CLAIMS, COUNTERS, WATCHES, AGENT, TELLINGS, RELAY_BOOK],
+        migrations=[CLAIMS, COUNTERS, WATCHES, AGENT, OUTBOX, RELAY_BOOK],
         options=options,
         clock=clock.wall,
     )

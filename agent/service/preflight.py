@@ -9,8 +9,9 @@ from agent.relay.listen import parse_address, tls_context
 from agent.service.parts import store_file
 from agent.service.relaying import relay_access
 from agent.service.secrets import make_signer
-from agent.service.token import read_token, token_file
+from agent.service.token import token_files
 from nostr_client.errors import NostrTallyError
+from nostr_client.places import read_secret
 from nostr_client.store.connect import check_place
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def check_machine(config: Config, complain: Complain) -> None:
     if not config.identity.key_command:
         _try(complain, ("identity", "key_file"), make_signer, config.identity)
     _try(complain, ("store", "path"), check_place, store_file(config))
-    token = token_file(config.api)
-    if token.exists():
-        _try(complain, ("api", "token_file"), read_token, token)
+    for key, path in token_files(config.api):
+        if path.exists():
+            _try(complain, ("api", key), read_secret, path)
     if config.relay.enabled:
         _check_relay(config.relay, complain)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from typing import TYPE_CHECKING
 
-from agent.service.token import token_file
+import msgspec
+
+from agent.api.address import Addresses
+from agent.service.token import read_token_file, token_file
 from nostr_client.errors import StoreError, StoreLocked
 from nostr_client.places import addresses_path
 from nostr_client.store.lock import WriterLock
@@ -33,7 +35,9 @@ def published(api: str, relay: str, section: ApiSection, journal: Journal) -> It
         yield
         return
     try:
-        text = json.dumps({"pid": os.getpid(), "api": api, "relay": relay, "token": str(token)})
+        read = read_token_file(section)
+        said = Addresses(os.getpid(), api, relay, str(token), str(read))
+        text = msgspec.json.encode(said).decode()
         _write(path, text)
         try:
             yield

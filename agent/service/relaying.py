@@ -10,8 +10,7 @@ from agent.relay.options import Access, RelayOptions
 from agent.relay.policy import all_of, everything, only_keys, only_wanted
 from agent.relay.server import serve
 from nostr_client import nip19
-from nostr_client.errors import InvalidInput
-from nostr_client.places import user_path
+from nostr_client.places import read_secret, user_path
 from nostr_client.typed import filter_of
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Wanted:
 
 
 def relay_options(section: LocalRelaySection, wanted: Wanted) -> RelayOptions:
-    """The relay's options. Raises InvalidInput for a token file that is empty, OSError."""
+    """The relay's options. Raises InvalidInput for a token file that is unfit, OSError."""
     return RelayOptions(
         access=relay_access(section),
         urls=section.urls,
@@ -57,13 +56,12 @@ def relay_options(section: LocalRelaySection, wanted: Wanted) -> RelayOptions:
 
 
 def relay_access(section: LocalRelaySection) -> Access:
-    """Who may use the relay. Raises InvalidInput for a token file that is empty, OSError."""
-    token = None
-    if section.token_file:
-        token = user_path(section.token_file).read_text("ascii", "replace").strip()
-        if not token:
-            raise InvalidInput(f"{section.token_file} is empty")
-    return _access(section, token)
+    """Who may use the relay.
+
+    Raises InvalidInput for a token file that is empty or that others may read, OSError.
+    """
+    file = section.token_file
+    return _access(section, read_secret(user_path(file)) if file else None)
 
 
 def _access(section: LocalRelaySection, token: str | None) -> Access:

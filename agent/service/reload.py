@@ -18,6 +18,7 @@ RESTART: Final = (
     "relays.proxy",
     "api.listen",
     "api.token_file",
+    "api.read_token_file",
     "api.body_limit",
     "api.connections",
     "api.stream_backlog",

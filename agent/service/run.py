@@ -14,6 +14,7 @@ import msgspec
 
 from agent import stored
 from agent.api import schema
+from agent.api.feed import NEW_TOKENS
 from agent.clock import SystemClock
 from agent.config import InvalidConfig
 from agent.journal import Journal, JournalHandler
@@ -27,7 +28,7 @@ from agent.service.relaying import Wanted, relay_urls, serve_relay
 from agent.service.reload import changes
 from agent.service.secrets import make_signer
 from agent.service.ticker import Ticker
-from agent.service.token import read_token, token_file
+from agent.service.token import make_tokens
 from agent.specs import seconds
 from nostr_client.errors import NostrTallyError
 from nostr_client.taskgroup import task_group
@@ -35,8 +36,11 @@ from nostr_client.taskgroup import task_group
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from agent.api.guard import Access
     from agent.clock import Clock
     from agent.config import Added, Config, Draft
+    from agent.config.model import ApiSection
+    from agent.service.token import Tokens
 
 ALERTS_S: Final = 5.0
 """How long stopping waits for alerts that were never tried."""
@@ -54,10 +58,15 @@ class Service:
         self.agent = agent
         self.backend = backend
         self.api = door.api
-        self.token = door.token
+        self.tokens = door.tokens
         self.stopping = stopping
         self._started = agent.config
         self._reloading = asyncio.Lock()
+
+    @property
+    def token(self) -> str:
+        """The token that manages."""
+        return self.tokens.manage
 
     def stop(self) -> None:
         """End in order: finish or park what runs, then close."""
@@ -68,15 +77,14 @@ class Service:
         try:
             draft = await asyncio.to_thread(load)
             config = await asyncio.to_thread(draft.checked, await self._added())
-            token = await asyncio.to_thread(read_token, token_file(self._started.api))
-            access = await asyncio.to_thread(make_access, config.api, token)
+            tokens = await asyncio.to_thread(make_tokens, self._token_files(config.api))
         except InvalidConfig as error:
             return self._refused(*map(str, error.mistakes))
         except (NostrTallyError, OSError) as error:
             return self._refused(str(error))
         async with self._reloading:
             found = changes(self._started, self.agent.config, config)
-            self.token, self.api.access = token, access
+            self._take_access(make_access(config.api, tokens), tokens)
             self.agent.journal.configure(config.service.log, config.service.log_format)
             try:
                 await self.agent.configure(config)
@@ -87,6 +95,21 @@ class Service:
         if found.restart:
             self.agent.journal.warning("restart_needed", keys=", ".join(found.restart))
         return schema.Reloaded(ok=True, applied=found.applied, restart=found.restart)
+
+    def _token_files(self, section: ApiSection) -> ApiSection:
+        """A section with the token files of the start: commands were told of those."""
+        started = self._started.api
+        return msgspec.structs.replace(
+            section,
+            token_file=started.token_file,
+            read_token_file=started.read_token_file,
+        )
+
+    def _take_access(self, access: Access, tokens: Tokens) -> None:
+        """Take other tokens, hosts and origins; streams that old tokens opened end."""
+        if tokens != self.tokens:
+            self.agent.feed.close(NEW_TOKENS)
+        self.tokens, self.api.access = tokens, access
 
     async def _added(self) -> Added:
         """The names that nothing of a configuration may have."""

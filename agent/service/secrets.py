@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidInput
 from nostr_client.keys import KeySigner
-from nostr_client.places import check_secret_file, user_path
+from nostr_client.places import LONGEST_SECRET, read_secret, user_path
 
 if TYPE_CHECKING:
     from agent.config.model import IdentitySection
 
 COMMAND_S: Final = 30.0
-_LONGEST: Final = 4096
 
 
 def make_signer(section: IdentitySection) -> KeySigner | None:
@@ -22,8 +21,7 @@ def make_signer(section: IdentitySection) -> KeySigner | None:
         path = user_path(section.key_file)
         where = f"identity.key_file: {path}"
         try:
-            check_secret_file(path)
-            text = path.read_text("ascii", "replace")[:_LONGEST]
+            text = read_secret(path)
         except OSError as error:
             why = error.strerror or error
             raise InvalidInput(f"{where}: {why}") from error
@@ -43,4 +41,4 @@ def _printed(command: tuple[str, ...]) -> str:
         raise InvalidInput(f"identity.key_command: {type(error).__name__}") from error
     if run.returncode:
         raise InvalidInput(f"identity.key_command ended with {run.returncode}")
-    return run.stdout[:_LONGEST].decode("ascii", "replace")
+    return run.stdout[:LONGEST_SECRET].decode("ascii", "replace")

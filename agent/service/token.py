@@ -1,44 +1,67 @@
-"""The API's token: in a file for its owner alone, made where there is none."""
+"""The API's tokens, one for each scope, in files for their owner alone."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client.errors import InvalidInput
-from nostr_client.places import token_path, user_path
+from agent.api.address import READ_SUFFIX
+from nostr_client.places import read_secret, token_path, user_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from agent.config.model import ApiSection
 
-_LONGEST: Final = 4096
-_OPEN_TO_OTHERS: Final = 0o077
+
+class Tokens(NamedTuple):
+    """The tokens of one agent; `source` is "" where none is configured."""
+
+    manage: str
+    read: str
+    source: str
 
 
 def token_file(section: ApiSection) -> Path:
-    """Where the token stands."""
+    """The file of the token that manages the agent."""
     return user_path(section.token_file) if section.token_file else token_path()
 
 
-def read_token(path: Path) -> str:
-    """The token in a file. Raises InvalidInput when it is empty or others may read it, OSError."""
-    if path.stat().st_mode & _OPEN_TO_OTHERS:
-        raise InvalidInput(
-            f"{path} can be read by others: chmod 600 it, or remove it for a new one"
-        )
-    token = path.read_text("ascii", "replace")[:_LONGEST].strip()
-    if not token:
-        raise InvalidInput(f"{path} is empty: remove it for a new token")
-    return token
+def read_token_file(section: ApiSection) -> Path:
+    """The file of the token that only reads."""
+    if section.read_token_file:
+        return user_path(section.read_token_file)
+    manage = token_file(section)
+    return manage.with_name(manage.name + READ_SUFFIX)
+
+
+def token_files(section: ApiSection) -> Iterator[tuple[str, Path]]:
+    """Every key of the section that names a token's file, and the file."""
+    yield "token_file", token_file(section)
+    yield "read_token_file", read_token_file(section)
+    if section.source_token_file:
+        yield "source_token_file", user_path(section.source_token_file)
+
+
+def make_tokens(section: ApiSection) -> Tokens:
+    """The tokens of all scopes; a new one where a file is missing.
+
+    So a removed file is how a token is replaced. Raises InvalidInput for a file that is empty or
+    that others may read, OSError.
+    """
+    found = {key: make_token(path) for key, path in token_files(section)}
+    return Tokens(found["token_file"], found["read_token_file"], found.get("source_token_file", ""))
 
 
 def make_token(path: Path) -> str:
-    """The token in a file; a new one, for its owner alone, where there is no file."""
+    """The token in a file; a new one, for its owner alone, where there is no file.
+
+    Raises InvalidInput for a file that is empty or that others may read, OSError.
+    """
     if path.exists():
-        return read_token(path)
+        return read_secret(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     token = secrets.token_urlsafe(32)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")

@@ -142,8 +142,10 @@ async def _list(path: Path) -> list[tuple[Watch, int | None, list[Point]]]:
 
 
 def _as_dict(made: Watch, asked: int | None, points: Sequence[Point]) -> dict[str, Any]:
+    """A watch for people; what another program keeps beside it may have secrets of its."""
     newest = series.as_dicts(points[-1:])
-    return made.to_dict() | {"asked_at": asked, "newest": newest[0] if newest else None}
+    fields = {key: value for key, value in made.to_dict().items() if key != "extra"}
+    return fields | {"asked_at": asked, "newest": newest[0] if newest else None}
 
 
 @watch.command()

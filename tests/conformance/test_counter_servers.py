@@ -19,6 +19,7 @@ from nostr_client.counters.jetstream.credentials import read_credentials
 from nostr_client.errors import CounterError, InvalidInput, NetworkError, Unsupported
 from tests.conftest import require_tool
 from tests.nats_peer import running_server
+from tests.rights import secret_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,8 +171,8 @@ async def test_credentials_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyP
     keys = Keys()
     config, good, bad = (tmp_path / name for name in ("nats.conf", "good.creds", "bad.creds"))
     config.write_text(keys.config())
-    good.write_text(keys.credentials())
-    bad.write_text(keys.credentials(Keys().account))
+    secret_file(good, keys.credentials())
+    secret_file(bad, keys.credentials(Keys().account))
     with running_server("-c", str(config)) as server:
         options = NatsOptions(credentials=str(good))
         async with await JetStreamCounterStore.connect(server.url, options) as store:
@@ -186,11 +187,18 @@ async def test_credentials_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("cut", ["JWT", "SEED", "SU", "-----END", "\n"])
 def test_what_is_no_file_of_credentials(tmp_path: Path, cut: str) -> None:
     path = tmp_path / "user.creds"
-    path.write_text(Keys().credentials().replace(cut, ""))
+    secret_file(path, Keys().credentials().replace(cut, ""))
     with pytest.raises(InvalidInput, match="no credentials"):
         read_credentials(str(path))
     path.write_text(Keys().credentials())
     assert read_credentials(str(path)).count("\n") == 6
+
+
+def test_credentials_that_others_can_read_are_refused(tmp_path: Path) -> None:
+    path = secret_file(tmp_path / "user.creds", Keys().credentials())
+    path.chmod(0o644)
+    with pytest.raises(InvalidInput, match="can be read by others"):
+        read_credentials(str(path))
 
 
 @pytest.fixture

@@ -34,8 +34,13 @@ def _content(body: dict[str, Any]) -> str:
     )
 
 
-def _operation(path: str, method: str, of: dict[str, Any]) -> Iterator[str]:
-    yield f"{method.upper()} {path}{' (no token)' if of.get('security') == [] else ''}"
+def _scope(security: list[dict[str, list[str]]]) -> str:
+    """The least scope of a token that may ask it."""
+    return ", ".join(one for needs in security for one in needs["token"]) or "no token"
+
+
+def _operation(path: str, method: str, of: dict[str, Any], default: Any) -> Iterator[str]:
+    yield f"{method.upper()} {path} ({_scope(of.get('security', default))})"
     for one in of.get("parameters", ()):
         need = "" if one["required"] else " (optional)"
         yield f"  {one['in']} {one['name']}: {_type(one['schema'])}{need}"
@@ -60,7 +65,7 @@ def test_paths_and_types(snapshot: SnapshotAssertion) -> None:
         line
         for path, methods in sorted(whole["paths"].items())
         for method, of in sorted(methods.items())
-        for line in _operation(path, method, of)
+        for line in _operation(path, method, of, whole["security"])
     ]
     for name, of in sorted(whole["components"]["schemas"].items()):
         lines += _component(name, of)

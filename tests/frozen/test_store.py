@@ -6,9 +6,9 @@ import itertools
 import os
 from typing import TYPE_CHECKING
 
+from agent.alert_outbox import OUTBOX
 from agent.relaybook import RELAY_BOOK
 from agent.stored import AGENT
-from agent.tellings import TELLINGS
 from nostr_client.claims.book import ClaimBook
 from nostr_client.claims.schema import CLAIMS
 from nostr_client.count.queries import followers, reactions
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from nostr_client.keys import VerifiedEvent
 
-ALL = (CLAIMS, MIGRATIONS, WATCHES, AGENT, TELLINGS, RELAY_BOOK)
+ALL = (CLAIMS, MIGRATIONS, WATCHES, AGENT, OUTBOX, RELAY_BOOK)
 RANDOM = {"counter_store", "counter_stream", "_sqlite_migrations"}
 """Tables that are another in every file: their rows are only counted."""
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent.specs import SyncSpec, WatchSpec
 
 TOKEN = "token-of-the-tests"
+READ_TOKEN = "token-that-only-reads"
 
 
 class Recorded:
@@ -283,7 +284,9 @@ def served(port: int = 0) -> Iterator[Served]:
     stop: list[asyncio.Event] = []
 
     async def main() -> None:
-        async with serve(Access(token=TOKEN), bind("127.0.0.1", port)) as api:
+        async with serve(
+            Access(token=TOKEN, read_token=READ_TOKEN), bind("127.0.0.1", port)
+        ) as api:
             stop.append(asyncio.Event())
             started.set_result(Served(asyncio.get_running_loop(), api))
             await stop[0].wait()

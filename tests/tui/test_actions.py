@@ -9,6 +9,7 @@ from textual.events import Key
 from textual.widgets import Button, Input
 
 from tests.tui import world
+from tests.tui.backend import READ_TOKEN
 from tests.tui.driving import NAMES, SIZES, Driver, driving
 from tui.actions import ACTIONS, BY_NAME
 from tui.commands import Commands
@@ -122,13 +123,23 @@ async def test_nothing_is_destroyed_by_one_key(api: Served, agent: Recorded) -> 
 async def test_read_only_changes_nothing_and_offers_nothing(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url, read_only=True) as tui:
         await tui.press("a", "r", "x")
-        assert "read-only" in tui.text()
+        assert "only reads" in tui.text()
         assert len(tui.app.screen_stack) == 1
         assert "Add" not in tui.app.screen.query_one(Keys).names
         await tui.press("question_mark")
         writing = [a.name for a in ACTIONS if a.writes]
         assert not set(tui.grid("#help-actions").keys) & set(writing)
         assert len(tui.grid("#help-actions").keys) == len(ACTIONS) - len(writing)
+    assert agent.asked == []
+
+
+async def test_a_token_that_only_reads_offers_nothing_else(api: Served, agent: Recorded) -> None:
+    """Not by the word of --read-only: by what the agent says of the token."""
+    async with driving(lambda: (api.api.url, READ_TOKEN)) as tui:
+        await tui.until(lambda: tui.app.read_only)
+        await tui.press("a", "r", "x")
+        assert "Add" not in tui.app.screen.query_one(Keys).names
+        assert "only reads" in tui.text()
     assert agent.asked == []
 
 
@@ -455,9 +466,9 @@ async def test_a_command_that_changes_something_is_told_apart_from_none_in_read_
     async with driving(api.api.url, read_only=True) as tui:
         await tui.press("colon")
         await tui.type("watch rm launch-reactions")
-        await tui.until(lambda: "watch rm is not there in --read-only" in tui.text())
+        await tui.until(lambda: "not there in a session that only reads" in tui.text())
         await tui.press("enter")
-        await tui.until(lambda: "this is a look only" in tui.text())
+        await tui.until(lambda: "this session only reads" in tui.text())
 
 
 async def test_the_bulk_rebuild_is_begun_checked_mended_and_stopped(

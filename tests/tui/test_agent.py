@@ -10,19 +10,23 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
-from agent.api.address import reach
+from agent.api.address import Addresses, reach
 from agent.relay.server import serve
 from agent.specs import WatchSpec
-from nostr_client.errors import NetworkError
+from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.event import EventTemplate
+from nostr_client.places import addresses_path
 from nostr_client.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import an_agent, config_text
+from tests.rights import secret_file
 from tests.tui.driving import driving
 from tests.worlds import signer
 from tui.child import SANDBOX, Child, child
+from tui.cli import _locate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,3 +135,33 @@ async def test_an_agent_of_our_own_lives_as_long_as_we_do(
         await tui.until(lambda: "has ended" in tui.app.model.why)
     assert one.process.returncode == 0
     assert not [name for name in os.listdir(tmp_path) if name.startswith("nostr-")]
+
+
+@pytest.mark.parametrize(("read_only", "token"), [(True, "reads"), (False, "manages")])
+def test_a_session_that_only_reads_has_no_other_token(
+    tmp_path: Path, *, read_only: bool, token: str
+) -> None:
+    """Of an agent that runs already, and of one that was brought."""
+    manage = secret_file(tmp_path / "token", "manages")
+    read = secret_file(tmp_path / "token.read", "reads")
+    said = Addresses(1, "http://127.0.0.1:1", "", str(manage), str(read))
+    addresses_path().parent.mkdir(parents=True, exist_ok=True)
+    addresses_path().write_bytes(msgspec.json.encode(said))
+    given = {"api": None, "token_file": None, "read_only": read_only}
+    assert _locate(given)() == ("http://127.0.0.1:1", token)
+    line = {"api": "http://127.0.0.1:2", "token": str(manage), "read_token": str(read)}
+    with TemporaryFile() as out, TemporaryFile() as talk:
+        out.write(msgspec.json.encode(line) + b"\n")
+        out.flush()
+        process = Mock(returncode=None, pid=1)
+        assert Child(process, out, talk, read_only=read_only).locate() == (line["api"], token)
+
+
+def test_an_agent_of_an_earlier_version_has_no_token_that_only_reads(tmp_path: Path) -> None:
+    token = secret_file(tmp_path / "token", "manages")
+    said = {"pid": 1, "api": "http://127.0.0.1:1", "relay": "", "token": str(token)}
+    addresses_path().parent.mkdir(parents=True, exist_ok=True)
+    addresses_path().write_bytes(msgspec.json.encode(said))
+    assert reach(None, None) == (said["api"], "manages")
+    with pytest.raises(InvalidInput, match="no read token"):
+        reach(None, None, read_only=True)

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 
+from tests.rights import secret_file
 from tests.tui.backend import TOKEN
 from tests.tui.chromium import Page, browsing
 
@@ -33,7 +34,7 @@ START_S = 40.0
 @asynccontextmanager
 async def serving(api: Served, folder: Path) -> AsyncIterator[str]:
     """The address that the program prints, while it runs; it ends in order after the block."""
-    (folder / "token").write_text(TOKEN)
+    secret_file(folder / "token", TOKEN)
     options = ("--api", api.api.url, "--token-file", str(folder / "token"))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tui", "--serve", "--port", "0", *options),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conftest import require_tool
+from tests.rights import secret_file
 from tests.tui.backend import TOKEN
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ async def terminal(folder: Path, **env: str) -> AsyncIterator[Terminal]:
 
 
 async def begin(terminal: Terminal, api: Served, folder: Path, how: str = "-m tui") -> None:
-    (folder / "token").write_text(TOKEN)
+    secret_file(folder / "token", TOKEN)
     options = f"--api {api.api.url} --token-file {folder / 'token'}"
     await terminal.type(f"{sys.executable} {how} {options}; echo left-with=$?", "Enter")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from nostr_client import places
+from nostr_client.errors import InvalidInput
+from tests.rights import secret_file
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +47,29 @@ def test_nothing_is_created(tmp_path: Path) -> None:
     places.store_path()
     places.token_path()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o660])
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = secret_file(tmp_path / "secret", " s3cret\n")
+    assert places.read_secret(path) == "s3cret"
+    path.chmod(mode)
+    for read in (places.read_secret, places.check_secret_file):
+        with pytest.raises(InvalidInput, match="can be read by others"):
+            read(path)
+
+
+def test_a_secret_may_come_through_a_pipe(tmp_path: Path) -> None:
+    """As a shell's `<(…)` gives it: a pipe has no file that somebody else could open."""
+    end, other = os.pipe()
+    os.write(other, b"s3cret\n")
+    os.close(other)
+    try:
+        assert places.read_secret(Path(f"/dev/fd/{end}")) == "s3cret"
+    finally:
+        os.close(end)
+
+
+def test_a_secret_that_is_empty_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="is empty"):
+        places.read_secret(secret_file(tmp_path / "secret", "\n"))

@@ -17,6 +17,7 @@ from agent.relay.server import serve
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import Running, an_agent, config_text, eventually
+from tests.rights import secret_file
 from tests.worlds import signer
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ async def test_an_agent_that_is_away_is_failing_and_comes_back(tmp_path: Path) -
 async def test_a_wrong_token_is_told(tmp_path: Path) -> None:
     async with agent_of(tmp_path / "leaf", stream("app", "x.>")) as leaf:
         (tmp_path / "other").mkdir()
-        (tmp_path / "other" / "token").write_text("wrong")
+        secret_file(tmp_path / "other" / "token", "wrong")
         more = stream("total") + of_agent("leaf", "total", leaf, tmp_path / "other", ">", ">")
         async with agent_of(tmp_path / "top", more) as top:
             found = await until_state(top.client, "leaf", "failing")

@@ -18,6 +18,7 @@ from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.places import addresses_path, token_path
 from nostr_client.store.lock import WriterLock
 from tests.agent.service.kit import an_agent, config_text
+from tests.rights import secret_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,14 +77,14 @@ def test_a_second_agent_of_one_store_says_how_to_look_at_the_first(tmp_path: Pat
 
 def test_a_url_alone_goes_with_no_other_agents_token(tmp_path: Path) -> None:
     addresses_path().parent.mkdir(parents=True)
-    (tmp_path / "theirs").write_text("theirs")
+    secret_file(tmp_path / "theirs", "theirs")
     there = {"pid": 1, "api": "http://127.0.0.1:11", "relay": "", "token": str(tmp_path / "theirs")}
     addresses_path().write_text(json.dumps(there))
     mine = "http://127.0.0.1:12"
     with pytest.raises(InvalidInput, match="--token-file"):
         reach(mine, None)
     token_path().parent.mkdir(parents=True, exist_ok=True)
-    token_path().write_text("mine\n")
+    secret_file(token_path(), "mine\n")
     assert reach(mine, None) == (mine, "mine")
     assert reach("http://localhost:11", None) == ("http://localhost:11", "theirs")
     addresses_path().write_text("{")

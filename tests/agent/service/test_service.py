@@ -168,6 +168,7 @@ async def test_the_first_failure_is_told_with_what_and_when_and_no_secret(tmp_pa
         assert found[">= 1"].fields == {
             "watch": "followers",
             "when": ">= 1",
+            "channel": "webhook",
             "why": f"webhook at {host}: HTTP 500",
             "again_in_s": 5.0,
         }

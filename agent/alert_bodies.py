@@ -1,0 +1,118 @@
+"""What each receiver of an alert gets: the JSON of the agent, or the text that a service shows.
+
+The text is one line. Each service reads some characters of it as its markup; those are escaped as
+its documentation says, so that the name of a watch stays what it is.
+
+Sources: https://docs.ntfy.sh/publish/,
+https://api.slack.com/messaging/webhooks and https://api.slack.com/reference/surfaces/formatting,
+https://matrix-org.github.io/matrix-hookshot/latest/setup/webhooks.html,
+https://discord.com/developers/docs/resources/webhook#execute-webhook.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from agent.alerts import LIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.api.schema import Figure, Watch
+    from agent.specs import BodyFormat
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
+
+
+class Body(NamedTuple):
+    """The bytes that a receiver gets, which end with a newline, and their media type."""
+
+    data: bytes
+    kind: str = JSON
+
+
+class Crossing(NamedTuple):
+    """A line that a watch has crossed at a time, Unix seconds; `id` is the alert's own."""
+
+    id: str
+    watch: Watch
+    when: str
+    at: float
+
+
+def body_of(crossing: Crossing, form: BodyFormat = "json") -> Body:
+    """What a receiver of this form gets."""
+    if form == "json":
+        return _json(_told(crossing))
+    return _SERVICES[form](text_of(crossing))
+
+
+def text_of(crossing: Crossing) -> str:
+    """One line for people, such as `followers: 1,548 (1,510 to 1,587) distinct authors; > 1000`."""
+    watch = crossing.watch
+    number = "no number" if watch.figure is None else number_of(watch.figure)
+    unit = f" {watch.unit.replace('_', ' ')}" if watch.unit and watch.figure else ""
+    why = "a relay's claim is not believed" if crossing.when == LIES else crossing.when
+    return f"{watch.spec.name}: {number}{unit}; {why}"
+
+
+def number_of(figure: Figure) -> str:
+    """A number, and how far it can be trusted."""
+    if figure.exact:
+        return f"{figure.value:,}"
+    if figure.lower_bound or figure.high is None:
+        return f"at least {figure.low:,}"
+    return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"
+
+
+def _told(crossing: Crossing) -> dict[str, Any]:
+    watch = crossing.watch
+    return {
+        "id": crossing.id,
+        "watch": watch.spec.name,
+        "when": crossing.when,
+        "value": watch.figure.value if watch.figure else None,
+        "figure": watch.figure,
+        "unit": watch.unit,
+        "at": crossing.at,
+    }
+
+
+def _json(value: object) -> Body:
+    return Body(msgspec.json.encode(value) + b"\n")
+
+
+def _ntfy(text: str) -> Body:
+    """The message is the body; ntfy shows it as it is."""
+    return Body(f"{text}\n".encode(), TEXT)
+
+
+def _slack(text: str) -> Body:
+    """Three characters are escaped, and `mrkdwn` false leaves `*` and `_` alone."""
+    return _json({"text": html.escape(text, quote=False), "mrkdwn": False})
+
+
+def _matrix(text: str) -> Body:
+    """A generic webhook of matrix-hookshot, which reads `text` as Markdown without `html`."""
+    return _json({"text": text, "html": html.escape(text, quote=False)})
+
+
+def _discord(text: str) -> Body:
+    """Content is Markdown of 2,000 characters at most; nobody is to be pinged by it."""
+    content = _MARKDOWN.sub(r"\\\1", text)[:2000]
+    return _json({"content": content, "allowed_mentions": {"parse": []}})
+
+
+_SERVICES: Final[dict[str, Callable[[str], Body]]] = {
+    "ntfy": _ntfy,
+    "slack": _slack,
+    "matrix": _matrix,
+    "discord": _discord,
+}

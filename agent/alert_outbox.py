@@ -1,0 +1,142 @@
+"""Alerts that wait to be delivered, one row for each channel, kept in the store.
+
+A row is put in with the line that was crossed, in one transaction, and is taken out when that
+channel was served or given up. So a restart neither loses nor repeats a delivery, and what happens
+to one channel changes nothing for the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from agent.alert_bodies import JSON, Body, Crossing, body_of
+from agent.specs import AlertSpec
+from nostr_client.store.migrations import Migrations
+
+if TYPE_CHECKING:
+    import sqlite3
+
+OUTBOX: Final = Migrations("nostr_tally_agent_alerts")
+
+Channel = Literal["webhook", "command"]
+
+
+@OUTBOX()
+def first_tables(conn: sqlite3.Connection) -> None:
+    conn.execute(
+        "CREATE TABLE agent_telling (id TEXT PRIMARY KEY, watch TEXT NOT NULL, alert TEXT NOT NULL,"
+        " body BLOB NOT NULL, at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0)"
+    )
+
+
+@OUTBOX()
+def a_row_for_each_channel(conn: sqlite3.Connection) -> None:
+    """Webhooks that wait are carried over; commands are not, as the API once took some."""
+    conn.execute(
+        "CREATE TABLE agent_delivery (id TEXT, channel TEXT, watch TEXT NOT NULL,"
+        " line TEXT NOT NULL, target TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,"
+        " at REAL NOT NULL, attempts INTEGER NOT NULL, due REAL NOT NULL,"
+        " PRIMARY KEY (id, channel))"
+    )
+    sql = "SELECT id, watch, alert, body, at, attempts FROM agent_telling ORDER BY at"
+    for id_, watch, alert, body, at, attempts in conn.execute(sql).fetchall():
+        found = _alert(alert)
+        if found is not None and found.webhook:
+            row = (id_, watch, found.when, found.webhook, JSON, body + b"\n", at, attempts, at)
+            sql = "INSERT INTO agent_delivery VALUES (?, 'webhook', ?, ?, ?, ?, ?, ?, ?, ?)"
+            conn.execute(sql, row)
+    conn.execute("DROP TABLE agent_telling")
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One alert for one channel; `attempts` have failed so far. Times are Unix seconds.
+
+    `target`: a webhook's URL, or a command as JSON. `line`: the condition that was met. `kind`:
+    the media type of `body`. `at`: when the line was crossed; `due`: when to try next.
+    """
+
+    id: str
+    channel: Channel
+    watch: str
+    line: str
+    target: str
+    body: bytes
+    at: float
+    kind: str = JSON
+    attempts: int = 0
+    due: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, Channel]:
+        """What tells it from every other."""
+        return self.id, self.channel
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The program and its arguments, of a command."""
+        found: tuple[str, ...] = msgspec.json.decode(self.target, type=tuple[str, ...])
+        return found
+
+
+def deliveries(crossing: Crossing, alert: AlertSpec) -> list[Delivery]:
+    """What each channel of an alert gets."""
+    found = []
+    if alert.webhook:
+        body = body_of(crossing, alert.format)
+        found.append(_delivery(crossing, "webhook", alert.webhook, body))
+    if alert.command:
+        target = msgspec.json.encode(alert.command).decode()
+        found.append(_delivery(crossing, "command", target, body_of(crossing)))
+    return found
+
+
+def _delivery(crossing: Crossing, channel: Channel, target: str, body: Body) -> Delivery:
+    return Delivery(
+        id=crossing.id,
+        channel=channel,
+        watch=crossing.watch.spec.name,
+        line=crossing.when,
+        target=target,
+        body=body.data,
+        kind=body.kind,
+        at=crossing.at,
+        due=crossing.at,
+    )
+
+
+def put(conn: sqlite3.Connection, one: Delivery) -> None:
+    """Keep a delivery until it is made or given up."""
+    columns = ", ".join(_COLUMNS)
+    marks = ", ".join("?" * len(_COLUMNS))
+    row = tuple(getattr(one, column) for column in _COLUMNS)
+    conn.execute(f"INSERT INTO agent_delivery ({columns}) VALUES ({marks})", row)
+
+
+def waiting(conn: sqlite3.Connection) -> list[Delivery]:
+    """Every delivery that waits, the oldest first."""
+    sql = f"SELECT {', '.join(_COLUMNS)} FROM agent_delivery ORDER BY at, id, channel"
+    return [Delivery(**dict(zip(_COLUMNS, row, strict=True))) for row in conn.execute(sql)]
+
+
+def failed(conn: sqlite3.Connection, one: Delivery, due: float) -> None:
+    """An attempt failed; the next one is due at a time."""
+    sql = "UPDATE agent_delivery SET attempts = attempts + 1, due = ? WHERE id = ? AND channel = ?"
+    conn.execute(sql, (due, *one.key))
+
+
+def remove(conn: sqlite3.Connection, one: Delivery) -> None:
+    """It was made, or is given up."""
+    conn.execute("DELETE FROM agent_delivery WHERE id = ? AND channel = ?", one.key)
+
+
+_COLUMNS: Final = Delivery.__struct_fields__
+
+
+def _alert(text: str) -> AlertSpec | None:
+    """The alert of a row of an earlier version; None where this version cannot read it."""
+    try:
+        return msgspec.json.decode(text, type=AlertSpec)
+    except msgspec.MsgspecError:
+        return None
