@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.journal import Journal
     from agent.specs import AlertSpec, WatchSpec
+    from nostr_client.options import ConnectionOptions
     from nostr_client.store.database import Database
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
@@ -46,7 +47,9 @@ MOST_WAITING: Final = 200
 class Alerting:
     """Checks watches after each merge, and tells in the background."""
 
-    def __init__(self, clock: Clock, journal: Journal, database: Database) -> None:
+    def __init__(
+        self, clock: Clock, journal: Journal, database: Database, connection: ConnectionOptions
+    ) -> None:
         self.told = 0
         self.failed = 0
         """Tries that failed."""
@@ -55,6 +58,7 @@ class Alerting:
         self._clock = clock
         self._journal = journal
         self._database = database
+        self._connection = connection
         self._waiting: dict[str, Telling] = {}
         self._some = asyncio.Event()
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -169,7 +173,8 @@ class Alerting:
     async def _deliver(self, alert: AlertSpec, body: bytes) -> None:
         """By every way that is configured. Raises NetworkError."""
         if alert.webhook:
-            await post(alert.webhook, body, public_only=not self.names(alert.webhook))
+            named = self.names(alert.webhook)
+            await post(alert.webhook, body, self._connection, public_only=not named)
         if alert.command:
             await _run(alert.command, body)
 

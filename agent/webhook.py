@@ -7,14 +7,17 @@ as written, and again by every address that it resolves to, before a connection 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from nostr_client.addresses import refused_host
 from nostr_client.errors import NetworkError
-from nostr_client.transport import public_socket
+from nostr_client.routes import objection
+from nostr_client.sessions import Sessions
+
+if TYPE_CHECKING:
+    from nostr_client.options import ConnectionOptions
 
 TIMEOUT_S: Final = 10.0
 
@@ -26,32 +29,36 @@ def place(url: str) -> tuple[str, str, int]:
     return parts.scheme, (parts.hostname or "").removesuffix("."), parts.port or default
 
 
-def private(url: str) -> str | None:
+def private(url: str, connection: ConnectionOptions) -> str | None:
     """Why a webhook may not be called unless the configuration names it; None where it may."""
     try:
-        _, host, _ = place(url)
+        place(url)
     except ValueError:
         return "its URL cannot be used"
-    return refused_host(host)
+    return objection(url, connection)
 
 
-async def post(url: str, body: bytes, *, public_only: bool = False) -> None:
-    """Hand `body` over; follows no redirects.
+async def post(
+    url: str, body: bytes, connection: ConnectionOptions, *, public_only: bool = False
+) -> None:
+    """Hand `body` over, by a proxy where there is one; follows no redirects.
 
     `public_only`: connect to no address of this machine or of a private network.
 
     Raises NetworkError unless the answer is 2xx. It names the host alone: the rest of a URL may
     hold a token.
     """
-    why = private(url) if public_only else None
+    why = private(url, connection) if public_only else None
     if why is not None:
         raise NetworkError(f"{_place(url)}: {why}")
     try:
-        status = await _post(url, body, public_only)
+        status = await _post(url, body, connection, public_only)
     except TimeoutError as error:
         raise NetworkError(f"{_place(url)}: no answer within {TIMEOUT_S:g} s") from error
     except aiohttp.InvalidURL as error:
         raise NetworkError(f"{_place(url)}: its URL cannot be used") from error
+    except NetworkError as error:  # of the proxy, or no route
+        raise NetworkError(f"{_place(url)}: {error}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or type(error).__name__
         raise NetworkError(f"{_place(url)}: {said}") from error
@@ -59,12 +66,11 @@ async def post(url: str, body: bytes, *, public_only: bool = False) -> None:
         raise NetworkError(f"{_place(url)}: HTTP {status}")
 
 
-async def _post(url: str, body: bytes, public_only: bool) -> int:
-    connector = aiohttp.TCPConnector(socket_factory=public_socket if public_only else None)
+async def _post(url: str, body: bytes, connection: ConnectionOptions, public_only: bool) -> int:
     async with (
         asyncio.timeout(TIMEOUT_S),
-        aiohttp.ClientSession(connector=connector) as session,
-        session.post(
+        Sessions(connection, public_only=public_only) as sessions,
+        sessions.session_for(url).post(
             url,
             data=body,
             headers={"Content-Type": "application/json"},

@@ -19,6 +19,8 @@ from nostr_client.errors import (
     clip,
     without_tls,
 )
+from nostr_client.options import ConnectionOptions
+from nostr_client.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -65,18 +67,28 @@ class UnreadableAnswer(InvalidInput):
 class AgentClient:
     """Talks to the agent at `url` with its token; use it as an async context manager.
 
-    Every method may raise ApiError (refused), NetworkError (no agent there), DeadlineExceeded,
-    UnreadableAnswer.
+    `connection` says by which proxy; by default one of the environment, which is not for this
+    machine's own addresses. Every method may raise ApiError (refused), NetworkError (no agent
+    there), DeadlineExceeded, UnreadableAnswer.
     """
 
     def __init__(
-        self, url: str, token: str, *, timeout: float = TIMEOUT_S, most_bytes: int = MOST_BYTES
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout: float = TIMEOUT_S,
+        most_bytes: int = MOST_BYTES,
+        connection: ConnectionOptions | None = None,
     ) -> None:
         self.url = url.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._most_bytes = most_bytes
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions = Sessions(
+            connection or ConnectionOptions(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            timeout=_NO_TIMEOUT,
+        )
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -93,9 +105,7 @@ class AgentClient:
     async def close(self) -> None:
         """Close the connections, for good; safe twice."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._sessions.close()
 
     async def status(self) -> schema.Status:
         return await self._get("/v1/status", schema.Status)
@@ -316,10 +326,7 @@ class AgentClient:
     def _open(self) -> aiohttp.ClientSession:
         if self._closed:
             raise NetworkError(f"the client of {self.url} was closed")
-        if self._session is None:
-            headers = {**self._headers, "Content-Type": "application/json"}
-            self._session = aiohttp.ClientSession(headers=headers, timeout=_NO_TIMEOUT)
-        return self._session
+        return self._sessions.session_for(self.url)
 
 
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
