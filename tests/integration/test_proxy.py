@@ -12,7 +12,7 @@ from aiohttp import web
 
 from agent import webhook
 from agent.api.client import AgentClient
-from nostr_client.errors import InvalidInput, NetworkError
+from nostr_client.errors import InvalidInput, NetworkError, RelayRefused
 from nostr_client.event import EventTemplate
 from nostr_client.keys import verify
 from nostr_client.options import ConnectionOptions, Options, Timeouts
@@ -21,6 +21,7 @@ from nostr_client.relay import Relay
 from nostr_client.transport import Transport
 from nostr_client.wallets import WalletStatus
 from nostr_client.wallets.asking import Wallets
+from tests.faults import WantsAuth
 from tests.faulty_relay import FaultyRelay
 from tests.proxied import PASSWORD, RealProxy, real_proxy, unused_port
 from tests.talking import NOTES, SIGNER, note
@@ -206,6 +207,24 @@ async def test_a_strangers_relay_is_refused_where_the_proxy_resolves_its_name(
             with pytest.raises(NetworkError, match="not a public address"):
                 await relay.count(NOTES)
         assert len(proxy.asked) == 1
+
+
+async def test_a_strangers_open_connection_is_signed_for_once_the_user_names_the_relay(
+    proxy: RealProxy,
+) -> None:
+    options = through(proxy.socks, strangers_by_proxy=True)
+    async with (
+        FaultyRelay(WantsAuth(), events=[note(1)]) as server,
+        RelayPool(options=options, signer=SIGNER) as pool,
+    ):
+        relay = pool.relay(named(server), stranger=True)
+        with pytest.raises(RelayRefused, match="auth-required"):
+            await relay.fetch(NOTES)
+        assert server.verbs()["AUTH"] == 0
+        assert pool.relay(named(server)) is relay
+        assert len((await relay.fetch(NOTES)).events) == 1
+        assert server.verbs()["AUTH"] == 1
+        assert server.connections == 1
 
 
 async def test_an_onion_host_goes_to_the_proxy_unresolved(proxy: RealProxy) -> None:
