@@ -52,7 +52,7 @@ proxy_option: Callable[[F], F] = click.option(
 strangers_option: Callable[[F], F] = click.option(
     "--strangers-by-proxy",
     is_flag=True,
-    help="Reach relays that only the target's relay list names through the proxy too, which "
+    help="Reach hosts that only others name (relay lists, wallets) through the proxy too, which "
     "resolves their names unchecked.",
 )
 """`--strangers-by-proxy`, of commands that look relay lists up."""
