@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.journal import Journal
     from agent.specs import WatchSpec
+    from nostr_client.options import ConnectionOptions
     from nostr_client.store.database import Database
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
@@ -49,7 +50,9 @@ MOST_WAITING: Final = 200
 class Alerting:
     """Checks watches after each merge, and delivers in the background."""
 
-    def __init__(self, clock: Clock, journal: Journal, database: Database) -> None:
+    def __init__(
+        self, clock: Clock, journal: Journal, database: Database, connection: ConnectionOptions
+    ) -> None:
         self.told = 0
         """Deliveries that a channel took."""
         self.failed = 0
@@ -60,6 +63,7 @@ class Alerting:
         self._clock = clock
         self._journal = journal
         self._database = database
+        self._connection = connection
         self._waiting: dict[tuple[str, Channel], Delivery] = {}
         self._some = asyncio.Event()
         self._slots = {one: asyncio.Semaphore(AT_ONCE) for one in get_args(Channel)}
@@ -178,7 +182,8 @@ class Alerting:
     async def _deliver(self, one: Delivery) -> None:
         """By its channel, as the configuration is now. Raises NetworkError."""
         if one.channel == "webhook":
-            await post(one.target, one.body, one.kind, public_only=not self.names(one.target))
+            named = self.names(one.target)
+            await post(one.target, one.body, self._connection, one.kind, public_only=not named)
         elif one.command in self._commands:
             await _run(one.command, one.body)
         else:

@@ -54,7 +54,7 @@ class Finding:
             indexers=section.indexers,
             deny=frozenset(section.denied),
             most=section.most,
-            onion=bool(section.proxy),
+            connection=self._pool.options.connection,
         )
         fetch = PoolFetch(self._pool, choice, TIMEOUT_S)
         self._finder = RelayFinder(fetch, choice, now=self._clock.wall)

@@ -7,15 +7,18 @@ as written, and again by every address that it resolves to, before a connection 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from agent.alert_bodies import JSON
-from nostr_client.addresses import refused_host
 from nostr_client.errors import NetworkError, host_alone
-from nostr_client.transport import public_socket
+from nostr_client.routes import objection
+from nostr_client.sessions import Sessions
+
+if TYPE_CHECKING:
+    from nostr_client.options import ConnectionOptions
 
 TIMEOUT_S: Final = 10.0
 
@@ -27,32 +30,43 @@ def place(url: str) -> tuple[str, str, int]:
     return parts.scheme, (parts.hostname or "").removesuffix("."), parts.port or default
 
 
-def private(url: str) -> str | None:
+def private(url: str, connection: ConnectionOptions) -> str | None:
     """Why a webhook may not be called unless the configuration names it; None where it may."""
     try:
-        _, host, _ = place(url)
+        place(url)
     except ValueError:
         return "its URL cannot be used"
-    return refused_host(host)
+    return objection(url, connection)
 
 
-async def post(url: str, body: bytes, kind: str = JSON, *, public_only: bool = False) -> None:
-    """Hand over `body` of the media type `kind`; follows no redirects.
+async def post(
+    url: str,
+    body: bytes,
+    connection: ConnectionOptions,
+    kind: str = JSON,
+    *,
+    public_only: bool = False,
+) -> None:
+    """Hand over `body` of the media type `kind`, by a proxy where there is one.
+
+    Follows no redirects.
 
     `public_only`: connect to no address of this machine or of a private network.
 
     Raises NetworkError unless the answer is 2xx. It names the host alone: the rest of a URL may
     hold a token.
     """
-    why = private(url) if public_only else None
+    why = private(url, connection) if public_only else None
     if why is not None:
         raise NetworkError(f"{_shown(url)}: {why}")
     try:
-        status = await _post(url, body, kind, public_only)
+        status = await _post(url, body, connection, kind, public_only)
     except TimeoutError as error:
         raise NetworkError(f"{_shown(url)}: no answer within {TIMEOUT_S:g} s") from error
     except aiohttp.InvalidURL as error:
         raise NetworkError(f"{_shown(url)}: its URL cannot be used") from error
+    except NetworkError as error:  # of the proxy, or no route
+        raise NetworkError(f"{_shown(url)}: {error}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or type(error).__name__
         raise NetworkError(f"{_shown(url)}: {said}") from error
@@ -60,12 +74,13 @@ async def post(url: str, body: bytes, kind: str = JSON, *, public_only: bool = F
         raise NetworkError(f"{_shown(url)}: HTTP {status}")
 
 
-async def _post(url: str, body: bytes, kind: str, public_only: bool) -> int:
-    connector = aiohttp.TCPConnector(socket_factory=public_socket if public_only else None)
+async def _post(
+    url: str, body: bytes, connection: ConnectionOptions, kind: str, public_only: bool
+) -> int:
     async with (
         asyncio.timeout(TIMEOUT_S),
-        aiohttp.ClientSession(connector=connector) as session,
-        session.post(
+        Sessions(connection, public_only=public_only) as sessions,
+        sessions.session_for(url).post(
             url,
             data=body,
             headers={"Content-Type": kind},

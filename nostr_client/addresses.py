@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from nostr_client.errors import InvalidRelayURL, clip
-from nostr_client.relayurl import normalize
+from nostr_client.relayurl import is_onion, normalize
 
 _LOCAL_NAMES: Final = (
     "localhost",  # RFC 6761
@@ -53,12 +53,13 @@ def is_public(address: str) -> bool:
     return "%" not in address and _is_public(found)
 
 
-def refusal(url: str, *, onion: bool = False) -> str | None:
+def refusal(url: str, *, proxied: bool = False, unchecked: bool = False) -> str | None:
     """Why a relay that a stranger names is not to be connected to, or None where it may be.
 
-    `onion`: there is a proxy that reaches `.onion` hosts. The host is read as browsers and
-    `inet_aton` read it: decimal, octal and hexadecimal spellings of IPv4 addresses are found. A
-    name passes here, and what it resolves to has to pass `is_public`.
+    The host is read as browsers and `inet_aton` read it: decimal, octal and hexadecimal spellings
+    of IPv4 addresses are found. A name passes here, and what it resolves to has to pass
+    `is_public`. `proxied`: a proxy resolves it, so that nobody can ask `is_public`, and names are
+    refused unless `unchecked`.
     """
     try:
         host = host_of(url)
@@ -67,12 +68,18 @@ def refusal(url: str, *, onion: bool = False) -> str | None:
     address = literal_address(host)
     if address is not None:
         return None if _is_public(address) else f"{clip(host, 60)} is not a public address"
-    return _refused_name(host, onion=onion)
+    return _refused_name(host, proxied=proxied, unchecked=unchecked)
 
 
-def refused_host(host: str, *, onion: bool = False) -> str | None:
+def needs_proxy(host: str) -> str:
+    """Why a `.onion` host is not connected to directly."""
+    return f"{clip(host, 60)} needs a proxy for .onion"
+
+
+def refused_host(host: str, *, proxied: bool = False, unchecked: bool = False) -> str | None:
     """As `refusal`, of a bare host: a name, or an address, IPv6 without brackets."""
-    return refusal(f"ws://[{host}]" if ":" in host else f"ws://{host}", onion=onion)
+    url = f"ws://[{host}]" if ":" in host else f"ws://{host}"
+    return refusal(url, proxied=proxied, unchecked=unchecked)
 
 
 def host_of(url: str) -> str:
@@ -136,14 +143,16 @@ def _number(text: str) -> int | None:
         return None
 
 
-def _refused_name(host: str, *, onion: bool) -> str | None:
+def _refused_name(host: str, *, proxied: bool, unchecked: bool) -> str | None:
     shown = clip(host, 60)
-    if host.endswith(".onion"):
-        return None if onion else f"{shown} needs a proxy for .onion"
+    if is_onion(host) and not proxied:
+        return needs_proxy(host)
     if "." not in host:
         return f"{shown} is a name of the local network"
     if any(host == name or host.endswith(f".{name}") for name in _LOCAL_NAMES):
         return f"{shown} is a name of the local network"
     if host.rpartition(".")[2].isdigit():
         return f"{shown} is no host name"
+    if proxied and not unchecked:
+        return f"the proxy resolves {shown}, so its address cannot be checked"
     return None

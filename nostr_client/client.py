@@ -107,6 +107,7 @@ class NostrClient:
         """The relays, for whatever this facade does not offer."""
         self._finder: RelayFinder | None = None
         if choice is not None:
+            choice = dataclasses.replace(choice, connection=self._options.connection)
             fetch = PoolFetch(self.pool, choice, self._options.timeouts.group)
             self._finder = RelayFinder(fetch, choice, now=now)
         self._wallets: Wallets | None = None

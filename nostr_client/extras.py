@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXTRAS: Final = {
+    "aiohttp_socks": "proxy",
     "matplotlib": "plot",
     "nats": "nats",
     "nkeys": "nats",
@@ -19,6 +20,7 @@ EXTRAS: Final = {
     "prometheus_client": "agent",
     "pyarrow": "parquet",
     "pyspark": "spark",
+    "python_socks": "proxy",
     "textual": "tui",
     "textual_plotext": "tui",
     "textual_serve": "tui",

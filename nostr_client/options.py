@@ -6,15 +6,20 @@ a limit of 0, raises InvalidInput when the object is made.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidInput
+from nostr_client.proxies import choose_proxies
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Mapping
 
     from _typeshed import DataclassInstance
+
+    from nostr_client.proxies import Proxies
 
 
 SHORTEST_INTERVAL: Final = 10.0
@@ -174,8 +179,16 @@ class ConnectionOptions:
     compress: bool = True
     """Offer permessage-deflate: event JSON shrinks three- to fivefold."""
 
-    proxy: str | None = None
-    """URL of an HTTP proxy; None connects directly: the environment is not consulted."""
+    proxy: str | None = field(default=None, repr=False)
+    """URL of a SOCKS5 or HTTP proxy for everything. None: what the environment names (`ALL_PROXY`,
+    `HTTPS_PROXY`, `HTTP_PROXY`). "none": no proxy, whatever the environment says."""
+
+    no_proxy: tuple[str, ...] | None = None
+    """Hosts that are reached without the proxy, in the forms of `NO_PROXY`; None: that variable."""
+
+    strangers_by_proxy: bool = False
+    """Reach relays that only strangers name through the proxy. It resolves their names, so nobody
+    checks here that these do not lead into its private network."""
 
     tls: ssl.SSLContext | None = None
     """None: the system's certificates, verified."""
@@ -185,6 +198,18 @@ class ConnectionOptions:
 
     user_agent: str = "nostr-tally"
     """What relays see of us; a version would tell clients apart."""
+
+    def __post_init__(self) -> None:
+        choose_proxies(self.proxy, self.no_proxy, {})  # raises InvalidInput
+
+    def proxies(self, environ: Mapping[str, str] | None = None) -> Proxies:
+        """Which URLs go through which proxy; `environ` is by default that of this process.
+
+        Raises InvalidInput for a bad variable.
+        """
+        # No default of os.environ: its values would stand in the signature, and so in documents.
+        given = os.environ if environ is None else environ
+        return choose_proxies(self.proxy, self.no_proxy, given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

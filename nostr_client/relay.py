@@ -145,12 +145,14 @@ class Relay:
     def name_by_user(self, url: str, transport: Transport, signer: Signer | None) -> None:
         """Take a relay that only strangers named as one that the user names now.
 
-        From the next attempt on, which is due at once, it is reached by `transport` at the user's
-        spelling, and `signer` answers its AUTH.
+        `signer` answers its AUTH from now on. From the next attempt on, which is due at once, it is
+        reached by `transport` at the user's spelling.
         """
         self.address = address(url)
         self._transport, self._signer = transport, signer
         self._supervisor.connect_by(transport, self.address)
+        if self._supervisor.session is not None:
+            self._supervisor.session.name_by_user(self.address, signer)
 
     @property
     def behind(self) -> float:

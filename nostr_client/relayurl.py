@@ -82,7 +82,7 @@ def _split(text: str, url: str) -> SplitResult:
     if not _HAS_SCHEME.match(text):
         text = f"wss://{text}"
         host = _urlsplit(text, url).hostname or ""
-        if _is_local(host) or is_onion(host):  # Tor encrypts, and has no certificates
+        if is_loopback(host) or is_onion(host):  # Tor encrypts, and has no certificates
             text = f"ws{text[3:]}"
     return _urlsplit(text, url)
 
@@ -99,7 +99,8 @@ def is_onion(host: str) -> bool:
     return host == "onion" or host.endswith((".onion", ".onion."))
 
 
-def _is_local(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its name or address (RFC 6761); nothing is looked up."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -194,6 +194,14 @@ class Session:
             relay = self.connection.relay
             raise RelayRefused(auth.reason, prefix=prefix(auth.reason), relay=relay)
 
+    def name_by_user(self, address: str, signer: Signer | None) -> None:
+        """Let `signer` answer AUTH for `address` on a connection made for a relay of strangers.
+
+        What was refused for want of a signer stays refused.
+        """
+        self._address, self._signer = address, signer
+        self.connection.auth.able = signer is not None
+
     def _start_auth(self) -> None:
         if self._group is not None:
             self._group.create_task(self._authenticate())

@@ -1,4 +1,4 @@
-"""WebSocket and HTTP over aiohttp: the only module between us and a socket to a relay.
+"""WebSocket and HTTP to a relay, over aiohttp; `sessions` makes the connections.
 
 aiohttp's types and errors stop here: what goes wrong is a NetworkError or a ProtocolError, with
 the original as its cause.
@@ -7,23 +7,19 @@ the original as its cause.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import re
-import socket
 from contextlib import contextmanager
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Final, Self
 
 import aiohttp
 
-from nostr_client.addresses import is_public
 from nostr_client.errors import NetworkError, ProtocolError, clip, without_tls
 from nostr_client.options import Options
 from nostr_client.rate import Window
-from nostr_client.relayurl import is_onion
+from nostr_client.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +42,10 @@ def _wrapped(
     """What goes wrong is a NetworkError, with the peer's close code where `ws` has one already."""
     try:
         yield
+    except NetworkError as error:
+        if error.relay:  # it says all that it has to
+            raise
+        raise NetworkError(f"{doing}: {error}", relay=url) from error  # of the proxy
     except TimeoutError as error:
         raise NetworkError(f"{doing} took too long", relay=url) from error
     except _FAILURES as error:
@@ -155,55 +155,34 @@ class WebSocket:
             return  # the socket is gone either way
 
 
-def public_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for an address that was resolved, if it may be connected to (OSError)."""
-    family, kind, protocol, _, where = address
-    if not is_public(str(where[0])):
-        raise OSError(errno.EACCES, f"{clip(str(where[0]), 60)} is not a public address")
-    return socket.socket(family, kind, protocol)
-
-
 class Transport:
     """Makes connections with one set of options; close it last. Binds to the loop at first use.
 
     `public_only`: refuse every address that is not on the open internet, whatever name led there
-    and through redirects too; for relays that strangers name. Through a proxy it is the proxy that
-    resolves names, and nothing is checked.
+    and through redirects too; for relays that strangers name. A proxy resolves names itself, so
+    through one such relays are refused by name (`ConnectionOptions.strangers_by_proxy`).
     """
 
     def __init__(self, options: Options | None = None, *, public_only: bool = False) -> None:
         self.options = options or Options()
-        self._guarded = public_only and self.options.connection.proxy is None
-        self._session: aiohttp.ClientSession | None = None
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None or self._session.closed:
-            tls = True if self.options.connection.tls is None else self.options.connection.tls
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0,  # the pool counts connections
-                    ssl=tls,
-                    socket_factory=public_socket if self._guarded else None,
-                ),
-                headers={"User-Agent": self.options.connection.user_agent},
-                timeout=aiohttp.ClientTimeout(total=None),
-                auto_decompress=False,  # a small document needs none, and none can be a bomb
-                cookie_jar=aiohttp.DummyCookieJar(),  # a relay must not recognise us by a cookie
-                trace_configs=[_tracing()],
-            )
-        return self._session
+        self._sessions = Sessions(
+            self.options.connection,
+            public_only=public_only,
+            headers={"User-Agent": self.options.connection.user_agent},
+            auto_decompress=False,  # a small document needs none, and none can be a bomb
+            trace_configs=[_tracing()],
+        )
 
     async def connect(self, url: str) -> WebSocket:
         """Open a WebSocket to `url` (ws or wss). Raises NetworkError."""
         options = self.options
-        self._refuse_onion(url)
+        session = self._sessions.session_for(url)
         heard: list[str] = []
         _heard.set(heard)
         with _wrapped(url, "connecting"):
             async with asyncio.timeout(options.timeouts.connect):
-                ws = await self._open_session().ws_connect(
+                ws = await session.ws_connect(
                     url,
-                    proxy=options.connection.proxy,
                     compress=15 if options.connection.compress else 0,
                     max_msg_size=options.limits.message_bytes_in,
                     autoping=False,
@@ -211,26 +190,19 @@ class Transport:
                 )
         return WebSocket(ws, url, options, _unix_time(heard[-1] if heard else ""))
 
-    def _refuse_onion(self, url: str) -> None:
-        """Raise NetworkError for a `.onion` host without a proxy: no name server may be asked."""
-        host = urlsplit(url).hostname or ""
-        if is_onion(host) and self.options.connection.proxy is None:
-            raise NetworkError(f"{clip(host, 60)} needs a proxy for .onion", relay=url)
-
     async def get_document(self, url: str, *, accept: str) -> bytes:
         """GET a small document from a relay's or a wallet's URL, with exactly this Accept header.
 
         No redirect is followed: nobody must send us elsewhere unseen. Raises NetworkError, with
         the `location` of a redirect, or ProtocolError when the body is longer than `Limits.info`.
         """
-        self._refuse_onion(url)
+        session = self._sessions.session_for(url)
         with _wrapped(url, "reading a document"):
             async with (
                 asyncio.timeout(self.options.timeouts.http),
-                self._open_session().get(
+                session.get(
                     _http(url),
                     headers={"Accept": accept, "Accept-Encoding": "identity"},
-                    proxy=self.options.connection.proxy,
                     allow_redirects=False,
                 ) as response,
             ):
@@ -244,9 +216,7 @@ class Transport:
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._sessions.close()
 
     async def __aenter__(self) -> Self:
         return self

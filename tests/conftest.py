@@ -15,8 +15,14 @@ from tests import leaks
 SHARED = Path(os.environ.get("NOSTR_TALLY_SHARED", Path(__file__).parents[2] / "shared"))
 IN_CI = os.environ.get("CI", "") not in ("", "false", "0")
 
-UNSET = ("PYTHONUNBUFFERED", "FORCE_COLOR", "COLUMNS", "LINES")
-"""What programs that tests start must not have of this machine: how they print depends on it."""
+PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+UNSET = (
+    *("PYTHONUNBUFFERED", "FORCE_COLOR", "COLUMNS", "LINES"),
+    *PROXIES,
+    *(name.lower() for name in PROXIES),
+)
+"""What tests and programs that they start must not have of this machine: how they print and what
+they connect to depends on it."""
 
 for _name in UNSET:
     os.environ.pop(_name, None)

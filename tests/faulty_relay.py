@@ -140,6 +140,8 @@ class FaultyRelay:
         self.info = info
         self.received: list[list[Any]] = []
         self.accepts: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        """Those of every handshake and request."""
         self.asked_for_info = asyncio.Event()
         self.connections = 0
         self.peers: list[Peer] = []
@@ -224,6 +226,7 @@ class FaultyRelay:
             await self._heard.wait_for(lambda: self.connections >= times)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.headers.append(dict(request.headers))
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return self._document(request)
         if self.refuse:

@@ -80,7 +80,11 @@ def test_modules_load_with_the_extras_agent_and_tui_alone() -> None:
         [sys.executable, "-c", WITHOUT_EXTRAS, json.dumps(lacking)],
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    homes = ("nostr_client.counters.jetstream", "agent.reindex.spark.")
+    homes = (
+        "nostr_client.counters.jetstream",
+        "agent.reindex.spark.",
+        "nostr_client.proxy_connector",
+    )
     assert [name for name in run.stdout.splitlines() if not name.startswith(homes)] == []
     assert "nostr_client.counters.jetstream" in run.stdout
 

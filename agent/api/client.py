@@ -21,6 +21,8 @@ from nostr_client.errors import (
     host_alone,
     without_tls,
 )
+from nostr_client.options import ConnectionOptions
+from nostr_client.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -67,12 +69,20 @@ class UnreadableAnswer(InvalidInput):
 class AgentClient:
     """Talks to the agent at `url` with its token; use it as an async context manager.
 
-    Making one raises InvalidInput for what is no URL of an API. Every method may raise ApiError
-    (refused), NetworkError (no agent there), DeadlineExceeded, UnreadableAnswer.
+    `connection` says by which proxy; by default one of the environment, which is not for this
+    machine's own addresses. Making one raises InvalidInput for what is no URL of an API. Every
+    method may raise ApiError (refused), NetworkError (no agent there), DeadlineExceeded,
+    UnreadableAnswer.
     """
 
     def __init__(
-        self, url: str, token: str, *, timeout: float = TIMEOUT_S, most_bytes: int = MOST_BYTES
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout: float = TIMEOUT_S,
+        most_bytes: int = MOST_BYTES,
+        connection: ConnectionOptions | None = None,
     ) -> None:
         try:
             check_agent_url(url)
@@ -80,10 +90,13 @@ class AgentClient:
             raise InvalidInput(f"the URL of the agent's API {error}") from error
         self.url = url.rstrip("/")
         self._host = host_alone(url)
-        self._headers = {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._most_bytes = most_bytes
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions = Sessions(
+            connection or ConnectionOptions(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            timeout=_NO_TIMEOUT,
+        )
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -100,9 +113,7 @@ class AgentClient:
     async def close(self) -> None:
         """Close the connections, for good; safe twice."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._sessions.close()
 
     async def access(self) -> schema.Permission:
         """What the token of this client may do.
@@ -335,10 +346,7 @@ class AgentClient:
     def _open(self) -> aiohttp.ClientSession:
         if self._closed:
             raise NetworkError(f"the client of {self._host} was closed")
-        if self._session is None:
-            headers = {**self._headers, "Content-Type": "application/json"}
-            self._session = aiohttp.ClientSession(headers=headers, timeout=_NO_TIMEOUT)
-        return self._session
+        return self._sessions.session_for(self.url)
 
 
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)

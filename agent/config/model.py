@@ -51,7 +51,6 @@ class RelaysSection(Section, frozen=True):
         Urls,
         Meta(description="where relay lists (NIP-65) are looked up; empty: nowhere"),
     ] = ("wss://purplepag.es",)
-    proxy: Annotated[str, Meta(description="URL of an HTTP proxy for all relays; empty: none")] = ""
     trust: Annotated[
         Literal["exclude", "flag", "off"],
         Meta(description="what happens to claims that cannot be true"),
@@ -68,6 +67,33 @@ class RelaysSection(Section, frozen=True):
     most: Annotated[
         int, Meta(ge=1, le=100, description="relays asked of those that one relay list names")
     ] = 4
+
+
+class NetworkSection(Section, frozen=True):
+    """How the agent reaches relays, webhooks and other agents."""
+
+    proxy: Annotated[
+        str,
+        Meta(
+            description="URL of a SOCKS5 or HTTP proxy for everything; empty: what ALL_PROXY, "
+            "HTTPS_PROXY and HTTP_PROXY name; none: no proxy"
+        ),
+    ] = ""
+    no_proxy: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=255)], ...],
+        Meta(
+            max_length=200,
+            description="hosts, domains and networks that are reached directly; empty: those of "
+            "NO_PROXY",
+        ),
+    ] = ()
+    strangers_by_proxy: Annotated[
+        bool,
+        Meta(
+            description="reach hosts that only strangers name through the proxy, which alone sees "
+            "where they lead"
+        ),
+    ] = False
 
 
 class IdentitySection(Section, frozen=True):
@@ -311,6 +337,7 @@ class Config(Section, frozen=True):
 
     store: StoreSection = StoreSection()
     relays: RelaysSection = RelaysSection()
+    network: NetworkSection = NetworkSection()
     identity: IdentitySection = IdentitySection()
     service: ServiceSection = ServiceSection()
     relay: LocalRelaySection = LocalRelaySection()

@@ -11,6 +11,7 @@ from agent.specs import check_interval
 from agent.watches import query_of, sync_filters
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
+from nostr_client.proxies import NO_PROXY, parse_proxy
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def check(found: Found, complain: Complain) -> None:
     """Complain about everything that would fail, or mean nothing, once the agent runs."""
     config = found.config
     _check_relays(config.relays, complain)
+    if config.network.proxy:
+        _try(complain, ("network", "proxy"), _check_proxy, config.network.proxy)
     _check_each(config.relay.urls, own_url, complain, ("relay", "urls"))
     _check_each(config.relay.origins, allowed_origin, complain, ("relay", "origins"))
     _check_each(config.api.cors_origins, web_origin, complain, ("api", "cors_origins"))
@@ -78,8 +81,11 @@ def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
 def _check_relays(relays: RelaysSection, complain: Complain) -> None:
     for name in ("default", "trusted", "denied", "indexers"):
         _check_urls(getattr(relays, name), complain, ("relays", name))
-    if relays.proxy and not relays.proxy.startswith("http://"):
-        complain(("relays", "proxy"), "is not an http:// URL")
+
+
+def _check_proxy(text: str) -> None:
+    if text != NO_PROXY:
+        parse_proxy(text)
 
 
 def _check_urls(urls: Sequence[str], complain: Complain, path: Path) -> None:

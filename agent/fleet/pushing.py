@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.jetstream import JetStreamCounterStore
     from nostr_client.counters.push import PushReport
     from nostr_client.counters.sqlite import SqliteCounterStore
+    from nostr_client.options import ConnectionOptions
 
 LONGEST_VALUE: Final = 200
 """Digits of a value in a status: further ones tell nobody anything."""
@@ -46,7 +47,12 @@ class Pushing:
     """All pushes, by the name of their links. Each turn has a connection of its own."""
 
     def __init__(
-        self, clock: Clock, journal: Journal, counters: SqliteCounterStore, links: Links
+        self,
+        clock: Clock,
+        journal: Journal,
+        counters: SqliteCounterStore,
+        links: Links,
+        connection: ConnectionOptions,
     ) -> None:
         self.pushes: dict[str, Push] = {}
         self.sent = 0
@@ -54,6 +60,7 @@ class Pushing:
         self._journal = journal
         self._counters = counters
         self._links = links
+        self._connection = connection
         self._confirmed: set[str] = set()
 
     def configure(self, sections: Sequence[PushSection]) -> None:
@@ -110,7 +117,7 @@ class Pushing:
         return report.settled
 
     async def _round(self, one: Push, *, confirmed: bool) -> PushReport:
-        async with await _connect(one.section) as remote:
+        async with await _connect(one.section, self._connection) as remote:
             if not one.made:
                 await _make_streams(remote, one.section)
                 one.made = True
@@ -187,11 +194,14 @@ def _problems(report: PushReport) -> tuple[str, ...]:
     return tuple(clip(text, 300) for text in found[:MOST_PROBLEMS])
 
 
-async def _connect(section: PushSection) -> JetStreamCounterStore:
+async def _connect(section: PushSection, connection: ConnectionOptions) -> JetStreamCounterStore:
     with optional("a push"):
         from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
     options = NatsOptions(
-        domain=section.domain or None, credentials=section.credentials or None, timeout_s=TIMEOUT_S
+        domain=section.domain or None,
+        credentials=section.credentials or None,
+        timeout_s=TIMEOUT_S,
+        connection=connection,
     )
     return await JetStreamCounterStore.connect(section.servers, options)
 

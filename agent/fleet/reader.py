@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.take import Batch
     from nostr_client.event import Event
     from nostr_client.keys import Signer
+    from nostr_client.options import ConnectionOptions
     from nostr_client.pool import RelayPool
     from nostr_client.store.sqlite import SqliteStore
 
@@ -60,11 +61,12 @@ class Reader(Protocol):
 class AgentReader:
     """Reads a stream of another agent by its API."""
 
-    def __init__(self, section: SourceSection) -> None:
+    def __init__(self, section: SourceSection, connection: ConnectionOptions) -> None:
         self.peer = f"{host_alone(section.agent)} {section.of or section.stream}"
         self.troubles: tuple[str, ...] = ()
         self._section = section
         self._stream = section.of or section.stream
+        self._connection = connection
         self._client: AgentClient | None = None
         self._closed = False
         self._last_seq = 0
@@ -107,7 +109,11 @@ class AgentReader:
             raise InvalidInput("the source has been configured anew")
         if self._client is None:
             self._client = AgentClient(
-                self._section.agent, self._token(), timeout=TIMEOUT_S, most_bytes=MOST_ANSWER
+                self._section.agent,
+                self._token(),
+                timeout=TIMEOUT_S,
+                most_bytes=MOST_ANSWER,
+                connection=self._connection,
             )
         return self._client
 

@@ -87,7 +87,7 @@ class Agent:
         self.leaving = Leaving(parts.pool)
         self.keeping = Keeping(clock, journal, parts.store, parts.index)
         self.linking = Linking(config, parts, clock, journal, self.links, self._soon)
-        self.alerting = Alerting(clock, journal, database)
+        self.alerting = Alerting(clock, journal, database, parts.pool.options.connection)
         self.reindexing = Reindexing(clock, journal, parts.store, parts.index)
         runners = {
             watching.KIND: self._ask,

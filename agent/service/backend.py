@@ -139,7 +139,7 @@ class AgentBackend(CounterCalls):
                 why = "alert commands come from the configuration file alone"
                 raise Refusal(403, "file_only", why)
             if alert.webhook and not self._agent.alerting.names(alert.webhook):
-                why = private(alert.webhook) or ""
+                why = private(alert.webhook, self._agent.parts.pool.options.connection) or ""
                 if why:
                     raise Refusal(
                         403, "file_only", f"webhook: {why}; the configuration may name it"

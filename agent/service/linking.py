@@ -46,13 +46,13 @@ class Linking:
         self.publishing = Publishing(
             clock, journal, remotes, links, parts.store, parts.pool, parts.signer
         )
-        self.pushing = Pushing(clock, journal, parts.counters, links)
+        self.pushing = Pushing(clock, journal, parts.counters, links, parts.pool.options.connection)
         self.arrivals = Arrivals(soon)
         parts.store.on_batch.append(self.arrivals.hook)
 
     def _reader(self, section: SourceSection) -> Reader:
         if section.agent:
-            return AgentReader(section)
+            return AgentReader(section, self._parts.pool.options.connection)
         return NostrReader(
             section,
             lambda: self._chosen(section),

@@ -148,7 +148,14 @@ async def _open_store(
 
 def pool_options(config: Config) -> Options:
     """How relays are connected to."""
-    return Options(connection=ConnectionOptions(proxy=config.relays.proxy or None))
+    network = config.network
+    return Options(
+        connection=ConnectionOptions(
+            proxy=network.proxy or None,
+            no_proxy=network.no_proxy or None,
+            strangers_by_proxy=network.strangers_by_proxy,
+        )
+    )
 
 
 def count_options(options: Options, store: SqliteStore, provenance: Provenance) -> CountOptions:

@@ -15,7 +15,7 @@ RESTART: Final = (
     "store",
     "identity",
     "relay",
-    "relays.proxy",
+    "network",
     "api.listen",
     "api.token_file",
     "api.read_token_file",

@@ -20,7 +20,15 @@ from nostr_client.cli.questions import (
     trust_option,
     trusted_option,
 )
-from nostr_client.cli.relays import chosen_relays, outcome_code, relay_option, timeout_option
+from nostr_client.cli.relays import (
+    chosen_relays,
+    network,
+    outcome_code,
+    proxy_option,
+    relay_option,
+    strangers_option,
+    timeout_option,
+)
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 
@@ -78,6 +86,8 @@ if TYPE_CHECKING:
 )
 @keep_option
 @key_file_option
+@proxy_option
+@strangers_option
 @json_option
 @click.pass_context
 def count(
@@ -139,6 +149,8 @@ def _client(
     store: str | None,
     keep_events: bool,
     key_file: str | None,
+    proxy: str | None,
+    strangers_by_proxy: bool,
 ) -> NostrClient:
     from nostr_client.client import NostrClient
     from nostr_client.merge import TrustPolicy
@@ -147,6 +159,7 @@ def _client(
     if keep_events and store is None:
         raise click.UsageError("--keep-events needs --store PATH")
     return NostrClient(
+        options=network(proxy, strangers_by_proxy),
         timeout=timeout,
         read=read,
         budget=ReadBudget(bytes=max_bytes, events=max_events),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.relays import network, proxy_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.sync import filters_of, sharing_options, show, sync_code
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @sharing_options
 @click.option("--dry-run", is_flag=True, help="Compare only.")
 @key_file_option
+@proxy_option
 @json_option
 @click.pass_context
 def mirror(
@@ -51,6 +53,7 @@ def mirror(
     include_others: bool,
     dry_run: bool,
     key_file: str | None,
+    proxy: str | None,
     as_json: bool,
 ) -> None:
     """Copy what RELAY_B lacks from RELAY_A; --direction up the other way, or both.
@@ -64,7 +67,7 @@ def mirror(
     from nostr_client.client import NostrClient
 
     asked = filters_of(filters or ("{}",))
-    client = NostrClient(signer=optional_signer(key_file))
+    client = NostrClient(signer=optional_signer(key_file), options=network(proxy))
     told = {
         "direction": direction,
         "dry_run": dry_run,

@@ -11,7 +11,14 @@ import click
 from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
 from nostr_client.cli.output import console, json_option, print_json, say
 from nostr_client.cli.paths import UserPath, read_given
-from nostr_client.cli.relays import chosen_relays, outcome_code, relay_option, timeout_option
+from nostr_client.cli.relays import (
+    chosen_relays,
+    network,
+    outcome_code,
+    proxy_option,
+    relay_option,
+    timeout_option,
+)
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, load_signer
 
@@ -42,6 +49,7 @@ _LARGEST = 64 * 2**20
 @relay_option
 @timeout_option
 @key_file_option
+@proxy_option
 @json_option
 @click.pass_context
 def publish(
@@ -53,6 +61,7 @@ def publish(
     relays: tuple[str, ...],
     timeout: float,
     key_file: str | None,
+    proxy: str | None,
     as_json: bool,
 ) -> None:
     """Publish events: signed JSON, one a line, in FILE or stdin, or one made from --content.
@@ -71,7 +80,8 @@ def publish(
         if tags:
             raise click.UsageError("--tag goes with --content: a signed event has its tags")
         events = _given(file)
-    codes = run_async(_publish(NostrClient(urls, timeout=timeout), events, timeout, as_json))
+    client = NostrClient(urls, timeout=timeout, options=network(proxy))
+    codes = run_async(_publish(client, events, timeout, as_json))
     if any(code in (NO_RELAY, TIMEOUT) for code in codes):
         say("nostr-client: publish: no relay answered")
     ctx.exit(next((code for code in (FAILURE, NO_RELAY, TIMEOUT) if code in codes), OK))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nostr_client.cli.output import cell, console, json_option, print_json
-from nostr_client.cli.relays import timeout_option
+from nostr_client.cli.relays import network, proxy_option, timeout_option
 from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
     from nostr_client.nip11 import RelayInfo
+    from nostr_client.options import Options
 
 
 @click.group()
@@ -22,22 +23,23 @@ def relay() -> None:
 @relay.command()
 @click.argument("url")
 @timeout_option
+@proxy_option
 @json_option
-def info(url: str, timeout: float, as_json: bool) -> None:
+def info(url: str, timeout: float, proxy: str | None, as_json: bool) -> None:
     """Show the relay's own description (NIP-11). What it says about itself is a claim, too."""
     import msgspec
 
-    told = msgspec.to_builtins(run_async(_info(url, timeout)))
+    told = msgspec.to_builtins(run_async(_info(url, timeout, network(proxy))))
     if as_json:
         print_json(told)
     else:
         _show(told)
 
 
-async def _info(url: str, seconds: float) -> RelayInfo:
+async def _info(url: str, seconds: float, options: Options) -> RelayInfo:
     from nostr_client.client import NostrClient
 
-    async with NostrClient(timeout=seconds) as client:
+    async with NostrClient(timeout=seconds, options=options) as client:
         return await client.relay_info(url)
 
 

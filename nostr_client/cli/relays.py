@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nostr_client.cli.exitcodes import NO_RELAY, OK, TIMEOUT
 from nostr_client.cli.seconds import Seconds
 from nostr_client.relayurl import normalize
+
+if TYPE_CHECKING:
+    from nostr_client.options import Options
 
 RELAYS_VARIABLE = "NOSTR_TALLY_RELAYS"
 
@@ -35,6 +38,31 @@ timeout_option: Callable[[F], F] = click.option(
     help="Wait so long for all relays together.",
 )
 """`--timeout`, in seconds."""
+
+
+proxy_option: Callable[[F], F] = click.option(
+    "--proxy",
+    metavar="URL",
+    help="Reach everything through this SOCKS5 or HTTP proxy, such as socks5h://127.0.0.1:9050; "
+    "none: no proxy. Else those of $ALL_PROXY, $HTTPS_PROXY and $HTTP_PROXY; $NO_PROXY names "
+    "hosts that are reached directly.",
+)
+"""`--proxy`; the command receives a URL or None as `proxy`."""
+
+strangers_option: Callable[[F], F] = click.option(
+    "--strangers-by-proxy",
+    is_flag=True,
+    help="Reach hosts that only others name (relay lists, wallets) through the proxy too, which "
+    "resolves their names unchecked.",
+)
+"""`--strangers-by-proxy`, of commands that look relay lists up."""
+
+
+def network(proxy: str | None, strangers_by_proxy: bool = False) -> Options:
+    """How relays are reached. Raises InvalidInput for what is no proxy."""
+    from nostr_client.options import ConnectionOptions, Options
+
+    return Options(connection=ConnectionOptions(proxy=proxy, strangers_by_proxy=strangers_by_proxy))
 
 
 def chosen_relays(relays: Sequence[str]) -> list[str]:

@@ -9,7 +9,14 @@ import click
 
 from nostr_client.cli.filteroptions import chosen_filters, filter_options
 from nostr_client.cli.output import say
-from nostr_client.cli.relays import chosen_relays, outcome_code, relay_option, timeout_option
+from nostr_client.cli.relays import (
+    chosen_relays,
+    network,
+    outcome_code,
+    proxy_option,
+    relay_option,
+    timeout_option,
+)
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 
@@ -27,11 +34,13 @@ if TYPE_CHECKING:
 @timeout_option
 @click.option("--live", is_flag=True, help="Stay and print new events until interrupted.")
 @key_file_option
+@proxy_option
 def req(
     relays: tuple[str, ...],
     timeout: float,
     live: bool,
     key_file: str | None,
+    proxy: str | None,
     **conditions: Any,
 ) -> None:
     """Print the events that match, one JSON object a line.
@@ -44,7 +53,8 @@ def req(
 
     filters = chosen_filters(**conditions)
     urls = chosen_relays(relays)
-    client = NostrClient(urls, timeout=timeout, signer=optional_signer(key_file))
+    signer = optional_signer(key_file)
+    client = NostrClient(urls, timeout=timeout, signer=signer, options=network(proxy))
     statuses = run_async(_print_events(client, urls, filters, None if live else timeout))
     for relay, _, why in statuses:
         if why:

@@ -9,7 +9,7 @@ import click
 
 from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
 from nostr_client.cli.output import console, json_option, print_json
-from nostr_client.cli.relays import chosen_relays, relay_option
+from nostr_client.cli.relays import chosen_relays, network, proxy_option, relay_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.seconds import Seconds
 from nostr_client.cli.secretkey import key_file_option, optional_signer
@@ -91,6 +91,7 @@ def sharing_options(command: F) -> F:
 @click.option("--dry-run", is_flag=True, help="Compare only.")
 @click.option("--print-missing", is_flag=True, help="Print the ids that differ.")
 @key_file_option
+@proxy_option
 @json_option
 @click.pass_context
 def sync(
@@ -107,6 +108,7 @@ def sync(
     dry_run: bool,
     print_missing: bool,
     key_file: str | None,
+    proxy: str | None,
     as_json: bool,
 ) -> None:
     """Bring the events of relays into the store, the other way, or both.
@@ -128,7 +130,8 @@ def sync(
     urls = chosen_relays(relays)
     question = _question(filters, filter_event)
     place = stored_at(path) if direction == "up" else store_place(path)
-    client = NostrClient(urls, store=place, signer=optional_signer(key_file))
+    signer = optional_signer(key_file)
+    client = NostrClient(urls, store=place, signer=signer, options=network(proxy))
     options = SyncOptions(window=window)
     told = {
         "direction": direction,

@@ -18,7 +18,15 @@ from nostr_client.cli.questions import (
     most_option,
     relay_choice,
 )
-from nostr_client.cli.relays import outcome_code, relay_option, timeout_option, worst_code
+from nostr_client.cli.relays import (
+    network,
+    outcome_code,
+    proxy_option,
+    relay_option,
+    strangers_option,
+    timeout_option,
+    worst_code,
+)
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.store import store_option, stored_at
@@ -47,6 +55,8 @@ NO_WATCHES = "no watches yet: nostr-client watch add NAME WHAT TARGET"
 @timeout_option
 @keep_option
 @key_file_option
+@proxy_option
+@strangers_option
 @store_option
 @json_option
 @click.pass_context
@@ -87,6 +97,7 @@ class _Asked(NamedTuple):
         how = self.how
         return NostrClient(
             self.relays,
+            options=network(how["proxy"], how["strangers_by_proxy"]),
             timeout=how["timeout"],
             store=store,
             keep_events=self.keep_events,

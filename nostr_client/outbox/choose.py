@@ -5,15 +5,17 @@ Pure. What the user names is never refused here, apart from the user's own deny 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.addresses import host_of, refusal
+from nostr_client.addresses import host_of
 from nostr_client.errors import InvalidInput
+from nostr_client.options import ConnectionOptions
 from nostr_client.outbox.cover import greedy_cover
 from nostr_client.relayurl import normalize
+from nostr_client.routes import objection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +43,9 @@ class RelayChoice:
     most: int = 4
     """Relays from the lists for one target: NIP-65 asks people to name two to four."""
 
-    onion: bool = False
-    """Whether the connection's proxy reaches `.onion` hosts."""
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    """How relays are reached: a proxy reaches `.onion` hosts, and hides where other names lead.
+    `NostrClient` puts its own here."""
 
     def __post_init__(self) -> None:
         if self.most < 1:
@@ -62,7 +65,7 @@ class RelayChoice:
 
     def objection(self, url: str) -> str | None:
         """Why a relay that a stranger names is not asked, or None."""
-        reason = refusal(url, onion=self.onion)
+        reason = objection(url, self.connection)
         if reason is None and self.denies(url):
             return "on the deny list"
         return reason

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
 from nostr_client import kinds
-from nostr_client.addresses import refused_host
 from nostr_client.errors import InvalidIdentifier, NetworkError, ProtocolError, RelayError, clip
 from nostr_client.filters import Filter
 from nostr_client.lnurl import checked_url, parse_pay_answer, pay_url
 from nostr_client.rate import TokenBucket
+from nostr_client.routes import objection
 from nostr_client.taskgroup import task_group
 from nostr_client.wallets import rows
 from nostr_client.wallets.keys import SETTLED, Wallet, WalletStatus, unknown
@@ -167,7 +167,7 @@ class Wallets:
         """Ask at a URL, and where it leads. Raises InvalidIdentifier for what is no wallet."""
         at, first = int(self._now()), _host(url)
         for _ in range(MOST_HOPS + 1):
-            why = None if self._local else refused_host(_host(url), onion=self._reaches_onion)
+            why = None if self._local else objection(url, self._transport.options.connection)
             if why is not None:
                 return wallet.failed(WalletStatus.REFUSED, why, at, first)
             await self._turn(_host(url))
@@ -181,10 +181,6 @@ class Wallets:
             except ProtocolError as error:
                 return wallet.failed(WalletStatus.INVALID, _said(error), at, first)
         return wallet.failed(WalletStatus.INVALID, f"more than {MOST_HOPS} redirects", at, first)
-
-    @property
-    def _reaches_onion(self) -> bool:
-        return self._transport.options.connection.proxy is not None
 
     async def _turn(self, host: str) -> None:
         """Wait until this host may be asked again."""

@@ -172,7 +172,7 @@ filters = [{ kinds = "y" }]
         ('[identity]\nkey_file="a"\nkey_command=["b"]', "f.toml: identity.key_command"),
         ('[relay]\ntls_cert = "x"', "f.toml: relay.tls_cert"),
         ('[relay]\nwrite_keys = ["nsec1"]', "f.toml: relay.write_keys[0]"),
-        ('[relays]\nproxy = "socks"', "f.toml: relays.proxy"),
+        ('[network]\nproxy = "socks4://h"', "f.toml: network.proxy"),
         ('[relay]\nurls = ["foo"]', "f.toml: relay.urls[0]: 'foo' is not a ws://"),
         ('[relay]\norigins = ["*", "foo"]', "f.toml: relay.origins[1]: 'foo' is not a web"),
         ('[api]\ncors_origins = ["*"]', "f.toml: api.cors_origins[0]: '*' is not a web"),
@@ -273,11 +273,12 @@ def test_run_says_where_an_address_is_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "agent.toml"
-    file.write_text('[relays]\nproxy = "socks"\n[api]\nlisten = "0.0.0.0:99999"\n')
+    file.write_text('[network]\nproxy = "socks4://bob:s3cr3t@h"\n[api]\nlisten = "0.0.0.0:99999"\n')
     assert run(["run", "--config", str(file)]) == 2
     said = capsys.readouterr().err
     assert f"{file}: api.listen: there is no port 99999" in said
-    assert f"{file}: relays.proxy" in said
+    assert f"{file}: network.proxy" in said
+    assert "s3cr3t" not in said
 
 
 def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from agent import webhook
 from nostr_client.errors import NetworkError
+from nostr_client.options import ConnectionOptions
 
 
 async def test_a_public_name_of_a_private_address_is_not_called(
@@ -31,9 +32,9 @@ async def test_a_public_name_of_a_private_address_is_not_called(
     url = f"http://hook.example.com:{runner.addresses[0][1]}/"
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     try:
-        await webhook.post(url, b"{}")
+        await webhook.post(url, b"{}", ConnectionOptions())
         with pytest.raises(NetworkError, match=r"hook\.example\.com"):
-            await webhook.post(url, b"{}", public_only=True)
+            await webhook.post(url, b"{}", ConnectionOptions(), public_only=True)
     finally:
         await runner.cleanup()
     assert asked == ["/"]

@@ -19,6 +19,7 @@ ELSEWHERE = {"docs/tutorial.md"}  # tests/test_tutorial.py
 WITH_SPARK = {"docs/how-to/reindex.md", "docs/how-to/reindex-cluster.md"}
 SPARK_DEADLINE_S = 300
 WITH_NATS = {"docs/how-to/nats.md"}
+WITH_PROXY = {"docs/how-to/tor.md"}
 PAGES = {
     page: list(those)
     for page, those in itertools.groupby(
@@ -29,7 +30,7 @@ PAGES = {
 
 
 async def run_page(page: str, home: Path) -> None:
-    async with world(home, nats=page in WITH_NATS) as there:
+    async with world(home, nats=page in WITH_NATS, proxied=page in WITH_PROXY) as there:
         configure(page, there)
         shell = Shell(there, SPARK_DEADLINE_S if page in WITH_SPARK else DEADLINE_S)
         try:

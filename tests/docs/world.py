@@ -13,6 +13,7 @@ from nostr_client import EventTemplate, Filter, SqliteStore, verify
 from nostr_client.nip19 import Address, EventPointer, Note, PublicKey
 from tests.nats_cluster import free_ports
 from tests.nats_peer import NatsServer
+from tests.proxied import real_proxy
 from tests.worlds import START, TARGET, follow, signer
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class World(NamedTuple):
     relay: int
     home: Path
     nats: str = ""
+    proxy: int = 0
 
     def substituted(self, text: str) -> str:
         """A text of a page with what its placeholders stand for.
@@ -69,6 +71,7 @@ class World(NamedTuple):
             "…64 hex…": TARGET,
             '["…"]': f'["{TARGET}"]',
             "/backups/": f"{self.home}/backups/",
+            ":9050": f":{self.proxy}",
             ":4869": f":{self.relay}",
             ":4870": f":{self.api}",
             ".example:": ".localhost:",
@@ -93,8 +96,11 @@ class World(NamedTuple):
 
 
 @asynccontextmanager
-async def world(home: Path, *, nats: bool = False) -> AsyncIterator[World]:
-    """Two relays of ours in memory, that share some of their events; a nats-server if wanted."""
+async def world(home: Path, *, nats: bool = False, proxied: bool = False) -> AsyncIterator[World]:
+    """Two relays of ours in memory, that share some of their events; a nats-server if wanted.
+
+    `proxied`: a proxy too.
+    """
     async with AsyncExitStack() as stack:
         urls = []
         for events in (
@@ -110,4 +116,5 @@ async def world(home: Path, *, nats: bool = False) -> AsyncIterator[World]:
         if nats:
             stack.callback(hub.kill)
             hub.start()
-        yield World(urls[0], urls[1], api, relay, home, hub.url)
+        proxy = (await stack.enter_async_context(real_proxy())).port if proxied else 0
+        yield World(urls[0], urls[1], api, relay, home, hub.url, proxy)

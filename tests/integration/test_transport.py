@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ssl
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +15,6 @@ from nostr_client.nip11 import ACCEPT
 from nostr_client.options import ConnectionOptions, Limits, Options, Timeouts
 from nostr_client.relay import Relay
 from nostr_client.transport import Transport
-from tests.conftest import require_tool
 from tests.faults import HugeFrame, SaysThenCloses
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.talking import NOTES, Naps, note, talking
@@ -44,19 +42,6 @@ class NeverReads(Behaviour):
             transport.pause_reading()
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    command = [
-        require_tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt",
-        "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert),
-    ]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, timeout=30)
-    return key, cert
-
-
 async def test_tls_is_verified(certificate: tuple[Path, Path]) -> None:
     key, cert = certificate
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -72,14 +57,6 @@ async def test_tls_is_verified(certificate: tuple[Path, Path]) -> None:
         async with Relay(server.url) as stranger:
             with pytest.raises(NetworkError, match="certificate"):
                 await stranger.count(NOTES)
-
-
-async def test_a_proxy_is_used_where_one_is_given() -> None:
-    async with FaultyRelay(events=[note(1)]) as proxy:
-        options = Options(connection=ConnectionOptions(proxy=proxy.url.replace("ws:", "http:")))
-        async with Relay("ws://relay.invalid", options=options) as relay:
-            assert (await relay.count(NOTES)).count == 1
-        assert proxy.connections == 1
 
 
 async def test_a_small_frame_that_unpacks_to_much_is_cut_off() -> None:

@@ -113,7 +113,16 @@ def test_what_is_no_relay_url_is_refused_with_the_reason() -> None:
 def test_onion_hosts_need_a_proxy() -> None:
     url = f"ws://{'a' * 56}.onion"
     assert "proxy" in str(refusal(url))
-    assert refusal(url, onion=True) is None
+    assert "proxy resolves" in str(refusal(url, proxied=True))
+    assert refusal(url, proxied=True, unchecked=True) is None
+
+
+def test_a_proxy_hides_where_names_lead_but_not_where_addresses_do() -> None:
+    assert "proxy resolves" in str(refusal("wss://relay.example.com", proxied=True))
+    assert refusal("wss://relay.example.com", proxied=True, unchecked=True) is None
+    assert refusal("wss://9.9.9.9", proxied=True) is None
+    for url in ("ws://10.0.0.1", "ws://0x7f.1", "ws://localhost", "ws://nas.local"):
+        assert refusal(url, proxied=True, unchecked=True) is not None
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{:d}", "0x{:x}", "0{:o}"]))

@@ -13,8 +13,10 @@ import pytest
 
 from nostr_client.cli.entry import run_command
 from nostr_client.count import followers
+from nostr_client.errors import NetworkError
 from nostr_client.extras import MissingExtra, optional
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.transport import Transport
 from nostr_client.watch import Watch, WatchBook
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def test_the_extra_is_named(
         ("pyarrow", "agent.cli", "archive import {tmp}/in.parquet --store {tmp}/s.db"),
         ("pyarrow", "agent.cli", "reindex --jsonl {tmp}/in.zst --out {tmp}/t --engine spark"),
         ("nats", "nostr_client.cli", "counter get a.b --nats nats://127.0.0.1:9"),
+        ("aiohttp_socks", "nostr_client.cli",
+         "relay info wss://r.example --proxy socks5h://127.0.0.1:9"),
         ("matplotlib", "nostr_client.cli", "watch history w --plot {tmp}/w.png --store {tmp}/s.db"),
         ("pyarrow", "nostr_client.cli",
          "watch history w --format parquet -o {tmp}/w.parquet --store {tmp}/s.db"),
@@ -86,6 +90,20 @@ async def test_a_command_says_which_extra_it_lacks(
     extra = "[spark]" if "spark" in words else "["
     assert f"needs {lacking}: pip install 'nostr-tally{extra}" in told
     assert {name for name in os.listdir(tmp_path) if name[:2] not in ("s.", "in")} == set()
+
+
+async def test_a_proxy_of_the_environment_says_which_extra_it_lacks_where_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """This machine is reached without it; what is not stays unreachable, and is not gone to."""
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "aiohttp_socks", None)
+    monkeypatch.delitem(sys.modules, "nostr_client.proxy_connector", raising=False)
+    async with Transport() as transport:
+        with pytest.raises(NetworkError, match=r"a proxy needs aiohttp_socks: .*\[proxy\]"):
+            await transport.connect("wss://r.example")
+        with pytest.raises(NetworkError, match="onnect call failed"):
+            await transport.connect("ws://127.0.0.1:9")
 
 
 async def fill_with_a_watch(store: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,6 +14,8 @@ from nats.aio.client import RawCredentials
 from nostr_client.counters.jetstream.credentials import read_credentials
 from nostr_client.counters.jetstream.failures import mapped
 from nostr_client.errors import InvalidInput, NetworkError, clip, without_user
+from nostr_client.options import ConnectionOptions
+from nostr_client.routes import route
 
 if TYPE_CHECKING:
     import ssl
@@ -51,6 +53,9 @@ class NatsOptions:
     token: str | None = None
 
     timeout_s: float = TIMEOUT_S
+
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    """nats-py knows no proxy: a server that these options reach through one is refused."""
 
     @property
     def prefix(self) -> str:
@@ -109,9 +114,11 @@ def _is_url(url: str) -> bool:
 async def dial(urls: Sequence[str], options: NatsOptions) -> Client:
     """Connect to the first server that answers.
 
-    Raises NetworkError, InvalidInput (no URL, no credentials in the file).
+    Raises NetworkError, InvalidInput (no URL, no credentials in the file, a proxy in between).
     """
     servers, heard = check_urls(urls), _Heard()
+    for url in servers:
+        _refuse_proxy(url, options.connection)
     settings = _settings(options)
     try:
         async with asyncio.timeout(CONNECT_S * len(servers)):
@@ -119,6 +126,14 @@ async def dial(urls: Sequence[str], options: NatsOptions) -> Client:
     except TimeoutError as error:
         why = f"no nats-server could be reached{heard.why}"
         raise NetworkError(why, relay=without_user(servers[0])) from error
+
+
+def _refuse_proxy(url: str, connection: ConnectionOptions) -> None:
+    if route(url, connection) is not None:
+        host = clip(urlsplit(url).hostname or "", 60)
+        raise InvalidInput(
+            f"a nats-server is not reached through a proxy: NO_PROXY has to name {host}"
+        )
 
 
 async def _connect(servers: list[str], settings: Mapping[str, Any], heard: _Heard) -> Client:

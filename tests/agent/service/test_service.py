@@ -292,16 +292,17 @@ async def test_a_reload_says_what_it_changed_and_what_waits_for_a_restart(tmp_pa
         text = config_text(
             tmp_path,
             ["ws://relay.example"],
-            '[service]\ndrain = "5s"\n[counters]\ningest = true',
+            '[service]\ndrain = "5s"\n[counters]\ningest = true\n'
+            '[network]\nproxy = "http://127.0.0.1:1"',
             {
-                "relays": 'proxy = "http://127.0.0.1:1"\nread = false',
+                "relays": "read = false",
                 "api": 'cors_origins = ["https://app.example"]\nconnections = 99',
             },
         ).replace("store.db", "other.db")
         agent.service.backend.reloader = lambda: agent.service.reload(lambda: draft(text, "config"))
         (tmp_path / "token").write_text("another")
         found = await agent.client.reload()
-        waits = ("store.path", "relays.proxy", "api.connections")
+        waits = ("store.path", "network.proxy", "api.connections")
         assert found.restart == waits
         applied = ["relays.default", "relays.read", "service.drain", "api.cors_origins"]
         assert found.applied == (*applied, "counters.ingest")
