@@ -63,7 +63,7 @@ async def _post(url: str, body: bytes, public_only: bool) -> int:
     connector = aiohttp.TCPConnector(socket_factory=public_socket if public_only else None)
     async with (
         asyncio.timeout(TIMEOUT_S),
-        aiohttp.ClientSession(connector=connector) as session,
+        aiohttp.ClientSession(connector=connector, auto_decompress=False) as session,
         session.post(
             url,
             data=body,

@@ -19,6 +19,7 @@ FIRST_PING_S: Final = 1.0
 """After a connection was made."""
 
 _TURN: Final = 50  # frames read before the other coroutines get a turn
+_TURN_BYTES: Final = 1024 * 1024  # the same in bytes: a frame of 2 kB may unpack to 2 MB
 
 
 class Pump:
@@ -48,12 +49,15 @@ class Pump:
         """Give every frame to `take`, at most `messages_per_second`."""
         loop = asyncio.get_running_loop()
         bucket = TokenBucket(self._limits.messages_per_second, now=loop.time())
-        turn = 0
+        turn = taken = 0
         while True:
-            await take(await self._socket.receive())
+            frame = await self._socket.receive()
+            await take(frame)
             turn += 1
+            taken += len(frame)
             pause = bucket.take(loop.time())
-            if pause or turn % _TURN == 0:
+            if pause or turn >= _TURN or taken >= _TURN_BYTES:
+                turn = taken = 0
                 await asyncio.sleep(pause)
 
     async def write(self) -> None:

@@ -317,8 +317,16 @@ class AgentClient:
         if self._closed:
             raise NetworkError(f"the client of {self.url} was closed")
         if self._session is None:
-            headers = {**self._headers, "Content-Type": "application/json"}
-            self._session = aiohttp.ClientSession(headers=headers, timeout=_NO_TIMEOUT)
+            headers = {
+                **self._headers,
+                "Content-Type": "application/json",
+                "Accept-Encoding": "identity",
+            }
+            self._session = aiohttp.ClientSession(
+                headers=headers,
+                timeout=_NO_TIMEOUT,
+                auto_decompress=False,  # what is limited is what comes, not what it unpacks to
+            )
         return self._session
 
 
