@@ -61,6 +61,12 @@ class RelaysSection(Section, frozen=True):
     ] = 2
     read: Annotated[bool, Meta(description="read the events of relays that send no registers")] = (
         True
+    unlimited: Annotated[
+        Urls,
+        Meta(
+            max_length=200, description="your own: asked as fast as they answer, without a budget"
+        ),
+    ] = ()
     )
     keep_events: Annotated[
         bool, Meta(description="keep the events that are read for watches in the store")

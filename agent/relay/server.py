@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 
 from agent.relay import info
 from agent.relay.bounded import BoundedServer, listen
-from agent.relay.buckets import Addresses, TokenBucket
+from agent.relay.buckets import Addresses, events_bucket
 from agent.relay.connection import GOING_AWAY, LAST_WORDS_S, Connection
 from agent.relay.context import Clock, Context, Peer
 from agent.relay.core import Core
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from nostr_client.event import Event
     from nostr_client.keys import VerifiedEvent
+    from nostr_client.rate import TokenBucket
     from nostr_client.store.base import EventStore
 
 CLOSE_S = 2.0
@@ -179,7 +180,7 @@ class RelayServer:
         return Peer(
             address=address,
             challenge=secrets.token_hex(16),
-            bucket=TokenBucket(limits.events_per_s, limits.burst_s, self._now()),
+            bucket=events_bucket(limits.events_per_s, limits, self._now()),
             address_bucket=shared,
             urls=frozenset(normal_urls([f"{self._scheme}://{host}"])),
             read_only_reason=reason,

@@ -148,7 +148,10 @@ async def _open_store(
 
 def pool_options(config: Config) -> Options:
     """How relays are connected to."""
-    return Options(connection=ConnectionOptions(proxy=config.relays.proxy or None))
+    return Options(
+        unlimited=frozenset(map(normalize, config.relays.unlimited)),
+        connection=ConnectionOptions(proxy=config.relays.proxy or None),
+    )
 
 
 def count_options(options: Options, store: SqliteStore, provenance: Provenance) -> CountOptions:

@@ -16,6 +16,7 @@ RESTART: Final = (
     "identity",
     "relay",
     "relays.proxy",
+    "relays.unlimited",
     "api.listen",
     "api.token_file",
     "api.body_limit",
