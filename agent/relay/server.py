@@ -57,7 +57,7 @@ class Sender:
         self._request = request
         self._ws = ws
 
-    async def __call__(self, frames: Sequence[str]) -> None:
+    async def __call__(self, frames: list[str]) -> None:
         """Write `frames` and wait until the socket takes more."""
         if self._ws.compress:
             for frame in frames:
@@ -67,6 +67,7 @@ class Sender:
         if transport is None or transport.is_closing() or self._ws.closed:
             raise ConnectionResetError("the client is gone")
         transport.write(text_frames(frames))
+        del frames  # the transport has its own copy of what it could not write
         await self._request.writer.drain()
 
 
