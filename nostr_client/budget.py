@@ -94,7 +94,7 @@ class Budgets:
 
 
 OF_PROCESS: Final = Budgets()
-"""What relays share unless they are given others."""
+"""What the relays of a process share unless they are given others, as tests do."""
 
 
 def is_own(url: str) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from nostr_client.budget import OF_PROCESS, Budgets, admitted
+from nostr_client.budget import OF_PROCESS, admitted
 from nostr_client.deadlines import Deadlines
 from nostr_client.errors import (
     InvalidFilter,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
+    from nostr_client.budget import Budgets
     from nostr_client.keys import Signer, VerifiedEvent
     from nostr_client.messages import Ok
     from nostr_client.negchannel import NegChannel
@@ -74,7 +75,7 @@ class Relay:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rand: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time,
-        budgets: Budgets = OF_PROCESS,
+        budgets: Budgets | None = None,
     ) -> None:
         self.url = normalize(url)
         """The normal form, which errors, statistics and results are keyed by."""
@@ -89,7 +90,7 @@ class Relay:
             ThreadVerifier(chunk=self.options.limits.verify_chunk)
         )
         self._subscriptions: dict[Subscription, None] = {}
-        self._budget = budgets.of(self.url, self.options)
+        self._budget = (budgets or OF_PROCESS).of(self.url, self.options)
         self._knowledge = Knowledge(self.options.limits, capabilities)
         self._ids = itertools.count(1)
         self._pending = 0
