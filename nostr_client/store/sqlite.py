@@ -70,7 +70,7 @@ class SqliteStore:
         searchable: bool,
         urls: Collection[str],
         clock: Callable[[], float],
-        options: StoreOptions,
+        options: StoreOptions = _DEFAULTS,
     ) -> None:
         self.database = database
         self.room = Room(database, options)

@@ -118,6 +118,11 @@ async def test_a_spent_disk_budget_stops_taking_and_not_serving(
         worker = agent.service.agent.worker
         await agent.until(lambda w: w.answered == 1, "followers")
         assert (await client.publish(old))[2] is True
+
+        async def synced() -> bool:
+            return worker.state.turns["sync notes"].turns > 0 and not worker.running
+
+        await eventually(synced)
         free.append(10**8)
 
         async def reported() -> bool:
