@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from agent.api.schema import LogLine
 from nostr_client.errors import clip
+from nostr_client.rate import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ REFILL_S: Final = 60.0
 KEPT: Final = 1000
 """Lines kept for the API."""
 
-MOST_BUCKETS: Final = 5000
+MOST_RATIONS: Final = 5000
 
 _SECRET: Final = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
 _BARE: Final = re.compile(r"[A-Za-z0-9_./:@%+,\[\]{}*<>~-]+")
@@ -56,7 +57,7 @@ class Journal:
         """Lines that were left out because their relay had too many."""
         self._now = now
         self._out = out or sys.stderr
-        self._buckets: dict[tuple[str, str], _Bucket] = {}
+        self._rations: dict[tuple[str, str], _Ration] = {}
         self.configure(level, style)
 
     def configure(self, level: str, style: str) -> None:
@@ -100,10 +101,10 @@ class Journal:
 
     def _ration(self, event: str, relay: str, at: float) -> int | None:
         """How many lines were left out before this one; None where this one is to be, too."""
-        if len(self._buckets) > MOST_BUCKETS:
-            self._buckets.clear()
-        bucket = self._buckets.setdefault((event, relay), _Bucket(at))
-        return bucket.take(at)
+        if len(self._rations) > MOST_RATIONS:
+            self._rations.clear()
+        ration = self._rations.setdefault((event, relay), _Ration(at))
+        return ration.take(at)
 
     def _print(self, line: LogLine) -> None:
         try:
@@ -113,23 +114,21 @@ class Journal:
             self.dropped += 1
 
 
-class _Bucket:
-    __slots__ = ("at", "left_out", "tokens")
+class _Ration:
+    """The lines of one event and one relay."""
+
+    __slots__ = ("_bucket", "_left_out")
 
     def __init__(self, at: float) -> None:
-        self.at = at
-        self.tokens = float(BURST)
-        self.left_out = 0
+        self._bucket = TokenBucket(1 / REFILL_S, BURST, now=at)
+        self._left_out = 0
 
     def take(self, at: float) -> int | None:
-        self.tokens = min(BURST, self.tokens + max(0.0, at - self.at) / REFILL_S)
-        self.at = at
-        if self.tokens < 1:
-            self.left_out += 1
+        if not self._bucket.allow(at):
+            self._left_out += 1
             return None
-        self.tokens -= 1
-        told, self.left_out = self.left_out, 0
-        return told
+        left_out, self._left_out = self._left_out, 0
+        return left_out
 
 
 class JournalHandler(logging.Handler):

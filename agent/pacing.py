@@ -1,6 +1,7 @@
 """When live events may have a relay asked again: soon where they are few, rarely where they pour.
 
-Pure: the time is an argument. Events that come while a question waits are answered by that one, so
+Pure: the time is an argument. What all watches together may ask of a relay is its budget
+(`nostr_client.budget`). Events that come while a question waits are answered by that one, so
 that the last of a burst is counted too.
 """
 
@@ -31,10 +32,6 @@ STEADY_S: Final = 1.25
 SHARE: Final = 0.1
 """Of its time that a relay may work for one watch that pours: between the two above."""
 
-RELAY_BURST: Final = 30
-RELAY_RATE: Final = 1.0
-"""Of all watches together to one relay: the strictest limits known are 240 messages a minute."""
-
 
 class LivePace:
     """Turns of (watch, relay) pairs that live events ask for; seconds of a clock never set."""
@@ -42,7 +39,6 @@ class LivePace:
     def __init__(self) -> None:
         self._due: dict[tuple[str, str], float] = {}
         self._watches: dict[tuple[str, str], TokenBucket] = {}
-        self._relays: dict[str, TokenBucket] = {}
 
     def delay(self, watch: str, url: str, now: float, took: float = EVERY_S) -> float:
         """After how many seconds the relay may be asked for the watch.
@@ -54,18 +50,14 @@ class LivePace:
         if due is not None and due > now:
             return due - now
         own = self._watches.setdefault(key, TokenBucket(1 / EVERY_S, BURST, now=now))
-        shared = self._relays.setdefault(url, TokenBucket(RELAY_RATE, RELAY_BURST, now=now))
         apart = min(EVERY_S, max(STEADY_S, took / SHARE)) if own.take(now) else GAP_S
         gap = 0.0 if due is None else due + apart - now
-        wait = max(DELAY_S, gap, shared.take(now))
+        wait = max(DELAY_S, gap)
         self._due[key] = now + wait
         return wait
 
     def keep(self, pairs: Collection[tuple[str, str]]) -> None:
-        """Forget all but these pairs of watch and relay; what relays were asked stays known."""
+        """Forget all but these pairs of watch and relay."""
         for held in (self._due, self._watches):
             for gone in [one for one in held if one not in pairs]:
                 del held[gone]
-        urls = {url for _, url in pairs}
-        for url in [one for one in self._relays if one not in urls]:
-            del self._relays[url]

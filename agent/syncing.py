@@ -10,6 +10,7 @@ from agent import scheduler, stored, views
 from agent.api import schema
 from agent.specs import SyncSpec, seconds
 from agent.watches import chosen, sync_filters
+from nostr_client.errors import StoreFull
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import Direction, SyncOptions
 from nostr_client.sync.procedure import Syncer
@@ -110,11 +111,15 @@ class Syncing:
         one = self.syncs.get(name)
         if one is None:  # removed after its turn had come
             return True
+        if self._store.full and one.spec.direction != "up":
+            return False  # what it would download has no place; the ticker reports it, once
         started = self._clock.wall()
         self._show(one, running=True, started_at=started, ended_at=None, outcome="", relays=())
         outcome = "cancelled"
         try:
             outcome = await self._sync(one, started)
+        except StoreFull:  # the ticker says why, once
+            outcome = "store full"
         finally:
             self._show(one, running=False, ended_at=self._clock.wall(), outcome=outcome)
         run = _Run(

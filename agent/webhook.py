@@ -79,7 +79,7 @@ async def _post(
 ) -> int:
     async with (
         asyncio.timeout(TIMEOUT_S),
-        Sessions(connection, public_only=public_only) as sessions,
+        Sessions(connection, public_only=public_only, auto_decompress=False) as sessions,
         sessions.session_for(url).post(
             url,
             data=body,

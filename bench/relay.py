@@ -4,6 +4,9 @@ Each relay is a process of its own with the same events, asked the same question
 client: nostr-sdk's LocalRelay (Rust, in memory), PyPI nostr-relay (Python, SQLite), and ours on a
 SQLite file. CPU is that of the server's process, threads and kernel included; what the clock on
 the wall said stands in the notes. nostr-relay does not answer COUNT.
+
+Then the time of a small REQ to ours while 64 connections ask for 120 events of 1 MB, eight times
+each, and read nothing; this one is of the clock on the wall, and the slowest counts.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ import os
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -25,6 +29,8 @@ import pytest
 from bench.report import Report, arguments
 from nostr_client.event import EventTemplate
 from nostr_client.keys import KeySigner
+from tests.agent.relay.client import connect, deaf
+from tests.agent.relay.deaf_readers import MOST_BYTES, large_store, relay_over
 from tests.peers.install import environment
 
 if TYPE_CHECKING:
@@ -36,6 +42,13 @@ TARGETS = 20
 WINDOW = {"EVENT": 100, "REQ": 16, "COUNT": 16}
 """Requests in flight of the one client: events as an upload sends them; subscriptions as the
 screens of a client have them open (nostr-relay takes 32 at most)."""
+
+DEAF_REQS = 8
+SMALL_REQS_S = 10.0
+"""Seconds of small REQs, one after the other, while the readers' buffers fill and are full."""
+
+SLOWEST_S = 0.5
+"""What a small REQ may take beside readers that ask for everything and take nothing."""
 
 DEADLINE_S = 60.0
 START_S = 60.0
@@ -206,6 +219,28 @@ async def compare(report: Report, size: int) -> None:
             report.rate(what, mine.cpu[what], peer=name, theirs=rate, unit="/s CPU")
 
 
+async def crowd(report: Report, connections: int, events: int) -> None:
+    """A small REQ while others ask for everything and read nothing, and the relay's memory then."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        await large_store(path, events)
+        frames = [json.dumps(["REQ", f"s{n}", {}]) for n in range(DEAF_REQS)]
+        async with relay_over(path) as relay, AsyncExitStack() as stack:
+            for _ in range(connections):
+                await stack.enter_async_context(deaf(relay.url, *frames))
+            times, memory = [], 0
+            async with connect(relay.url) as client:
+                end = time.perf_counter() + SMALL_REQS_S
+                while (start := time.perf_counter()) < end:
+                    await client.stored({"kinds": [7]})
+                    times.append(time.perf_counter() - start)
+                    memory = max(memory, await relay.memory())
+    beside = f"beside {connections} deaf readers of {events} MB"
+    report.figure(f"slowest small REQ {beside}", max(times), "s", at_most=SLOWEST_S)
+    report.figure(f"memory {beside}", memory / 1e6, "MB", at_most=MOST_BYTES / 1e6)
+    report.note(f"of {len(times):,} small REQs half took {median(times) * 1e3:.1f} ms or less")
+
+
 def _per_second(rates: dict[str, float]) -> str:
     return ", ".join(f"{what} {rate:,.0f}/s" for what, rate in rates.items())
 
@@ -217,6 +252,7 @@ def main() -> None:
     report.versions("nostr-sdk")
     if sys.platform == "linux":
         asyncio.run(compare(report, 1_000 if options.quick else 10_000))
+        asyncio.run(crowd(report, *((16, 40) if options.quick else (64, 120))))
     else:
         report.note("the CPU of another process is read from /proc, which Linux has")
     report.finish()

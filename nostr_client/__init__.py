@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         Options,
         ReadBudget,
         ReconnectPolicy,
+        RelayBudget,
         Timeouts,
     )
     from nostr_client.page import (
@@ -180,6 +181,7 @@ _EXPORTS: dict[str, str] = {
     "Query": "nostr_client.count.queries",
     "ReadBudget": "nostr_client.options",
     "ReconnectPolicy": "nostr_client.options",
+    "RelayBudget": "nostr_client.options",
     "Relay": "nostr_client.relay",
     "RelayError": "nostr_client.errors",
     "RelayInfo": "nostr_client.nip11",
@@ -272,6 +274,7 @@ __all__ = [
     "ReadBudget",
     "ReconnectPolicy",
     "Relay",
+    "RelayBudget",
     "RelayError",
     "RelayInfo",
     "RelayPool",

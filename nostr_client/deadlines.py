@@ -11,6 +11,7 @@ from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, Rela
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from nostr_client.budget import Budget
     from nostr_client.knowledge import Knowledge
     from nostr_client.session import Session
     from nostr_client.supervisor import Supervisor
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 class Deadlines:
     """Tells apart who does not connect (NetworkError) from who does not answer."""
 
-    def __init__(self, supervisor: Supervisor, knowledge: Knowledge, waiting: int) -> None:
+    def __init__(
+        self, supervisor: Supervisor, knowledge: Knowledge, waiting: int, budget: Budget | None
+    ) -> None:
         self._supervisor = supervisor
         self._knowledge = knowledge
         self._waiting = waiting
+        self._budget = budget
         self._pending = 0
 
     @asynccontextmanager
@@ -30,8 +34,12 @@ class Deadlines:
         """A block that may take so long; gives its deadline in loop time.
 
         Raises NetworkError where there is no connection at the deadline, else DeadlineExceeded,
-        with the NOTICE that the relay sent meanwhile.
+        with the NOTICE that the relay sent meanwhile; RelayRefused at once where our own budget
+        lets nothing go before.
         """
+        held_back = self.held_back(seconds)
+        if held_back is not None:
+            raise held_back
         heard = self._knowledge.heard
         try:
             async with asyncio.timeout(seconds) as scope:
@@ -41,12 +49,24 @@ class Deadlines:
         except TimeoutError as error:
             raise self._late(f"within {seconds:g} s", doing, heard) from error
 
+    def held_back(self, seconds: float) -> RelayRefused | None:
+        """The refusal of a request that our own budget holds back for longer than `seconds`."""
+        if self._budget is None:
+            return None
+        wait = self._budget.wait(asyncio.get_running_loop().time())
+        if wait <= seconds:
+            return None
+        text = f"rate-limited: our own budget for this relay is spent for {wait:.0f} s more"
+        return RelayRefused(text, prefix="rate-limited", relay=self._supervisor.url)
+
     def _late(self, limit: str, doing: str, heard: int) -> RelayError:
         relay = self._supervisor.url
         if self._supervisor.session is None:
             return NetworkError(f"{doing}: no connection {limit}", relay=relay)
         told = self._knowledge.heard > heard and self._knowledge.notices
         said = f"; NOTICE: {self._knowledge.notices[-1]}" if told else ""
+        if self.held_back(0.0) is not None:
+            said += "; our own budget for this relay is spent"
         return DeadlineExceeded(f"{doing}: no answer {limit}{said}", relay=relay)
 
     @asynccontextmanager

@@ -159,6 +159,40 @@ class ReconnectPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RelayBudget:
+    """What all connections of a process together ask of one public relay (a host) at most.
+
+    Relays on loopback and private addresses have no budget.
+    """
+
+    requests_per_minute: float = 120.0
+    """REQ, COUNT, NIP-77 messages, events and NIP-11 documents in the long run: half of the
+    strictest limit known, 240 messages a minute, as a REQ has a CLOSE."""
+
+    requests_at_once: int = 60
+    """Requests that may follow each other after a pause: a count that reads 20,000 events takes
+    40 pages."""
+
+    bytes_per_minute: int = 15 * 1024 * 1024
+    """Bytes of frames, unpacked, in both directions, in the long run: 22 GB a day."""
+
+    bytes_at_once: int = 128 * 1024 * 1024
+    """Bytes after a pause: four counts that spend their `ReadBudget`."""
+
+    first_pause: float = 5.0
+    """Seconds without a request after a relay said `rate-limited:`, the jitter within: windows
+    of relays are seconds to a minute long. Twice as long each time."""
+
+    longest_pause: float = 300.0
+    """The longest of these pauses: what relay operators ask for."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self)
+        if self.longest_pause < self.first_pause:
+            raise InvalidInput("RelayBudget.longest_pause must not be below first_pause")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBudget:
     """How much to read from one relay that cannot count for us; a hit makes a lower bound."""
 
@@ -221,6 +255,12 @@ class Options:
 
     limits: Limits = field(default_factory=Limits)
     """How much to take from one relay."""
+
+    budget: RelayBudget | None = field(default_factory=RelayBudget)
+    """How much to ask of one public relay, by all connections together; None: as fast as it is."""
+
+    unlimited: frozenset[str] = frozenset()
+    """URLs of relays, your own, whose hosts are asked without a budget."""
 
     reconnect: ReconnectPolicy = field(default_factory=ReconnectPolicy)
     """When to connect again."""

@@ -3,25 +3,58 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
+
+_INSTANT: Final = 1e-6
+"""Seconds that are no wait: sums of floats come short by less."""
 
 
 class TokenBucket:
-    """Lets `rate` things through in a second, and `burst` at once after a pause."""
+    """Lets `rate` things through in a second, and `burst` at once after a pause.
 
-    __slots__ = ("_at", "_burst", "_rate", "_tokens")
+    A clock that jumps back earns nothing. No more than `debt` is owed, so that one large taking
+    holds up what follows for `debt / rate` seconds at most.
+    """
 
-    def __init__(self, rate: float, burst: float | None = None, *, now: float = 0.0) -> None:
+    __slots__ = ("_at", "_burst", "_debt", "_rate", "_tokens")
+
+    def __init__(
+        self,
+        rate: float,
+        burst: float | None = None,
+        *,
+        debt: float = float("inf"),
+        now: float = 0.0,
+    ) -> None:
         self._rate = rate
-        self._burst = burst or max(1.0, rate)
+        self._burst = max(1.0, rate if burst is None else burst)
+        self._debt = debt
         self._tokens = self._burst
         self._at = now
 
-    def take(self, now: float) -> float:
-        """Take one token; returns the seconds to wait before going on, 0 most of the time."""
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
-        self._at = now
-        self._tokens -= 1
+    def take(self, now: float, n: float = 1.0) -> float:
+        """Take tokens, also such as are not there yet; the seconds to wait until they are."""
+        self._earn(now)
+        self._tokens = max(-self._debt, self._tokens - n)
         return max(0.0, -self._tokens / self._rate)
+
+    def wait(self, now: float, n: float = 1.0) -> float:
+        """Seconds until there are `n` tokens; nothing is taken."""
+        self._earn(now)
+        seconds = (n - self._tokens) / self._rate
+        return seconds if seconds > _INSTANT else 0.0
+
+    def allow(self, now: float) -> bool:
+        """Take one token if there is one; whether there was."""
+        if self.wait(now):
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _earn(self, now: float) -> None:
+        earned = max(0.0, now - self._at) * self._rate
+        self._tokens = min(self._burst, self._tokens + earned)
+        self._at = now
 
 
 class Window:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
+from nostr_client.budget import OF_PROCESS, admitted
 from nostr_client.deadlines import Deadlines
 from nostr_client.errors import (
     InvalidFilter,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
+    from nostr_client.budget import Budgets
     from nostr_client.keys import Signer, VerifiedEvent
     from nostr_client.messages import Ok
     from nostr_client.negchannel import NegChannel
@@ -73,6 +75,7 @@ class Relay:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rand: Callable[[], float] = random.random,
         now: Callable[[], float] = time.time,
+        budgets: Budgets | None = None,
     ) -> None:
         self.url = normalize(url)
         """The normal form, which errors, statistics and results are keyed by."""
@@ -87,6 +90,7 @@ class Relay:
             ThreadVerifier(chunk=self.options.limits.verify_chunk)
         )
         self._subscriptions: dict[Subscription, None] = {}
+        self._budget = (budgets or OF_PROCESS).of(self.url, self.options)
         self._knowledge = Knowledge(self.options.limits, capabilities)
         self._ids = itertools.count(1)
         self._pending = 0
@@ -102,7 +106,9 @@ class Relay:
             rand=rand,
             now=now,
         )
-        self._deadlines = Deadlines(self._supervisor, self._knowledge, self.options.limits.waiting)
+        self._deadlines = Deadlines(
+            self._supervisor, self._knowledge, self.options.limits.waiting, self._budget
+        )
 
     def _own(self, part: Owned) -> Owned:
         self._owned.append(part)
@@ -264,6 +270,10 @@ class Relay:
         """
         subscription.attach(self.url, Tally(), lambda: self._release(subscription))
         session = self._supervisor.session
+        held_back = self._deadlines.held_back(self.options.timeouts.eose)
+        if held_back is not None and not subscription.live:
+            subscription.mark_ended(self.url, held_back)
+            return
         if all(one.matches_nothing for one in subscription.filters):
             subscription.mark_ended(self.url, None)
             return
@@ -333,6 +343,8 @@ class Relay:
         """
         if self._knowledge.info is not None and not refresh:
             return self._knowledge.info
+        async with self._deadlines.within(self.options.timeouts.http, "NIP-11"):
+            await admitted(self._budget)
         raw = await self._transport.get_document(self.address, accept=ACCEPT)
         try:
             info = parse_relay_info(raw)
@@ -376,6 +388,7 @@ class Relay:
             timeouts=self.options.timeouts,
             now=self._now,
             tell=self._told,
+            budget=self._budget,
         )
 
     def _resubscribe(self, session: Session) -> None:

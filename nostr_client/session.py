@@ -20,6 +20,7 @@ from nostr_client.errors import (
     Unsupported,
 )
 from nostr_client.gate import Gate
+from nostr_client.messages import NegErr
 from nostr_client.negchannel import NegChannel
 from nostr_client.protocol import (
     Abused,
@@ -43,12 +44,13 @@ from nostr_client.protocol import (
 )
 from nostr_client.pump import Pump
 from nostr_client.rate import Window
-from nostr_client.reasons import prefix
+from nostr_client.reasons import Reason, classify, prefix
 from nostr_client.subscription import Received, Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nostr_client.budget import Budget
     from nostr_client.event import Event
     from nostr_client.filters import Filter
     from nostr_client.keys import Signer
@@ -88,6 +90,7 @@ class Session:
         timeouts: Timeouts,
         now: Callable[[], float],
         tell: Callable[[object], None],
+        budget: Budget | None = None,
     ) -> None:
         self.connection = connection
         self.socket = socket
@@ -102,7 +105,8 @@ class Session:
         self._subscriptions: dict[str, Subscription] = {}
         self._negs: dict[str, NegChannel] = {}
         self._group: asyncio.TaskGroup | None = None
-        self._pump = Pump(socket, connection.limits, timeouts)
+        self._budget = budget
+        self._pump = Pump(socket, connection.limits, timeouts, budget)
         self._gate = Gate()
         self._ended: RelayError | None = None
         self._notices = Window(self._limits.notices_per_minute, 60.0)
@@ -123,6 +127,7 @@ class Session:
         finally:
             self._counts.pop(query_id, None)
             self.connection.abandon_count(query_id)
+            self._pump.withdraw("COUNT", query_id)
 
     async def publish(self, event: Event, *, paced: bool = False) -> Ok:
         """Send an event and wait for its OK, accepted or not; `paced` as for `Pump.send`.
@@ -161,6 +166,7 @@ class Session:
         for sub_id in [k for k, one in self._subscriptions.items() if one is subscription]:
             del self._subscriptions[sub_id]
             self.connection.unsubscribe(sub_id)
+            self._pump.withdraw("REQ", sub_id)
         self._flush()
 
     def negotiate(self, query: Filter | str, message: bytes) -> NegChannel:
@@ -175,6 +181,8 @@ class Session:
         def close() -> None:
             self._negs.pop(sub_id, None)
             connection.neg_close(sub_id)
+            self._pump.withdraw("NEG-OPEN", sub_id)
+            self._pump.withdraw("NEG-MSG", sub_id)
             self._flush()
 
         channel = NegChannel(connection.relay, sub_id, send, close)
@@ -305,13 +313,32 @@ class Session:
     def _handle(self, notification: Notification) -> None:
         self._HANDLERS[type(notification)](self, notification)
 
+    def _judge(self, reason: str | None) -> None:
+        """Tell the budget how the relay answered: a reason is that of a refusal, or a NOTICE."""
+        if self._budget is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if reason is None:
+            self._budget.answered(now)
+        elif classify(reason) is Reason.RATE_LIMITED:
+            self._budget.refused(now)
+
+    def _judge_end(self, error: RelayError | None) -> None:
+        if error is None:
+            self._judge(None)
+        elif isinstance(error, RelayRefused):
+            self._judge(error.reason)
+
     def _counted(self, told: CountAnswered) -> None:
+        self._judge(None)
         _resolve(self._counts.get(told.query_id), told.answer)
 
     def _count_failed(self, told: CountFailed) -> None:
+        self._judge_end(told.error)
         _resolve(self._counts.get(told.query_id), told.error)
 
     def _published(self, told: PublishAnswered) -> None:
+        self._judge(None if told.ok.holds_event else told.ok.message)
         for waiter in self._publishes.get(told.event_id, ()):
             _resolve(waiter, told.ok)
 
@@ -325,6 +352,7 @@ class Session:
             subscription.mark_stored_end(self.connection.relay)
 
     def _subscription_ended(self, told: SubscriptionEnded) -> None:
+        self._judge_end(told.error)
         subscription = self._subscriptions.pop(told.sub_id, None)
         if subscription is not None:
             subscription.mark_ended(self.connection.relay, told.error)
@@ -339,17 +367,21 @@ class Session:
         self._gate.wake()
 
     def _noticed(self, told: NoticeReceived) -> None:
+        self._judge(told.message)
         self._tell(told)
         if self._notices.exceeded(asyncio.get_running_loop().time()):
             text = f"more than {self._limits.notices_per_minute} NOTICEs in a minute"
             raise ProtocolError(text, relay=self.connection.relay)
 
     def _neg_received(self, told: NegReceived) -> None:
+        message = told.message
+        self._judge(message.reason if isinstance(message, NegErr) else None)
         channel = self._negs.get(told.sub_id)
         if channel is not None:
             channel.offer(told.message)
 
     def _neg_ended(self, told: NegEnded) -> None:
+        self._judge_end(told.error)
         channel = self._negs.pop(told.sub_id, None)
         if channel is not None:
             channel.fail(told.error)

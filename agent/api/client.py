@@ -94,7 +94,12 @@ class AgentClient:
         self._most_bytes = most_bytes
         self._sessions = Sessions(
             connection or ConnectionOptions(),
-            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            headers={
+                "Authorization": f"Bearer {token}",
+                "Content-Type": "application/json",
+                "Accept-Encoding": "identity",
+            },
+            auto_decompress=False,  # what is limited is what comes, not what it unpacks to
             timeout=_NO_TIMEOUT,
         )
         self._closed = False

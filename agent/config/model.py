@@ -37,6 +37,16 @@ class StoreSection(Section, frozen=True):
     cache_mb: Annotated[int, Meta(ge=2, le=4096, description="page cache of the writer, in MB")] = (
         16
     )
+    most_mb: Annotated[
+        int, Meta(ge=0, description="size in MB from which no events are taken; 0: no limit")
+    ] = 0
+    least_free_mb: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="MB of its disk that events leave free; a hundredth of a small disk",
+        ),
+    ] = 256
 
 
 class RelaysSection(Section, frozen=True):
@@ -51,6 +61,12 @@ class RelaysSection(Section, frozen=True):
         Urls,
         Meta(description="where relay lists (NIP-65) are looked up; empty: nowhere"),
     ] = ("wss://purplepag.es",)
+    unlimited: Annotated[
+        Urls,
+        Meta(
+            max_length=200, description="your own: asked as fast as they answer, without a budget"
+        ),
+    ] = ()
     trust: Annotated[
         Literal["exclude", "flag", "off"],
         Meta(description="what happens to claims that cannot be true"),

@@ -7,12 +7,11 @@ characters, or lines that were cut.
 
 from __future__ import annotations
 
-import gzip
 import io
 import shutil
 from collections import Counter
-from contextlib import closing, contextmanager
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,7 +19,8 @@ from agent.reindex import inputs
 from nostr_client.errors import InvalidEvent, InvalidInput, StoreCorrupt
 from nostr_client.event import Event, has_valid_id, parse_event
 from nostr_client.extras import optional
-from nostr_client.store.lines import LINE_LIMIT
+from nostr_client.store.decompress import BUFFER_BYTES, Decompressed, gunzipped
+from nostr_client.store.lines import LINE_LIMIT, read_lines
 from nostr_client.store.rows import decode_tags, encode_tags
 from nostr_client.store.rules import d_of, expiration
 from nostr_client.store.transfer import REASONS_KEPT
@@ -206,36 +206,33 @@ def events_of(source: Input, verify: bool, rejects: Rejects) -> Iterator[Event]:
 
 def _lines(file: Path) -> Iterator[bytes]:
     """Lines without blank ones; one over the limit is cut, so that it is seen to be too long."""
-    with closing(opened(file)) as stream:
+    with opened(file) as stream:
         try:
-            while raw := stream.readline(LINE_LIMIT + 1):
-                if len(raw) > LINE_LIMIT and not raw.endswith(b"\n"):
-                    _skip(stream)
-                line = raw.strip(b" \t\r\n")
-                if line:
-                    yield line
+            for lines in read_lines(stream, CHUNK):
+                yield from (line.text for line in lines)
         except (EOFError, OSError) as error:
             raise InvalidInput(f"{file} is damaged: {error}") from error
 
 
-def opened(file: Path) -> IO[bytes]:
-    """A file for reading, unpacked as its name says. Raises MissingExtra."""
-    if file.suffix == ".gz":
-        return cast("IO[bytes]", gzip.open(file, "rb"))
+@contextmanager
+def opened(file: Path) -> Iterator[IO[bytes]]:
+    """A file for reading, unpacked as its name says. Raises MissingExtra; reading InvalidInput."""
     if file.suffix in (".zst", ".zstd"):
-        return io.BufferedReader(_unzstd(file))
-    return file.open("rb")
+        with _unzstd(file) as stream:
+            yield stream
+        return
+    with file.open("rb") as plain:
+        yield gunzipped(plain, str(file)) if file.suffix == ".gz" else plain
 
 
-def _unzstd(file: Path) -> Any:
+@contextmanager
+def _unzstd(file: Path) -> Iterator[IO[bytes]]:
     with optional(f"{file}: zstd"):
         import pyarrow as pa
-    return pa.CompressedInputStream(pa.OSFile(str(file), "rb"), "zstd")
-
-
-def _skip(stream: IO[bytes]) -> None:
-    while (part := stream.readline(LINE_LIMIT)) and not part.endswith(b"\n"):
-        pass
+    with pa.OSFile(str(file), "rb") as packed:
+        stream = pa.CompressedInputStream(packed, "zstd")
+        name = str(file)
+        yield io.BufferedReader(Decompressed(stream.read, packed.tell, name, "zstd"), BUFFER_BYTES)
 
 
 ARCHIVE_COLUMNS: Final = ("id", "pubkey", "created_at", "kind", "tags", "content", "sig")

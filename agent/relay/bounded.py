@@ -64,7 +64,12 @@ class BoundedServer(web.Server):
     """
 
     def __init__(self, handler: Handler, *, most: int, silent_s: float) -> None:
-        super().__init__(self._handle, access_log=None, keepalive_timeout=KEEPALIVE_S)
+        super().__init__(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=KEEPALIVE_S,
+            auto_decompress=False,  # no client packs its requests
+        )
         self._answer = handler
         self._most = room(most)
         self._silent_s = silent_s

@@ -1,34 +1,19 @@
-"""Rates and places: token buckets, and what each address has of both."""
+"""Connections and rates: what each address has of both."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nostr_client.rate import TokenBucket
+
 if TYPE_CHECKING:
     from agent.relay.options import RelayLimits
 
 
-class TokenBucket:
-    """`rate` tokens a second, at most `rate * burst_s` saved up; a clock that jumps back is 0 s."""
-
-    __slots__ = ("_at", "_rate", "_size", "_tokens")
-
-    def __init__(self, rate: float, burst_s: float, now: float) -> None:
-        self._rate = rate
-        self._size = max(1.0, rate * burst_s)
-        self._tokens = self._size
-        self._at = now
-
-    def take(self, now: float) -> bool:
-        """Take one token at `now` (seconds, monotonic); False if there is none."""
-        earned = max(0.0, now - self._at) * self._rate
-        self._tokens = min(self._size, self._tokens + earned)
-        self._at = now
-        if self._tokens < 1.0:
-            return False
-        self._tokens -= 1.0
-        return True
+def events_bucket(rate: float, limits: RelayLimits, now: float) -> TokenBucket:
+    """A full bucket of `rate` EVENTs a second, which saves up `burst_s` seconds of them."""
+    return TokenBucket(rate, rate * limits.burst_s, now=now)
 
 
 @dataclass(slots=True)
@@ -65,7 +50,7 @@ class Addresses:
         """Count a new connection of `address`."""
         share = self._shares.get(address) or self._left.pop(address, None)
         if share is None:
-            bucket = TokenBucket(self._limits.address_events_per_s, self._limits.burst_s, now)
+            bucket = events_bucket(self._limits.address_events_per_s, self._limits, now)
             share = AddressShare(bucket)
         self._shares[address] = share
         share.connections += 1

@@ -10,7 +10,7 @@ from agent.relay.outputs import End, SaveJob, Settle, Unwatch, Watch
 from agent.relay.work import perform
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from agent.relay.core import Core
     from agent.relay.outputs import Job, Output, Subscription
@@ -39,7 +39,7 @@ class Connection:
     """Moves frames between a client and its session until either side ends it."""
 
     def __init__(
-        self, core: Core, session: Session, send: Callable[[Sequence[str]], Awaitable[None]]
+        self, core: Core, session: Session, send: Callable[[list[str]], Awaitable[None]]
     ) -> None:
         limits = core.options.limits
         self._core = core

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.relay.buckets import TokenBucket
     from agent.relay.options import RelayOptions
+    from nostr_client.rate import TokenBucket
 
 
 @dataclass(frozen=True, slots=True)

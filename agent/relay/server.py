@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 
 from agent.relay import info
 from agent.relay.bounded import BoundedServer, listen
-from agent.relay.buckets import Addresses, TokenBucket
+from agent.relay.buckets import Addresses, events_bucket
 from agent.relay.connection import GOING_AWAY, LAST_WORDS_S, Connection
 from agent.relay.context import Clock, Context, Peer
 from agent.relay.core import Core
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from nostr_client.event import Event
     from nostr_client.keys import VerifiedEvent
+    from nostr_client.rate import TokenBucket
     from nostr_client.store.base import EventStore
 
 CLOSE_S = 2.0
@@ -56,7 +57,7 @@ class Sender:
         self._request = request
         self._ws = ws
 
-    async def __call__(self, frames: Sequence[str]) -> None:
+    async def __call__(self, frames: list[str]) -> None:
         """Write `frames` and wait until the socket takes more."""
         if self._ws.compress:
             for frame in frames:
@@ -66,6 +67,7 @@ class Sender:
         if transport is None or transport.is_closing() or self._ws.closed:
             raise ConnectionResetError("the client is gone")
         transport.write(text_frames(frames))
+        del frames  # the transport has its own copy of what it could not write
         await self._request.writer.drain()
 
 
@@ -179,7 +181,7 @@ class RelayServer:
         return Peer(
             address=address,
             challenge=secrets.token_hex(16),
-            bucket=TokenBucket(limits.events_per_s, limits.burst_s, self._now()),
+            bucket=events_bucket(limits.events_per_s, limits, self._now()),
             address_bucket=shared,
             urls=frozenset(normal_urls([f"{self._scheme}://{host}"])),
             read_only_reason=reason,

@@ -160,7 +160,7 @@ class Session:
 
     def _within_rate(self) -> bool:
         now = self._context.clock.monotonic()
-        return self._peer.bucket.take(now) and self._peer.address_bucket.take(now)
+        return self._peer.bucket.allow(now) and self._peer.address_bucket.allow(now)
 
     def saved(self, event: Event, outcome: Outcome | str) -> list[Output]:
         """The answer to an EVENT: by the store's outcome after its commit, or why it is invalid."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -83,18 +84,19 @@ class Visible:
     async def pages(self, filters: Sequence[Filter]) -> AsyncGenerator[list[Event]]:
         """As `events`, in parts that are read as they are asked for, so that little is in memory.
 
-        A part has PAGE events, and PAGE_BYTES or one event, at most; it may be empty. May raise
-        what `room` raises.
+        A part has PAGE events, and PAGE_BYTES or one event, at most; it may be empty. It is the
+        caller's to clear, who may wait long before asking for the next. May raise what `room`
+        raises.
         """
         page: list[Event] = []
         size = 0
         async for event in stream(self._page, filters):
             page.append(event)
-            size += len(event.content)
+            size += len(event.content) + sum(map(len, chain.from_iterable(event.tags)))
+            del event
             if len(page) == PAGE or size >= PAGE_BYTES:
                 yield page
                 page, size = [], 0
-            del event
         yield page
 
     async def _page(self, wanted: Filter, skip: frozenset[str]) -> Page:

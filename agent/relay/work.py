@@ -57,9 +57,11 @@ async def _fetch(job: FetchJob, core: Core, connection: Connection) -> Sequence[
     visible = Visible(core.store, job.viewer, core.room)
     async with connection.fetching, aclosing(visible.pages(asked)) as pages:
         async for events in pages:
-            shown = events[: most - found] if most else events
+            frames = connection.session.stored(job, events[: most - found] if most else events)
             found += len(events)
-            await connection.put_slowly(connection.session.stored(job, shown))
+            events.clear()  # what waits for the reader is its frames alone, which are counted
+            await connection.put_slowly(frames)
+            del frames
             if not await connection.ready():  # rows are read as the reader takes them
                 return []
     return connection.session.end_stored(job, _hint(job.filters, found))

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from agent.journal import Journal
     from agent.service.parts import Parts
     from nostr_client.count.asking import CountOptions
+    from nostr_client.store.room import Space
 
 MERGES_AT_ONCE = 2
 """Merges are CPU: more at once would only make the loop wait."""
@@ -207,8 +208,8 @@ class Agent:
     def reasons(self) -> tuple[str, ...]:
         """Why the agent is not ready; none when it is."""
         found = list(self.parts.health.reasons())
-        if self.parts.store.database.full:
-            found.append(f"the store takes nothing: {self.parts.store.database.full}")
+        if self.parts.store.full:
+            found.append(f"the store takes nothing: {self.parts.store.full}")
         if self.parts.index is not None and self.parts.index.index.behind:
             found.append(f"the derived tables are behind: {self.parts.index.index.behind}")
         statuses = [str(relay.status) for relay in self.parts.pool.relays.values()]
@@ -249,9 +250,10 @@ class Agent:
         numbers: dict[str, tuple[str, Any]] = {
             "watches": ("Watches.", len(self.watching.watches)),
             "store_full": (
-                "1 while the store finds no room on its disk.",
-                bool(self.parts.store.database.full),
+                "1 while the store takes no events: no room on its disk, or in its budget.",
+                bool(self.parts.store.full),
             ),
+            **_space(self.parts.store.room.space),
             "index_behind": (
                 "1 while the derived tables lack what is stored.",
                 self.parts.index is not None and bool(self.parts.index.index.behind),
@@ -300,3 +302,16 @@ class Agent:
             "log_lines_left_out_total": ("Lines left out of the log.", self.journal.dropped),
         }
         return numbers | dict(self.linking.numbers())
+
+
+def _space(space: Space | None) -> dict[str, tuple[str, float]]:
+    """What the store uses of its disk budget; nothing before it was measured."""
+    if space is None:
+        return {}
+    found: dict[str, tuple[str, float]] = {
+        "store_used_bytes": ("Bytes of the store, without free pages and logs.", space.used)
+    }
+    if space.left is not None:
+        text = "Bytes until the store takes no more events."
+        found["store_left_bytes"] = (text, space.left)
+    return found

@@ -20,6 +20,7 @@ from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.ingest import IngestCounters, Provenance, ingest_stream
 from nostr_client.counters.sqlite.store import SqliteCounterStore
+from nostr_client.errors import StoreFull
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import ConnectionOptions, Options
 from nostr_client.places import store_path, user_path
@@ -91,6 +92,7 @@ async def open_parts(
     async with AsyncExitStack() as stack:
         path = store_file(config)
         store = await stack.enter_async_context(await _open_store(config, path, clock, urls))
+        await store.room.look()
         index = Indexing(store, await Index.open(store)) if config.store.index else None
         options = pool_options(config)
         book = await RelayBook.open(store.database, clock.wall())
@@ -136,7 +138,13 @@ def store_file(config: Config) -> Path:
 async def _open_store(
     config: Config, path: Path, clock: Clock, urls: Collection[str]
 ) -> SqliteStore:
-    options = StoreOptions(synchronous=config.store.synchronous, cache_mb=config.store.cache_mb)
+    section = config.store
+    options = StoreOptions(
+        synchronous=section.synchronous,
+        cache_mb=section.cache_mb,
+        most_bytes=section.most_mb * 1_000_000 or None,
+        least_free_bytes=section.least_free_mb * 1_000_000,
+    )
     return await SqliteStore.open(
         path,
         urls=urls,
@@ -150,11 +158,12 @@ def pool_options(config: Config) -> Options:
     """How relays are connected to."""
     network = config.network
     return Options(
+        unlimited=frozenset(map(normalize, config.relays.unlimited)),
         connection=ConnectionOptions(
             proxy=network.proxy or None,
             no_proxy=network.no_proxy or None,
             strangers_by_proxy=network.strangers_by_proxy,
-        )
+        ),
     )
 
 
@@ -162,9 +171,14 @@ def count_options(options: Options, store: SqliteStore, provenance: Provenance) 
     """How watches count, and where the events that they read would be kept."""
 
     async def keep(relay: str, events: Sequence[VerifiedEvent]) -> None:
+        if store.full:
+            return  # counting goes on
         for verified in events:
             provenance.note(verified.event.id, relay)
-        await store.save(events)
+        try:
+            await store.save(events)
+        except StoreFull:
+            return
 
     return CountOptions(timeouts=options.timeouts, keep=keep)
 

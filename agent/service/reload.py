@@ -16,6 +16,7 @@ RESTART: Final = (
     "identity",
     "relay",
     "network",
+    "relays.unlimited",
     "api.listen",
     "api.token_file",
     "api.read_token_file",

@@ -99,18 +99,19 @@ class Ticker:
             await asyncio.sleep(every)
 
     async def _look_for_room(self) -> None:
-        """Log a full disk once, and go on by itself when there is room again."""
+        """Log a full disk or a spent budget once, and go on by itself when there is room again."""
         store, journal = self._agent.parts.store, self._agent.journal
-        if not store.database.full:
-            return
-        if not self._is_full:
-            self._is_full = True
-            journal.error("store_full", why=store.database.full)
+        was_full = self._is_full
         try:
-            self._is_full = not await store.try_room()
+            await store.room.look()
+            if store.full and not was_full:
+                self._is_full = True
+                journal.error("store_full", why=store.full)
+            if self._is_full:
+                self._is_full = not await store.try_room()
         except StoreError as error:
             journal.warning("store_not_tried", why=str(error))
-        if not self._is_full:
+        if was_full and not self._is_full:
             journal.info("store_has_room")
 
     def _feed(self) -> None:

@@ -39,5 +39,13 @@ class StoreOptions:
     """Seconds that a second writer waits for the first one to close the store: two commands of one
     script overlap by a moment, while an agent that runs does not go away."""
 
+    most_bytes: int | None = None
+    """Bytes of the store's files, without free pages and logs, above which events are refused;
+    None: no limit, as only the user knows what else the disk is for."""
+
+    least_free_bytes: int = 256 * 1024 * 1024
+    """Bytes of the file system below which events are refused: logs, and this store's own claims,
+    need some. Of a small file system a hundredth at most."""
+
     max_page_count: int | None = None
     """Largest size of the file in pages of 4096 bytes; None: as large as the disk."""

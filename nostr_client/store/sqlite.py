@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nostr_client.errors import StoreCorrupt, StoreError, StoreFull
+from nostr_client.kinds import is_ephemeral
 from nostr_client.store import aggregate, directory, maintain, select
 from nostr_client.store.authors import Authors
 from nostr_client.store.database import Database
@@ -16,6 +17,7 @@ from nostr_client.store.index_verify import index_problems
 from nostr_client.store.lookup import rows_in
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.remove import settle
+from nostr_client.store.room import Room
 from nostr_client.store.save import Saver
 from nostr_client.store.schema import HASH_KEY, STORE
 from nostr_client.store.search import SEARCH
@@ -68,8 +70,10 @@ class SqliteStore:
         searchable: bool,
         urls: Collection[str],
         clock: Callable[[], float],
+        options: StoreOptions = _DEFAULTS,
     ) -> None:
         self.database = database
+        self.room = Room(database, options)
         self.on_batch: list[OnBatch] = []
         self.on_remove: list[OnRemove] = []
         self._clock = clock
@@ -114,7 +118,7 @@ class SqliteStore:
         except BaseException:
             await database.close()
             raise
-        return cls(database, key, searchable=searchable, urls=urls, clock=clock)
+        return cls(database, key, searchable=searchable, urls=urls, clock=clock, options=options)
 
     def answer_for(self, urls: Iterable[str]) -> None:
         """Follow NIP-62 requests that name one of `urls` too (normalised relay URLs)."""
@@ -137,6 +141,8 @@ class SqliteStore:
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
         plain = [verified.event for verified in events]
+        if not all(is_ephemeral(one.kind) for one in plain):
+            await self._find_room()
         return await self._written(lambda conn: self._saver.save(conn, plain, self._now()))
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
@@ -227,11 +233,27 @@ class SqliteStore:
 
         return await self._remove(choose)
 
+    @property
+    def full(self) -> str:
+        """Why events are refused, or "": a write found no room, or the disk budget is spent."""
+        return self.database.full or self.room.full
+
+    async def _find_room(self) -> None:
+        refusal = await self.room.look()
+        if refusal:
+            raise StoreFull(f"no room left for events: {refusal}")
+
     async def try_room(self) -> bool:
-        """Whether the disk takes a write of 64 KiB again, after `database.full`; resets that.
+        """Whether there is room again after `full`; resets `database.full`.
+
+        The disk budget is measured, and after a failed write one of 64 KiB has to go well.
 
         Raises StoreError for what is not about room. Safe to cancel and to repeat.
         """
+        if await self.room.look(again=True):
+            return False
+        if not self.database.full:
+            return True
         try:
             await self.database.write(maintain.fill_probe)
             await self.database.write(maintain.drop_probe)

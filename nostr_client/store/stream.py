@@ -21,15 +21,21 @@ PAGE = 1_000
 
 
 async def stream(fetch: Fetch, filters: Sequence[Filter]) -> AsyncIterator[Event]:
-    """What matches any filter, each once, newest first, then by id."""
+    """What matches any filter, each once, newest first, then by id.
+
+    An event that was given is not kept here: whoever takes slowly has it alone in memory.
+    """
     sources = [_Source(fetch, filter) for filter in filters]
-    heads = [(await source.next(), source) for source in sources]
-    while live := [(_order(head), head, source) for head, source in heads if head is not None]:
-        _, first, _ = min(live, key=lambda item: item[0])
-        yield first
-        heads = [
-            (await source.next() if head == first else head, source) for _, head, source in live
-        ]
+    for source in sources:
+        await source.load()
+    while orders := [source.order for source in sources if source.order is not None]:
+        first = min(orders)
+        same = [source for source in sources if source.order == first]
+        for source in same[1:]:
+            source.take()
+        yield same[0].take()
+        for source in same:
+            await source.load()
 
 
 async def ascending(read: ReadPage, filters: Sequence[Filter]) -> AsyncIterator[Event]:
@@ -46,10 +52,6 @@ async def ascending(read: ReadPage, filters: Sequence[Filter]) -> AsyncIterator[
         after = (page[-1].created_at, page[-1].id)
 
 
-def _order(event: Event) -> tuple[int, str]:
-    return -event.created_at, event.id
-
-
 class _Source:
     """One filter's events in order: the next page begins at the last second of this one."""
 
@@ -63,13 +65,22 @@ class _Source:
         """Ids already given of the second at which the next page begins."""
         self._more = True
 
-    async def next(self) -> Event | None:
-        if self._left == 0:
+    @property
+    def order(self) -> tuple[int, str] | None:
+        """Where the next event stands, once it is loaded; None at the end."""
+        if not self._page:
             return None
-        while not self._page:
-            if not self._more:
-                return None
+        return -self._page[0].created_at, self._page[0].id
+
+    async def load(self) -> None:
+        """Have the next event at hand, if there is one."""
+        while not self._page and self._more and self._left != 0:
             await self._turn()
+        if self._left == 0:
+            self._page.clear()
+
+    def take(self) -> Event:
+        """Give the next event away."""
         if self._left is not None:
             self._left -= 1
         return self._page.popleft()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from nostr_client.errors import InvalidInput
 from nostr_client.event import Event
 from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.store.base import Status
@@ -16,7 +18,7 @@ from nostr_client.store.event_lines import parse_event_line
 from nostr_client.store.lines import Lines, read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from nostr_client.errors import InvalidEvent
     from nostr_client.store.base import Outcome
@@ -83,7 +85,7 @@ async def import_jsonl(
     what was committed, and importing again continues.
     """
     tally = _Tally(progress)
-    source = read_lines(lines, CHUNK)
+    source = _Source(lines)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as threads:
         verified = await _next_batch(store, source, threads, tally)
         while verified is not None:
@@ -96,7 +98,7 @@ async def import_jsonl(
 
 
 async def _next_batch(
-    store: Target, source: Iterator[list[Line]], threads: ThreadPoolExecutor, tally: _Tally
+    store: Target, source: _Source, threads: ThreadPoolExecutor, tally: _Tally
 ) -> list[VerifiedEvent] | None:
     """The verified events of the next chunks; None at the end of the lines."""
     loop = asyncio.get_running_loop()
@@ -105,7 +107,12 @@ async def _next_batch(
     for turn in range(0, BATCH, THREADS):
         if tally.bytes >= end:
             break
-        chunks = await loop.run_in_executor(threads, _take, source, THREADS)
+        try:
+            chunks = await loop.run_in_executor(threads, source.take, THREADS)
+        except InvalidInput:
+            if not turn:
+                raise
+            break  # the next batch raises it, when this one is saved
         if not chunks:
             return batch if turn else None
         parsed = [loop.run_in_executor(threads, parse_lines, chunk) for chunk in chunks]
@@ -118,8 +125,25 @@ async def _next_batch(
     return batch
 
 
-def _take(source: Iterator[list[Line]], most: int) -> list[list[Line]]:
-    return [lines for _, lines in zip(range(most), source, strict=False)]
+class _Source:
+    """The lists of lines of an input; where it cannot be read on, those before come first."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lists = read_lines(lines, CHUNK)
+        self._broken: InvalidInput | None = None
+
+    def take(self, most: int) -> list[list[Line]]:
+        """The next `most` lists, fewer only at the end. Raises InvalidInput."""
+        if self._broken is not None:
+            raise self._broken
+        taken: list[list[Line]] = []
+        try:
+            taken.extend(islice(self._lists, most))
+        except InvalidInput as error:
+            self._broken = error
+            if not taken:
+                raise
+        return taken
 
 
 class _Placed(NamedTuple):

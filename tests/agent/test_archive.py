@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
@@ -185,3 +186,24 @@ def test_an_export_has_no_limit(
 ) -> None:
     assert run(["archive", "export", str(tmp_path / "e.jsonl"), *given]) == 2
     assert "no limit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["gzip", "zstd"])
+async def test_a_small_archive_that_unpacks_to_much_is_refused_after_its_events(
+    tmp_path: Path, form: str
+) -> None:
+    whole, bomb = tmp_path / NAMES[form], tmp_path / f"bomb-{NAMES[form]}"
+    async with await opened(tmp_path / "one.db") as store:
+        await fill(store, nasty())
+        before = await contents(store)
+        await archive.export(store.export(), whole, archive.form_of(whole, None))
+    blank = b"\n" * 63_000_000
+    packed = (
+        gzip.compress(blank) if form == "gzip" else pa.Codec("zstd").compress(blank).to_pybytes()
+    )
+    bomb.write_bytes(whole.read_bytes() + packed)
+    async with await SqliteStore.open(tmp_path / "two.db", clock=lambda: NOW) as other:
+        (source,) = archive.sources([bomb])
+        with pytest.raises(InvalidInput, match="100 times its size"):
+            await archive.import_(other, source)
+        assert await contents(other) == before

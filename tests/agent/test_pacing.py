@@ -11,8 +11,6 @@ from agent.pacing import (
     DELAY_S,
     EVERY_S,
     GAP_S,
-    RELAY_BURST,
-    RELAY_RATE,
     SHARE,
     STEADY_S,
     LivePace,
@@ -56,16 +54,6 @@ def test_a_flood_for_a_watch_falls_to_a_steady_rate(took: float, apart: float) -
     assert max(gaps) < apart + 0.2
 
 
-def test_many_watches_share_what_one_relay_is_asked() -> None:
-    pace, found = LivePace(), set()
-    for second in range(600):
-        for n in range(200):
-            found.add((n, round(second + pace.delay(f"w{n}", URL, float(second)), 6)))
-    within = [one for one in found if one[1] < 600]
-    assert len(within) <= RELAY_BURST + 600 * RELAY_RATE + 1
-    assert {n for n, _ in within} == set(range(200))
-
-
 def test_what_is_gone_is_forgotten() -> None:
     pace = LivePace()
     pace.delay("w", URL, 1.0)
@@ -74,4 +62,3 @@ def test_what_is_gone_is_forgotten() -> None:
     assert set(pace._due) == set(pace._watches) == {("v", URL)}
     pace.keep(set())
     assert not pace._due
-    assert not pace._relays

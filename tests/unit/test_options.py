@@ -18,10 +18,11 @@ from nostr_client.options import (
     Options,
     ReadBudget,
     ReconnectPolicy,
+    RelayBudget,
     Timeouts,
 )
 
-CLASSES: list[Any] = [Timeouts, Limits, ReconnectPolicy, ReadBudget]
+CLASSES: list[Any] = [Timeouts, Limits, ReconnectPolicy, ReadBudget, RelayBudget]
 
 
 @pytest.mark.parametrize("options_class", CLASSES)
@@ -35,6 +36,8 @@ def test_no_value_may_be_zero_negative_or_nan(options_class: Any) -> None:
 def test_longest_below_first_is_refused() -> None:
     with pytest.raises(InvalidInput):
         ReconnectPolicy(first=10, longest=9)
+    with pytest.raises(InvalidInput):
+        RelayBudget(first_pause=10, longest_pause=9)
 
 
 @pytest.mark.parametrize("options_class", CLASSES)

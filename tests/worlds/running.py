@@ -40,6 +40,7 @@ OPTIONS = Options(
     ),
     limits=Limits(message_bytes_in=200_000),
     reconnect=ReconnectPolicy(first=0.5, longest=4.0),
+    budget=None,
 )
 """Short deadlines, as the clock is virtual, and no heartbeat, which would wake us for nothing."""
 

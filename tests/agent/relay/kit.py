@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from agent.relay.buckets import TokenBucket
+from agent.relay.buckets import events_bucket
 from agent.relay.context import Clock, Context, Peer
 from agent.relay.options import RelayOptions
 from agent.relay.session import Session
@@ -76,10 +76,8 @@ def make_session(
     peer = Peer(
         address="127.0.0.1",
         challenge=CHALLENGE,
-        bucket=TokenBucket(limits.events_per_s, limits.burst_s, clock.monotonic_now),
-        address_bucket=TokenBucket(
-            limits.address_events_per_s, limits.burst_s, clock.monotonic_now
-        ),
+        bucket=events_bucket(limits.events_per_s, limits, clock.monotonic_now),
+        address_bucket=events_bucket(limits.address_events_per_s, limits, clock.monotonic_now),
         read_only_reason=read_only_reason,
     )
     context = Context(options=options, urls=frozenset({URL}), search=search, clock=clock.clock())

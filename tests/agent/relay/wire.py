@@ -7,7 +7,7 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.relay.buckets import TokenBucket
+from agent.relay.buckets import events_bucket
 from agent.relay.connection import Connection
 from agent.relay.context import Context, Peer
 from agent.relay.core import Core
@@ -28,7 +28,7 @@ class Wire:
 
     def __init__(self, core: Core) -> None:
         options = core.options
-        bucket = TokenBucket(options.limits.events_per_s, options.limits.burst_s, 0)
+        bucket = events_bucket(options.limits.events_per_s, options.limits, 0)
         peer = Peer(address="127.0.0.1", challenge=CHALLENGE, bucket=bucket, address_bucket=bucket)
         self._in: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         self._taken = 0

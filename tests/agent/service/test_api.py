@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import stat
 import time
@@ -328,6 +329,14 @@ async def test_bodies_over_the_limit_are_refused(tmp_path: Path) -> None:
 
         status, told = await raw(agent.service, "POST", "/v1/watches", data=dripping())
         assert (status, told["code"]) == (413, "too_large")
+
+
+async def test_packed_bodies_are_not_unpacked(tmp_path: Path) -> None:
+    async with an_agent(tmp_path, (), "") as agent:
+        headers = {"Content-Encoding": "gzip"}
+        bomb = gzip.compress(b" " * 50_000_000)
+        status, told = await raw(agent.service, "POST", "/v1/watches", data=bomb, headers=headers)
+        assert (status, told["code"]) == (400, "invalid")
 
 
 @pytest.mark.parametrize(

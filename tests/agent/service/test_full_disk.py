@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,13 +11,30 @@ import pytest
 from agent.service import ticker
 from nostr_client.errors import StoreFull
 from nostr_client.filters import Filter
+from nostr_client.relayurl import normalize
+from nostr_client.store import room
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import numbered
 from tests.agent.service.kit import Running, an_agent, eventually
+from tests.faulty_relay import FaultyRelay
+from tests.worlds import TARGET, Sketches, follow
 
 if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
+
+
+WATCH_AND_SYNC = f"""
+[[watches]]
+name = "followers"
+query = "followers"
+target = "{TARGET}"
+live = false
+[[syncs]]
+name = "notes"
+filters = [{{kinds = [1]}}]
+interval = "1d"
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +100,61 @@ async def test_a_full_disk_is_reported_once_and_recovered_from(tmp_path: Path) -
         for event in refused:
             assert (await client.publish(event))[2] is True
         assert (await store.verify()).problems == ()
+
+
+async def test_a_spent_disk_budget_stops_taking_and_not_serving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "CHECK_S", 0.0)
+    free = [10**12]
+    disk = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: disk._replace(total=10**13, free=free[-1]))
+    old, new, other = numbered(3)
+    async with (
+        FaultyRelay(Sketches(), events=[follow(1)]) as relay,
+        an_agent(tmp_path, [relay.url], WATCH_AND_SYNC) as agent,
+        connect(agent.service.backend.relay_url) as client,
+    ):
+        worker = agent.service.agent.worker
+        await agent.until(lambda w: w.answered == 1, "followers")
+        assert (await client.publish(old))[2] is True
+
+        async def synced() -> bool:
+            return worker.state.turns["sync notes"].turns > 0 and not worker.running
+
+        await eventually(synced)
+        free.append(10**8)
+
+        async def reported() -> bool:
+            return logged(agent, "store_full") == 1 and gauge(agent, "store_left_bytes") == 0
+
+        await eventually(reported)
+        answer = await client.publish(new)
+        assert answer[2] is False
+        assert answer[3].startswith("error: not stored: no room left for events")
+        assert await client.stored({"ids": [old.id]}) == [old.id]
+        ready = await agent.client.ready()
+        assert any("left to other programs" in reason for reason in ready.reasons)
+        before = len(relay.received)
+        turns = worker.state.turns["sync notes"].turns
+        worker.nudge("sync notes")
+        worker.nudge(f"watch followers {normalize(relay.url)}")
+
+        async def went_on() -> bool:
+            verbs = {one[0] for one in relay.received[before:]}
+            return "COUNT" in verbs and worker.state.turns["sync notes"].turns > turns
+
+        await eventually(went_on)
+        assert not {"NEG-OPEN", "REQ"} & {one[0] for one in relay.received[before:]}
+        free.append(10**12)
+
+        async def recovered() -> bool:
+            return logged(agent, "store_has_room") == 1 and gauge(agent, "store_full") == 0
+
+        await eventually(recovered)
+        assert logged(agent, "store_full") == 1
+        for event in (new, other):
+            assert (await client.publish(event))[2] is True
 
 
 _FILL = "INSERT INTO meta VALUES ('filled', zeroblob(10000000))"

@@ -71,3 +71,49 @@ def test_damaged_gzip_is_told(damage: str) -> None:
     stream = unpacked(file(bytes(packed)))
     with pytest.raises(InvalidInput, match="gzip"):
         list(read_lines(stream, 64))
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused_after_its_lines() -> None:
+    packed = gzip.compress(PLAIN + b"\n" * 63_000_000)
+    lines = read_lines(unpacked(file(packed)), 10_000)
+    assert [line.text for line in next(lines)] == PLAIN.splitlines()
+    with pytest.raises(InvalidInput, match="more than 100 times its size"):
+        list(lines)
+
+
+def test_what_unpacks_to_little_is_read_however_well_it_packs() -> None:
+    packed = gzip.compress(b"\n" * 15_000_000 + b"end")
+    assert [one for part in read_lines(unpacked(file(packed)), 9) for one in part] == [
+        (15_000_001, b"end")
+    ]
+
+
+class Counting(io.BytesIO):
+    """Counts calls: blank lines are to be skipped many at a time."""
+
+    calls = 0
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        self.calls += 1
+        return super().readline(size)
+
+    def peek(self, size: int = 0, /) -> bytes:
+        self.calls += 1
+        return self.getvalue()[self.tell() : self.tell() + 65_536]
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \r\n", b"\t \n\n"])
+def test_blank_lines_cost_nothing_and_are_numbered(blank: bytes) -> None:
+    text = (blank * 3_000_000)[: 3_000_000 - 3_000_000 % len(blank)]
+    stream = Counting(b"a\n" + text + b"  b\nc\n" + text + b"d")
+    lists = list(read_lines(stream, 100))
+    found = [line for part in lists for line in part]
+    assert [line.text for line in found] == [b"a", b"b", b"c", b"d"]
+    number = text.count(b"\n")
+    assert [line.number for line in found] == [1, number + 2, number + 3, 2 * number + 4]
+    assert stream.calls < 1_000
+
+
+def test_a_reader_gets_its_turn_while_all_is_blank() -> None:
+    lists = list(read_lines(file(b"\n" * (3 * module.STEP_BYTES)), 100))
+    assert lists == [[], [], []]

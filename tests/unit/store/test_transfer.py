@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client.errors import StoreError
+from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.event import parse_event
 from nostr_client.filters import Filter
 from nostr_client.store import transfer
 from nostr_client.store.base import Status
+from nostr_client.store.lines import unpacked
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.transfer import export_jsonl, import_jsonl
 from tests.conformance.store_events import NOW, make
@@ -126,3 +128,15 @@ async def test_a_closed_store_stops_the_import(tmp_path: Path) -> None:
     await store.close()
     with pytest.raises(StoreError):
         await import_jsonl(store, io.BytesIO(make().event.to_json().encode()))
+
+
+async def test_what_stands_before_the_damage_of_a_file_is_saved(store: SqliteStore) -> None:
+    lines = shared_path("data/events.jsonl").read_bytes().splitlines(keepends=True)[:1_500]
+    packed = gzip.compress(b"".join(lines))
+    for damaged in (packed + b"noise", packed + gzip.compress(b"\n" * 63_000_000)):
+        async with await SqliteStore.open(":memory:", clock=lambda: NOW) as plain:
+            whole = await import_jsonl(plain, io.BytesIO(b"".join(lines)))
+            with pytest.raises(InvalidInput, match="what came before is kept"):
+                await import_jsonl(store, unpacked(io.BufferedReader(io.BytesIO(damaged))))
+            assert (await store.stats()).events == (await plain.stats()).events
+            assert whole.lines == 1_500
