@@ -17,7 +17,10 @@ from tests.faulting.doors import Agent, Doors
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the shim is loaded by LD_PRELOAD")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the shim is loaded by LD_PRELOAD"),
+    pytest.mark.timeout(180),  # a dozen programs, one after the other
+]
 
 
 @pytest.fixture(scope="session")
