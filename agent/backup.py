@@ -93,6 +93,8 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
         if store.exists() and not force:
             kept = _free(store)
             raise InvalidInput(f"{store} is there; --force keeps it as {kept.name}")
+        for left in store.parent.glob(f"{glob.escape(store.name)}.*.part*"):
+            left.unlink(missing_ok=True)  # of a restore that was killed: this one has the lock
         part = store.with_name(f"{store.name}.{os.getpid()}.part")
         try:
             _make(part, store)
