@@ -1,35 +1,44 @@
 """Copies of a store that are whole: SQLite's online backup beside a running agent, then checked.
 
 A backup has its SHA-256 sum beside it, in `<backup>.sha256` as `sha256sum -c` reads it. A restore
-compares it, then checks what it copied by every page, id, signature and index row.
+compares it, then checks what it copied by every page, id, signature and index row, and by the
+store's own rules.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import hashlib
 import itertools
 import os
+import re
 import secrets
 import sqlite3
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from agent.reindex.compare import Found
+from agent.reindex.inputs import Settings
+from agent.reindex.storecheck import StoreCheck
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
 from nostr_client.store.connect import check_file, make_folder
-from nostr_client.store.faults import making_error, opening_error
+from nostr_client.store.faults import making_error, opening_error, store_error
+from nostr_client.store.index_schema import Mark
 from nostr_client.store.lock import WriterLock
+from nostr_client.store.maintain import has_search
 from nostr_client.store.migrate import APPLICATION_ID
-from nostr_client.store.search import add_functions
+from nostr_client.store.schema import NEXT_SEQ
+from nostr_client.store.search import add_functions, check_words
 from nostr_client.store.sqlite import read_hash_key
 from nostr_client.store.taghash import TagHasher
 from nostr_client.store.verify import Verifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 PAGES: Final = 2048
@@ -55,14 +64,7 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
         part.replace(target)
         _sync_folder(target)
     finally:
-        for leftover in (
-            part,
-            _beside(part, "-wal"),
-            _beside(part, "-shm"),
-            _beside(part, "-journal"),
-        ):
-            with contextlib.suppress(OSError):
-                leftover.unlink(missing_ok=True)
+        _discard(part)
     return target.stat().st_size
 
 
@@ -91,6 +93,8 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
         if store.exists() and not force:
             kept = _free(store)
             raise InvalidInput(f"{store} is there; --force keeps it as {kept.name}")
+        for left in store.parent.glob(f"{glob.escape(store.name)}.*.part*"):
+            left.unlink(missing_ok=True)  # of a restore that was killed: this one has the lock
         part = store.with_name(f"{store.name}.{os.getpid()}.part")
         try:
             _make(part, store)
@@ -102,7 +106,7 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
             _sync(part)
             kept = _put_in_place(part, store)
         finally:
-            part.unlink(missing_ok=True)
+            _discard(part)
     finally:
         lock.release()
     return Restored(store.stat().st_size, kept if kept.exists() else None)
@@ -125,8 +129,13 @@ def check_sum(backup: Path) -> None:
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise StoreCorrupt(f"{path} cannot be read: {error}") from error
-    if text.split("  ", 1)[0] != found:
+    told = _SUM.fullmatch(text)
+    if told is None or told[1] != found:
         raise StoreCorrupt(f"{backup} is not what was backed up: its SHA-256 is {found}")
+
+
+_SUM: Final = re.compile(r"([0-9a-f]{64}) [ *][^\n]+\n")
+"""One line as `sha256sum` writes it; the name may be another, as a backup may be renamed."""
 
 
 def _sum(path: Path) -> str:
@@ -151,23 +160,48 @@ def _write_sum(part: Path, target: Path) -> None:
 def check(path: Path) -> None:
     """Raise StoreCorrupt unless a file is a whole store of ours, StoreError if unreadable.
 
-    Every page, index, id, signature and derived row is checked: some 60 s per million events.
+    Every page, index, id, signature and derived row is checked, then the store's own rules: which
+    events may be held, what blocks them, sums of counters, fingerprints. The file is the caller's
+    alone. About 95 s per million events.
     """
     check_file(path)
     try:
-        with closing(_open(path, "ro")) as conn:
+        with closing(_open(path, "rw")) as conn:
             (mark,) = conn.execute("PRAGMA application_id").fetchone()
             if mark != APPLICATION_ID:
                 raise StoreCorrupt(f"{path} is no store of ours")
             add_functions(conn)
-            report = Verifier(conn, TagHasher(read_hash_key(conn))).run()
+            hasher = TagHasher(read_hash_key(conn))
+            report = Verifier(conn, hasher).run()
+            causes = [problem.what for problem in report.problems] or _broken_rules(conn, hasher)
     except sqlite3.OperationalError as error:
         raise StoreError(f"{path}: {error}") from error
     except sqlite3.DatabaseError as error:
-        raise StoreCorrupt(f"{path} is no store: {error}") from error
-    if not report.ok:
-        causes = "; ".join(dict.fromkeys(problem.what for problem in report.problems[:5]))
-        raise StoreCorrupt(f"{path} is damaged: {causes}")
+        raise StoreCorrupt(f"{path} is damaged: {error}") from error
+    if causes:
+        told = "; ".join(list(dict.fromkeys(causes))[:_CAUSES])
+        raise StoreCorrupt(f"{path} is damaged: {told}")
+
+
+_CAUSES: Final = 5
+"""Causes that the error of a damaged store names."""
+
+
+def _broken_rules(conn: sqlite3.Connection, hasher: TagHasher) -> list[str]:
+    """What a store holds against its own rules, where its pages and events are whole."""
+    if has_search(conn):
+        check_words(conn)
+    found = Found()
+    conn.execute("BEGIN")
+    sql = "SELECT value FROM meta WHERE key = ?"
+    (next_seq,) = conn.execute(sql, (NEXT_SEQ,)).fetchone()
+    try:
+        StoreCheck(conn, hasher, Mark(next_seq, 0), Settings(now=int(time.time())), found).run()
+    except InvalidInput as error:  # a filter or an event that is none
+        return [str(error)]
+    finally:
+        conn.execute("ROLLBACK")
+    return [f"{one.table} {one.key}: {one.cause}" for one in found.kept]
 
 
 def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
@@ -182,6 +216,13 @@ def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> N
                 new.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
             raise StoreError(f"cannot copy {source} to {target}: {error}") from error
+
+
+def _discard(part: Path) -> None:
+    """Remove a copy that is not finished, and what SQLite put beside it."""
+    for suffix in (*_FILES, "-journal"):
+        with contextlib.suppress(OSError):
+            _beside(part, suffix).unlink(missing_ok=True)
 
 
 def _make(part: Path, target: Path) -> None:
@@ -203,7 +244,7 @@ def _pinned(source: Path) -> Iterator[sqlite3.Connection]:
         try:
             old.execute("BEGIN")
             old.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise opening_error(source, error) from error
         yield old
 
@@ -230,20 +271,67 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _put_in_place(part: Path, store: Path) -> Path:
-    """The old files move aside together: a log of the old store must not meet the new one.
+    """Replace the store by one rename, so that at each moment the old or the new one is there.
 
-    Nor may its derived tables, which say of which generation and not of which store they are.
+    The old store is kept by a second name. Its log is folded into it first: a log that stayed would
+    be read into the new store, and one that went would take the newest commits with it. The derived
+    tables go too, as they say of which generation and not of which store they are.
     """
     for old in store.parent.glob(f"{glob.escape(store.stem)}.index-*.db*"):
         old.unlink(missing_ok=True)
     kept = _free(store)
-    for suffix in _FILES:
-        old = _beside(store, suffix)
-        if old.exists():
-            old.replace(_beside(kept, suffix))
-    part.replace(store)
+    if store.exists():
+        _fold_log(store)
+    names = [(_beside(store, suffix), _beside(kept, suffix)) for suffix in _FILES]
+    try:
+        for old, new in names:
+            if old.exists():
+                _name_again(old, new)
+        for old, _ in names[1:]:
+            old.unlink(missing_ok=True)
+        part.replace(store)
+    except OSError as error:
+        _take_back(names)
+        raise StoreError(f"cannot put {store} in its place: {error.strerror or error}") from error
     _sync_folder(store)
     return kept
+
+
+def _fold_log(store: Path) -> None:
+    """Bring the newest commits into the file itself; a damaged store keeps its log beside it.
+
+    Raises StoreError where the disk does not take them.
+    """
+    try:
+        with closing(_open(store, "rw")) as conn:
+            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except sqlite3.Error as error:
+        found = store_error(error)
+        if not isinstance(found, StoreCorrupt):
+            raise StoreError(f"cannot put away {store}: {found}") from error
+
+
+def _name_again(old: Path, new: Path) -> None:
+    """A second name for a file; a file system without links has it moved."""
+    try:
+        os.link(old, new)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        old.replace(new)
+
+
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def _take_back(names: Sequence[tuple[Path, Path]]) -> None:
+    """Give a store its own names again."""
+    for old, new in names:
+        with contextlib.suppress(OSError):
+            if old.exists():
+                new.unlink(missing_ok=True)
+            elif new.exists():
+                new.replace(old)
 
 
 def _sync_folder(path: Path) -> None:

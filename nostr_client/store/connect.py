@@ -162,7 +162,7 @@ def _connect(target: str, options: StoreOptions, undo: ExitStack) -> sqlite3.Con
         conn.execute("PRAGMA temp_store = MEMORY")
         conn.execute("PRAGMA trusted_schema = OFF")
         add_functions(conn)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise opening_error(_file(target), error) from error
     return conn
 

@@ -19,12 +19,16 @@ _NO_RIGHT = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
 _WRITE_FAILED = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE})
 
 
-def opening_error(path: Path, error: sqlite3.Error) -> StoreError:
+def opening_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
     """The store's error for one of SQLite's on the first look into a file, with what is in the way.
+
+    The error is a UnicodeDecodeError where SQLite quotes a damaged schema that is no text.
 
     A folder that cannot be written is not read as `immutable`: whoever may write it could do so
     meanwhile, and what is read would be wrong without a word.
     """
+    if isinstance(error, UnicodeDecodeError):
+        return StoreCorrupt(f"not a store, or a damaged one ({path}: its schema is no text)")
     found = store_error(error)
     if type(found) is not StoreError:
         return found

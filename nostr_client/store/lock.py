@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import StoreLocked
@@ -54,8 +55,9 @@ class WriterLock:
             pid = _holder(self._fd)
             os.close(self._fd)
             raise StoreLocked(_message(database, pid), pid=pid) from error
-        os.ftruncate(self._fd, 0)
-        os.write(self._fd, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # the lock holds; on a full disk nobody learns whose it is
+            os.ftruncate(self._fd, 0)
+            os.write(self._fd, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         """Give the lock up; the file stays, since removing it would race with the next holder."""

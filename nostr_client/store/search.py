@@ -104,3 +104,11 @@ def count(conn: sqlite3.Connection) -> tuple[int, int]:
     sql = f"SELECT count(*) FROM event WHERE kind NOT IN ({_KINDS})"
     (expected,) = conn.execute(sql).fetchone()
     return indexed, expected
+
+
+def check_words(conn: sqlite3.Connection) -> None:
+    """Check the text index within itself. Raises sqlite3.DatabaseError where it is damaged.
+
+    SQLite writes nothing, but the connection has to be one that may.
+    """
+    conn.execute("INSERT INTO search (search) VALUES ('integrity-check')")

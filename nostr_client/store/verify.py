@@ -12,6 +12,7 @@ from nostr_client.store.base import PROBLEMS_KEPT, Problem, VerifyReport
 from nostr_client.store.maintain import has_search
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_event
 from nostr_client.store.rules import d_of, expiration
+from nostr_client.store.schema import NEXT_SEQ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,9 @@ _ALL = f"""
 SELECT e.seq, e.a, e.d, e.exp, e.id, {EVENT_COLUMNS} FROM {EVENT_TABLES} ORDER BY e.seq
 """
 _TAG = "SELECT a FROM tag WHERE h = ? AND kind = ? AND created_at = ? AND seq = ?"
+_NUMBERED = f"""
+SELECT 1 FROM meta WHERE key = '{NEXT_SEQ}' AND value <= (SELECT ifnull(max(seq), 0) FROM event)
+"""
 _ORPHANS = "SELECT hex(id) FROM event WHERE a NOT IN (SELECT a FROM author)"
 
 
@@ -116,6 +120,8 @@ class Verifier:
                 self._add("", f"the text index holds {indexed} contents, not {expected}")
         if digest.is_kept(self._conn) and digest.read(self._conn) != digest.compute(self._conn):
             self._add("", "events came or went outside of the rules: the digest does not fit")
+        if self._conn.execute(_NUMBERED).fetchone() is not None:
+            self._add("", "the next event would get a number that is taken")
         for (id_,) in self._conn.execute(_ORPHANS):
             self._add(id_.lower(), "its author is missing")
 

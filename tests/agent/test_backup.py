@@ -6,25 +6,39 @@ import asyncio
 import json
 import os
 import random
-import shutil
 import sqlite3
 import stat
 import tempfile
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from agent.backup import back_up, restore, sum_path
 from agent.cli import run
+from agent.stored import AGENT
+from nostr_client.claims.schema import CLAIMS
+from nostr_client.counters.config import StreamConfig
+from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
+from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import StoreCorrupt, StoreError
+from nostr_client.filters import Filter
 from nostr_client.keys import verify
 from nostr_client.store.connect import check_place
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.sqlite import SqliteStore
+from tests.agent.relay.kit import signed
 from tests.agent.service.kit import an_agent
 from tests.rights import as_nobody
 from tests.worlds import follow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nostr_client.event import Event
+
+PAGE = 4096
 
 
 async def _store(path: Path, people: int) -> None:
@@ -110,49 +124,156 @@ async def test_a_folder_that_takes_no_file_is_named() -> None:
                 check_place(closed / "deep" / "new.db")
 
 
-async def test_a_single_flipped_byte_anywhere_is_refused(tmp_path: Path) -> None:
-    store, backup, target = tmp_path / "s.db", tmp_path / "copy.db", tmp_path / "new.db"
-    await _store(store, 5)
-    back_up(store, backup, lambda *_: None)
-    beside = sum_path(backup)
-    rng = random.Random(3)
-    whole = backup.read_bytes()
-    places = [(backup, at) for at in (0, 100, len(whole) - 1, *rng.sample(range(len(whole)), 20))]
-    places += [(beside, at) for at in range(0, 64, 7)]
-    for file, at in places:
-        raw = bytearray(file.read_bytes())
-        raw[at] ^= 1 << rng.randrange(8)
-        before = file.read_bytes()
-        file.write_bytes(raw)
-        with pytest.raises(StoreError):
+async def full_store(path: Path) -> None:
+    """A small store with a row in every table that `check` looks at."""
+    migrations = [CLAIMS, COUNTERS, AGENT]
+    async with await SqliteStore.open(path, migrations=migrations, search=True) as store:
+        await store.save([verify(follow(i)) for i in range(5)])
+        notes = [verify(signed(1, 1, content=f"note {n}", created_at=n)) for n in range(4)]
+        await store.save(notes)
+        profile = signed(1, 30_023, [["d", "x"]], created_at=5)
+        tags = [["e", notes[0].event.id], ["a", f"30023:{profile.pubkey}:x"]]
+        await store.save([verify(profile), verify(signed(1, 5, tags, created_at=6))])
+        vanishing = signed(2, 62, [["relay", "ALL_RELAYS"]], created_at=7)
+        await store.save([verify(signed(2, created_at=3)), verify(vanishing)])
+        await store.fingerprints.register(Filter())
+        assert await store.fingerprints.folded(Filter()) is not None
+        counters = await SqliteCounterStore.over(store.database)
+        await counters.create_stream(
+            StreamConfig(name="app", subjects=("app.>",), allow_msg_counter=True)
+        )
+        for _ in range(3):
+            await (await counters.counters("app")).add("app.hits", 2)
+
+
+@contextmanager
+def flipped(file: Path, at: int, bit: int = 0) -> Iterator[None]:
+    """One bit of a file is another while the block runs."""
+    fd = os.open(file, os.O_RDWR)
+    try:
+        (byte,) = os.pread(fd, 1, at)
+        os.pwrite(fd, bytes([byte ^ 1 << bit]), at)
+        yield
+        os.pwrite(fd, bytes([byte]), at)
+    finally:
+        os.close(fd)
+
+
+def refuse_each(backup: Path, target: Path, places: Iterable[int]) -> None:
+    for at in places:
+        with flipped(backup, at, at % 8), pytest.raises(StoreError):
             restore(backup, target, force=False)
-        assert not target.exists()
-        file.write_bytes(before)
+        assert not target.exists(), at
+
+
+async def backed_up(folder: Path) -> tuple[Path, Path]:
+    """A backup of a full store, and where there is no store yet."""
+    await full_store(folder / "s.db")
+    back_up(folder / "s.db", folder / "copy.db", lambda *_: None)
+    return folder / "copy.db", folder / "new.db"
+
+
+async def test_a_single_flipped_byte_anywhere_is_refused(tmp_path: Path) -> None:
+    """The file's header, each page's header, middle and end, and every byte of the sum."""
+    backup, target = await backed_up(tmp_path)
+    size = backup.stat().st_size
+    pages = range(0, size, PAGE)
+    places = {
+        *range(100),
+        *pages,
+        *(at + PAGE // 2 for at in pages),
+        *(at + PAGE - 1 for at in pages),
+    }
+    refuse_each(backup, target, [*sorted(places), *random.Random(3).sample(range(size), 50)])
+    beside = sum_path(backup)
+    for at in (*range(66), beside.stat().st_size - 1):
+        with flipped(beside, at), pytest.raises(StoreError):
+            restore(backup, target, force=False)
+        assert not target.exists(), at
     restore(backup, target, force=False)
-    assert await _events(target) == 5
+    assert await _events(target) == await _events(tmp_path / "s.db")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("part", range(8))
+async def test_each_flipped_byte_is_refused(tmp_path: Path, part: int) -> None:
+    backup, target = await backed_up(tmp_path)
+    refuse_each(backup, target, range(part, backup.stat().st_size, 8))
+
+
+async def refused_or_harmless(folder: Path, seed: int, number: int) -> None:
+    backup, target = await backed_up(folder)
+    before = await _contents(backup)
+    rng, refused = random.Random(seed), 0
+    whole = backup.read_bytes()
+    used = [at for at, byte in enumerate(whole) if byte]
+    for _ in range(number):
+        at = rng.choice(used)
+        with flipped(backup, at, rng.randrange(8)):
+            try:
+                restore(backup, target, force=False, sums=False)
+            except StoreError:
+                refused += 1
+        if target.exists():
+            assert await _contents(target) == before, f"the byte {at}, seed {seed}"
+            target.unlink()
+    assert 0 < refused < number
+
+
+async def test_without_its_sum_a_flipped_byte_is_refused_or_harms_no_event(tmp_path: Path) -> None:
+    await refused_or_harmless(tmp_path, 1, 40)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_without_its_sum_two_thousand_flipped_bytes(tmp_path: Path) -> None:
+    await refused_or_harmless(tmp_path, 2, 2_000)
+
+
+async def _contents(path: Path) -> list[Event]:
+    async with await SqliteStore.open(path, read_only=True) as store:
+        return await store.query([Filter()])
 
 
 async def test_without_its_sum_a_backup_is_asked_about_and_still_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store, backup, target = tmp_path / "s.db", tmp_path / "copy.db", tmp_path / "new.db"
-    await _store(store, 5)
-    back_up(store, backup, lambda *_: None)
+    backup, target = await backed_up(tmp_path)
     sum_path(backup).unlink()
     command = ["restore", str(backup), "--store", str(target)]
     assert run(command) == 2
     assert "--without-sum" in capsys.readouterr().err
-    for damage in (
-        "UPDATE event SET content = x'61' WHERE seq = 2",
-        "DELETE FROM tag WHERE seq = 1",
-        "UPDATE event SET sig = zeroblob(64) WHERE seq = 3",
-        "DELETE FROM event WHERE seq = 4",
-    ):
-        damaged = tmp_path / "damaged.db"
-        shutil.copyfile(backup, damaged)
-        with closing(sqlite3.connect(damaged)) as conn, conn:
-            assert conn.execute(damage).rowcount
-        with pytest.raises(StoreCorrupt):
-            restore(damaged, target, force=False, sums=False)
     assert run([*command, "--without-sum"]) == 0
-    assert await _events(target) == 5
+    assert await _events(target) == await _events(tmp_path / "s.db")
+
+
+DAMAGES = {
+    "content": "UPDATE event SET content = x'61' WHERE seq = 2",
+    "signature": "UPDATE event SET sig = zeroblob(64) WHERE seq = 3",
+    "event": "DELETE FROM event WHERE seq = 4",
+    "author": "UPDATE author SET pubkey = zeroblob(32) WHERE a = 1",
+    "next number": "UPDATE meta SET value = 1 WHERE key = 'next_seq'",
+    "digest": "UPDATE meta SET value = value + 1 WHERE key = 'events_digest'",
+    "tag index": "DELETE FROM tag WHERE seq = 1",
+    "deletion": "UPDATE tomb_id SET id = zeroblob(32)",
+    "deletion of an address": "UPDATE tomb_addr SET until = until - 1",
+    "request to vanish": "UPDATE vanished SET until = until - 1",
+    "counter": "UPDATE counter_message SET incr = '+7' WHERE seq = 2",
+    "fingerprints": "UPDATE neg_chunk SET n = n + 1",
+    "filter of fingerprints": "UPDATE neg_scope SET filter = '{{'",
+    "text index": "DELETE FROM search_data WHERE id > 10",
+}
+"""A row of each table that is against its events, its neighbours or the rules."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_what_is_against_the_rules_of_the_store_is_refused(
+    tmp_path: Path, damage: str
+) -> None:
+    backup, target = await backed_up(tmp_path)
+    with closing(sqlite3.connect(backup)) as conn, conn:
+        assert conn.execute(DAMAGES[damage]).rowcount
+    with pytest.raises(StoreCorrupt, match="is damaged: "):
+        restore(backup, target, force=False, sums=False)
+    assert not target.exists()

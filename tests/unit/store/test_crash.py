@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client.errors import StoreFull
+from nostr_client.errors import StoreFull, StoreLocked
 from nostr_client.filters import Filter
 from nostr_client.store.base import Status
+from nostr_client.store.lock import WriterLock
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
@@ -164,3 +166,16 @@ async def test_a_store_at_its_page_limit_says_so_and_goes_on_reading(tmp_path: P
             (outcome,) = await store.save([verified])
             assert outcome.status is not Status.DUPLICATE
         assert (await store.verify()).problems == ()
+
+
+def test_the_lock_holds_where_the_disk_does_not_take_the_pid(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        lock = WriterLock(tmp_path / "s.db")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with pytest.raises(StoreLocked, match="another process"):
+        WriterLock(tmp_path / "s.db")
+    lock.release()
+    WriterLock(tmp_path / "s.db").release()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.errors import StoreCorrupt
 from nostr_client.event import MAX_TIME
 from nostr_client.filters import Filter
 from nostr_client.store.base import Status
@@ -168,8 +170,6 @@ async def test_a_statement_as_a_value_is_a_value(store: SqliteStore) -> None:
 
 
 async def test_damaged_rows_are_told_and_not_believed(tmp_path: Path) -> None:
-    from nostr_client.errors import StoreCorrupt
-
     path = tmp_path / "s.db"
     async with await SqliteStore.open(path, clock=lambda: NOW) as store:
         await store.save([make(), make(1, tags=(("t", "x"),))])
@@ -184,6 +184,20 @@ async def test_damaged_rows_are_told_and_not_believed(tmp_path: Path) -> None:
         report = await store.verify()
     assert report.found == 3
     assert {problem.what.split()[0] for problem in report.problems} == {"an", "the", "not"}
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_a_schema_that_is_no_text_is_a_damaged_store(tmp_path: Path, read_only: bool) -> None:
+    """SQLite quotes it in its error, which Python then cannot read."""
+    path = tmp_path / "s.db"
+    async with await SqliteStore.open(path) as store:
+        await store.save([make()])
+    with closing(sqlite3.connect(path)) as conn, conn:
+        conn.execute("PRAGMA writable_schema = ON")
+        damage = "UPDATE sqlite_schema SET name = CAST(x'76f3' AS TEXT), sql = 'CREATE TABLE ('"
+        assert conn.execute(f"{damage} WHERE name = 'vanished'").rowcount
+    with pytest.raises(StoreCorrupt, match="no text"):
+        await SqliteStore.open(path, read_only=read_only)
 
 
 async def test_floods_of_requests_in_one_batch_stay_cheap(store: SqliteStore) -> None:

@@ -13,54 +13,32 @@ from pathlib import Path
 import pytest
 
 from agent.backup import back_up, restore
-from nostr_client.counters.engine.schema import MIGRATIONS
-from nostr_client.counters.sqlite.store import SqliteCounterStore
-from nostr_client.filters import Filter
 from nostr_client.store import index_update
-from nostr_client.store.index import Index
-from nostr_client.store.sqlite import SqliteStore
-from tests.conformance.store_events import NOW
+from tests.faulting.truth import Truth
 from tests.unit.store.fault_process import HOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descriptors are found by /proc")
 
 PER_PROCESS = 5
-PATIENCE_S = 60.0
 
 
-class Known:
-    """What must be in the store, what must not, and what nobody was told of."""
-
-    def __init__(self) -> None:
-        self.held: set[str] = set()
-        self.absent: set[str] = set()
-        self.counted = 0
-        self.uncounted = 0
-
-    def read(self, lines: list[str]) -> None:
-        """Take in what one process printed before it was killed."""
-        answered = [line for line in lines if line.startswith(("ok ", "no "))]
-        for line in answered:
-            self._answer(*line.split(" ", 2))
-        open_ = {line[4:] for line in lines if line.startswith("try ")}
-        for what in open_ - {line[3:] for line in answered}:
-            verb, _, about = what.partition(" ")
-            if verb in ("save", "delete"):
-                self.held -= set(about.split(","))
-        tried = lines.count("try count 1")
-        done = sum(line.endswith(" count 1") and line[:3] in ("ok ", "no ") for line in lines)
-        self.uncounted += tried - done
-
-    def _answer(self, answer: str, verb: str, about: str = "") -> None:
-        ids = set(about.split(","))
+def read(lines: list[str], truth: Truth) -> None:
+    """Take in what one process printed before it was killed."""
+    answered = [line.split(" ", 2) for line in lines if line.startswith(("ok ", "no "))]
+    for answer, verb, *about in answered:
+        ids = about[0].split(",") if about else []
         if verb == "save":
-            (self.held if answer == "ok" else self.absent).update(ids)
-        elif verb == "delete":
-            if answer == "ok":
-                self.held -= ids
-                self.absent |= ids
+            (truth.acknowledged if answer == "ok" else truth.refused)(ids)
+        elif verb == "delete" and answer == "ok":
+            truth.removed(ids)
         elif verb == "count":
-            self.counted += answer == "ok"
+            truth.counted += answer == "ok"
+    done = [" ".join(words[1:]) for words in answered]
+    for line in lines:
+        what = line.removeprefix("try ")
+        if what != line and what not in done and what.startswith(("save ", "delete ")):
+            truth.unanswered(what.split(" ", 1)[1].split(","))
+    truth.uncounted += lines.count("try count 1") - done.count("count 1")
 
 
 def run_faults(path: Path, seed: int, rng: random.Random) -> list[str]:
@@ -83,32 +61,19 @@ def run_faults(path: Path, seed: int, rng: random.Random) -> list[str]:
     return lines
 
 
-async def check(path: Path, known: Known) -> None:
-    async with await SqliteStore.open(path, clock=lambda: NOW, migrations=[MIGRATIONS]) as store:
-        await Index.open(store)
-        assert (await store.verify()).problems == ()
-        held = {event.id for event in await store.query([Filter()])}
-        assert known.held <= held
-        assert not known.absent & held
-        counters = await SqliteCounterStore.over(store.database)
-        found = dict([one async for one in (await counters.counters("app")).load_many("app.>")])
-        value = found.get("app.hits", 0)
-        assert known.counted <= value <= known.counted + known.uncounted
-
-
 async def fail_often(folder: Path, processes: int, seed: int) -> None:
     sys.stdout.write(f"seed {seed}\n")
-    rng, known = random.Random(seed), Known()
+    rng, truth = random.Random(seed), Truth()
     path = folder / "s.db"
     for turn in range(processes):
-        known.read(run_faults(path, seed + turn, rng))
-        await check(path, known)
+        read(run_faults(path, seed + turn, rng), truth)
+        await truth.check(path)
         back_up(path, folder / f"{turn}.db", lambda *_: None)
         if turn % 2:
             restore(folder / f"{turn}.db", path, force=True)
-            await check(path, known)
-    assert known.held
-    assert known.absent
+            await truth.check(path)
+    assert truth.held
+    assert truth.absent
 
 
 @pytest.fixture(autouse=True)
