@@ -16,7 +16,7 @@ from nostr_client.nip19 import Note, PublicKey
 from tests.faults import COUNT_REFUSALS, Pages, RefusesCount, Silent, Unreadable, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.running import started
-from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, signer
+from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, signer
 
 NPUB = PublicKey(TARGET).encode()
 
@@ -245,6 +245,22 @@ async def test_req_says_which_relay_failed() -> None:
     assert done.err.count("\n") == 1
     alone = await cli("req", "--kind", "1", "-r", dead, "--timeout", "3")
     assert alone.code == 3
+
+
+async def test_what_reactions_say_is_printed_as_it_is() -> None:
+    """What looks like markup or the name of an emoji to the library of tables is neither."""
+    said = ["[/b]", "[red]x[/red]", ":x:", "[link=https://e.example]x"]
+    events = [
+        signer(n)
+        .sign_now(EventTemplate(kind=7, content=one, tags=(("e", NOTE),), created_at=START))
+        .event
+        for n, one in enumerate(said)
+    ]
+    async with FaultyRelay(events=events) as relay:
+        done = await cli("count", "reactions", NOTE, "-r", relay.url, "--by-content")
+    assert done.code == 0
+    (line,) = (line for line in done.out.splitlines() if line.startswith("of the events read: "))
+    assert line == "of the events read: " + ", ".join(f"{one} 1" for one in sorted(said))
 
 
 async def test_each_way_to_find_no_relay_has_its_sentence_and_code() -> None:
