@@ -310,7 +310,8 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
     if query.needs_target:
         return _unattributed(claim)
     if counted.count is None or counted.count < number or query.is_zaps:
-        return msgspec.structs.replace(claim, limited=True)
+        proven = number - len(reading.doubted)
+        return msgspec.structs.replace(claim, count=proven, limited=True)
     return msgspec.structs.replace(
         claim,
         count=counted.count,

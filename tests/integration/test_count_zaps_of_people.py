@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client import nip19
+from nostr_client.cli.count_table import second_lines
 from nostr_client.client import NostrClient
 from nostr_client.count import zaps
 from nostr_client.event import EventTemplate
+from nostr_client.options import ReadBudget
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import START, signer
 from tests.zapping import zap_tags
@@ -90,6 +92,19 @@ async def test_what_no_relay_gives_is_counted_said_and_not_proven() -> None:
     assert any(
         "1 receipts name an event that was not found" in w for w in result.relays[0].warnings
     )
+    assert "amount: 42 sats, at least 21 sats, as receipts claim" in second_lines(result)
+
+
+async def test_of_a_reading_that_was_cut_the_low_end_is_what_is_proven() -> None:
+    receipts = [receipt(n, ("e", "ab" * 32)) for n in range(3)] + [receipt(9)]
+    async with (
+        FaultyRelay(events=receipts) as relay,
+        NostrClient(relay.url, budget=ReadBudget(events=2)) as client,
+    ):
+        result = await client.count(ZAPS)
+    value, low, exact, sats = numbers(result)
+    assert (low, exact, sats) == (1, False, 21)
+    assert value in (1, 2)
 
 
 async def test_names_that_are_none_are_never_asked_for() -> None:
