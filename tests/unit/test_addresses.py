@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.addresses import is_public, literal_address, refusal, refused_host
+from nostr_client.addresses import is_public, literal_address, refusal
 
 PRIVATE = [
     "127.0.0.1",
@@ -108,13 +108,6 @@ def test_a_stranger_may_name_public_hosts(url: str) -> None:
 def test_what_is_no_relay_url_is_refused_with_the_reason() -> None:
     assert "not a relay URL" in str(refusal("wss://"))
     assert "not a relay URL" in str(refusal("ftp://relay.example.com"))
-
-
-@pytest.mark.parametrize("address", PRIVATE)
-def test_a_bare_host_is_judged_as_the_one_of_a_url(address: str) -> None:
-    assert refused_host(address) is not None
-    assert refused_host("wallet.example") is None
-    assert refused_host("a..b") == "a..b is no host name"
 
 
 def test_onion_hosts_need_a_proxy() -> None:
