@@ -270,7 +270,7 @@ async def test_each_way_to_find_no_relay_has_its_sentence_and_code() -> None:
     async with index:
         told = {
             "the event was not found": ("reactions", NOTE, index.url),
-            "has published no relay list": ("followers", TARGET, index.url),
+            "no relay list (NIP-65) of": ("followers", TARGET, index.url),
             "only relays that are not asked": ("followers", signer(7).pubkey, index.url),
             "no indexer answered": ("followers", TARGET, dead),
         }
