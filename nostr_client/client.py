@@ -105,6 +105,7 @@ class NostrClient:
         self._closed = False
         self.pool = RelayPool(options=self._options, signer=signer, now=now)
         """The relays, for whatever this facade does not offer."""
+        self._indexers = choice.indexers if choice is not None else ()
         self._finder: RelayFinder | None = None
         if choice is not None:
             choice = dataclasses.replace(choice, connection=self._options.connection)
@@ -154,7 +155,9 @@ class NostrClient:
         from nostr_client.count.verified import recipients_of, verified_zaps
 
         people, seconds = recipients_of(result.merged), options.timeouts.group
-        wallets = await self._wallet_keys().look_up(people, relays, seconds) if people else ()
+        asked = {relay.url: relay for relay in (*relays, *map(self.pool.relay, self._indexers))}
+        whom = list(asked.values())
+        wallets = await self._wallet_keys().look_up(people, whom, seconds) if people else ()
         found = verified_zaps(result.merged, wallets)
         return msgspec.structs.replace(result, verified=found)
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nostr_client.event import Event
 
 DIRECT: Final = "direct"
@@ -32,23 +34,34 @@ def reaction_label(reaction: Event) -> str:
 
 
 def reply_place(reply: Event, target: str) -> str | None:
-    """DIRECT for a reply to the event `target`, THREAD for one below it, None for a mere mention.
+    """DIRECT for a reply to `target`, THREAD for one below it, None for a mere mention.
 
-    With markers `reply` names the parent, and `root` alone is a direct reply to the root. Without
-    markers the last `e` is the parent, as NIP-10 had it before.
+    `target` is an event id, or an address, which `a` names beside an `e` for its version or the
+    parent. With markers `reply` names the parent, and `root` alone is a direct reply to the root.
+    Without markers the last `e` is the parent, as NIP-10 had it before; an `a` without a marker is
+    the root, and so the parent where no `e` is.
     """
-    tags = [tag for tag in reply.tags if len(tag) > 1 and tag[0] == "e"]
-    marked = {tag[3]: tag[1] for tag in tags if len(tag) > 3 and tag[3] in ("root", "reply")}
-    if marked:
-        parent = marked.get("reply", marked.get("root"))
-        named = set(marked.values())
+    names = ("e", "a") if ":" in target else ("e",)
+    tags = [tag for tag in reply.tags if len(tag) > 1 and tag[0] in names]
+    plain = [tag for tag in tags if len(tag) < 4 or tag[3] not in _MARKERS]
+    roots, parents = (_marked(tags, marker) for marker in ("root", "reply"))
+    if roots | parents:
+        roots |= {tag[1] for tag in plain if tag[0] == "a"}
+        parents = parents or roots
     else:
-        plain = [tag[1] for tag in tags if len(tag) < 4 or tag[3] != "mention"]
-        parent = plain[-1] if plain else None
-        named = set(plain)
-    if parent == target:
+        roots = {tag[1] for tag in plain}
+        last = [tag for tag in plain if tag[0] == "e"] or plain
+        parents = {tag[1] for tag in last[-1:]}
+    if target in parents:
         return DIRECT
-    return THREAD if target in named else None
+    return THREAD if target in roots else None
+
+
+_MARKERS: Final = ("root", "reply", "mention")
+
+
+def _marked(tags: Iterable[tuple[str, ...]], marker: str) -> set[str]:
+    return {tag[1] for tag in tags if len(tag) > 3 and tag[3] == marker}
 
 
 def receivers(event: Event) -> frozenset[str]:

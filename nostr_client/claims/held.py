@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _END: Final = 2**63 - 1
 _WINDOW: Final = "q = ? AND r = ? AND created_at BETWEEN ? AND ?"
 _DELETE: Final = "DELETE FROM claim_event WHERE q = ? AND r = ? AND created_at = ? AND id = ?"
+_PLAIN: Final = ("created_at", "id", "author", "amount")
 _FOUND_AGAIN: Final = " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at"
 _INSERT: Final = (
     "INSERT INTO claim_event (q, r, created_at, id, author, amount, seen_at)"
@@ -162,8 +163,8 @@ class HeldRows:
         return len(fresh)
 
     def events(self) -> Iterable[Held]:
-        columns = ", ".join(Held._fields)
-        sql = f"SELECT {columns} FROM claim_event WHERE q = ? AND r = ?"
+        fields = Held._fields if self._offset is None else _PLAIN  # receipts make no registers
+        sql = f"SELECT {', '.join(fields)} FROM claim_event WHERE q = ? AND r = ?"
         return itertools.starmap(Held, self._conn.execute(sql, self._key).fetchall())
 
     def judge(self, events: Iterable[Held]) -> None:

@@ -110,8 +110,7 @@ def second_lines(result: CountResult) -> list[str]:
             lines.append(f"distinct authors, as registers tell: {said(result.authors)}")
     amount = result.merged.amount
     if amount is not None:
-        sign = "" if amount.exact else "at least "
-        lines.append(f"amount: {sign}{amount.value / 1000:,.0f} sats, as receipts claim")
+        lines.append(f"amount: {_sats(amount)}, as receipts claim")
     if result.verified is not None:
         lines += _verified(result.verified)
     if result.contents is not None:
@@ -127,8 +126,8 @@ def _verified(found: VerifiedZaps) -> list[str]:
     if found.receipts is None or found.amount is None:
         lines = ["signed by the recipient's wallet: not known"]
     else:
-        sats = f"{found.amount.value / 1000:,.0f} sats in {_receipts(found.receipts.value)}"
-        lines = [f"signed by the recipient's wallet: at least {sats}"]
+        sats = f"{_sats(found.amount)} in {_receipts(found.receipts.value)}"
+        lines = [f"signed by the recipient's wallet: {sats}"]
     for wallet in found.unknown[:MOST_WALLETS]:
         host = f" at {clip(wallet.host, 60)}" if wallet.host else ""
         name = nip19.PublicKey(wallet.recipient).encode()
@@ -136,6 +135,14 @@ def _verified(found: VerifiedZaps) -> list[str]:
     if len(found.unknown) > MOST_WALLETS:
         lines.append(f"{len(found.unknown) - MOST_WALLETS} more wallets are not known")
     return lines
+
+
+def _sats(amount: Figure) -> str:
+    """Millisats in sats; some of the sum may not count where its low end is below it."""
+    value, low = (f"{msats / 1000:,.0f} sats" for msats in (amount.value, amount.low))
+    if amount.exact:
+        return value
+    return f"at least {value}" if amount.low == amount.value else f"{value}, at least {low}"
 
 
 def _receipts(number: int) -> str:

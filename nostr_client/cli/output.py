@@ -26,11 +26,16 @@ json_option: Callable[[F], F] = click.option(
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that honours NO_COLOR; into a pipe it prints no colour, and long lines whole."""
+    """A console that honours NO_COLOR; into a pipe it prints no colour, and long lines whole.
+
+    It prints text as it is: what relays send may look like markup (`[red]`) or an emoji (`:x:`).
+    """
     from rich.console import Console  # 100 ms that commands without tables need not wait for
 
-    out = Console(stderr=stderr, highlight=False)
-    return out if out.is_terminal else Console(stderr=stderr, highlight=False, width=_PIPE_WIDTH)
+    out = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not out.is_terminal:
+        out.width = _PIPE_WIDTH
+    return out
 
 
 def print_json(value: Any) -> None:

@@ -300,7 +300,8 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
     if reading.complete:
         claim = msgspec.structs.replace(claim, last_read=found.last_read)
         told = None if found.confirmed else counted.count
-        differs = told is not None and told != number and not counted.approximate
+        most = counted.high or told or 0  # of filters that were counted one by one
+        differs = told is not None and not told <= number <= most and not counted.approximate
         if query.needs_target and number:
             return _unattributed(claim)
         return claim.warned(f"count: the relay says {told}") if differs else claim
@@ -309,7 +310,8 @@ def _read(base: Claim, query: Query, outcome: Outcome, counted: _Counted, found:
     if query.needs_target:
         return _unattributed(claim)
     if counted.count is None or counted.count < number or query.is_zaps:
-        return msgspec.structs.replace(claim, limited=True)
+        proven = number - len(reading.doubted)
+        return msgspec.structs.replace(claim, count=proven, limited=True)
     return msgspec.structs.replace(
         claim,
         count=counted.count,

@@ -136,10 +136,9 @@ class Counter:
             for other in beside:
                 if other.url in earlier:
                     shared.recall(other, earlier[other.url])
-        whom = [relay for _, relay in relays]
-
-        async def look_up(targets: Collection[str]) -> Mapping[str, frozenset[str]]:
-            return await self._recipients.of(targets, whom, chosen.patience, chosen.budget)
+        look_up = self._recipients.within(
+            [relay for _, relay in relays], chosen.patience, chosen.budget
+        )
 
         async with task_group() as group:
             tasks = [

@@ -77,7 +77,7 @@ class Query(msgspec.Struct, frozen=True):
     @property
     def judges(self) -> bool:
         """True when some of the matching events do not count, which only reading them shows."""
-        return self.is_zaps or self._about_event
+        return self.is_zaps or self._names_in_passing
 
     @property
     def reads(self) -> bool:
@@ -87,11 +87,14 @@ class Query(msgspec.Struct, frozen=True):
     @property
     def note(self) -> str | None:
         """What registers and counts cannot tell of this question, as text for people."""
-        return _NOTES.get(self.name) if self._about_event else None
+        return _NOTES.get(self.name) if self._names_in_passing else None
 
     @property
-    def _about_event(self) -> bool:
-        return self.name in _NOTES and self.target is not None and ":" not in self.target
+    def _names_in_passing(self) -> bool:
+        """Whether a matching event may only name the target; a reaction names no address so."""
+        if self.name not in _NOTES or self.target is None:
+            return False
+        return self.name != "reactions" or ":" not in self.target
 
     @property
     def unit(self) -> Unit:
@@ -116,10 +119,10 @@ class Query(msgspec.Struct, frozen=True):
             return self._hold_zap(event)
         label = ""
         if self.name == "reactions":
-            if self._about_event and reacted_to(event) != self.target:
+            if self._names_in_passing and reacted_to(event) != self.target:
                 return None
             label = reaction_label(event) if self.by_content else ""
-        elif self._about_event and self.target is not None:
+        elif self._names_in_passing and self.target and event.kind == kinds.TEXT_NOTE:
             label = reply_place(event, self.target) or ""
             if not label:
                 return None
@@ -180,13 +183,17 @@ class Query(msgspec.Struct, frozen=True):
         return cls(filters, fields["name"], fields["target"], fields.get("author"), hints)
 
 
+_REPLIES: Final = (
+    "registers and counts cannot tell a direct reply from one below it in the thread, "
+    "nor from a mention (NIP-10); only events that are read do"
+)
 _NOTES: Final = {
     "reactions": "registers and counts include reactions that name this event in passing, as part "
     "of a thread (NIP-25); only events that are read tell them apart",
-    "replies": "registers and counts cannot tell a direct reply from one below it in the thread, "
-    "nor from a mention (NIP-10); only events that are read do",
+    "replies": _REPLIES,
+    "replies+comments": _REPLIES,
 }
-"""Queries about an event whose matching events are judged one by one."""
+"""Queries whose matching events are judged one by one, and what relays cannot tell of them."""
 
 
 @lru_cache(8192)  # asked about many times a round

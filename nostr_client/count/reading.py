@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _COARSE = 0.1
 """Part of the silence by which a page may be given up early: timers are not moved by each event."""
 
-NOT_FOUND: Final = "receipts name an event that was not found, so they may pay somebody else's"
+NOT_FOUND: Final = "receipts name an event that was not found: whom they may pay is not known"
 
 _IDS = 100
 """Ids of one REQ: relays cap filters at 100 to 1,000 values."""

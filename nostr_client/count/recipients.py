@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from nostr_client.count.queries import Query
+    from nostr_client.count.reading import LookUp
     from nostr_client.event import Event
     from nostr_client.relay import Relay
 
@@ -51,7 +52,6 @@ class Recipients:
     def __init__(self) -> None:
         self._known: OrderedDict[str, frozenset[str]] = OrderedDict()
         self._missed: OrderedDict[str, float] = OrderedDict()
-        self._looking = asyncio.Lock()
 
     async def resolve(self, query: Query, relays: Sequence[Relay], seconds: float) -> Query:
         """The query with its receivers, or as it is where no relay gives the target in time.
@@ -67,21 +67,27 @@ class Recipients:
             self._learn(query.target, found)
         return msgspec.structs.replace(query, receivers=self._known[query.target])
 
-    async def of(
-        self,
-        targets: Collection[str],
-        relays: Sequence[Relay],
-        seconds: float,
-        budget: ReadBudget,
-    ) -> Mapping[str, frozenset[str]]:
-        """Whom the zaps of each target may pay; targets that no relay gives are left out.
+    def within(self, relays: Sequence[Relay], seconds: float, budget: ReadBudget) -> LookUp:
+        """A function for all relays of one question, which share the seconds for looking up.
 
-        Each relay is asked for what is still missing, within `seconds` and `budget` in all. Raises
-        nothing that a relay did. Safe to cancel.
+        It gives whom the zaps of each target may pay; targets that no relay gives are left out.
+        Each relay is asked for what is still missing, within `budget` in all. It raises nothing
+        that a relay did, and is safe to cancel.
         """
-        async with self._looking:  # whoever comes second finds what the first one found
-            await self._look(targets, relays, seconds, budget)
-        return {one: self._known[one] for one in targets if one in self._known}
+        looking, left = asyncio.Lock(), seconds
+
+        async def look_up(targets: Collection[str]) -> Mapping[str, frozenset[str]]:
+            nonlocal left
+            loop = asyncio.get_running_loop()
+            async with looking:  # the second relay finds what was looked up for the first
+                began = loop.time()
+                try:
+                    await self._look(targets, relays, left, budget)
+                finally:
+                    left -= loop.time() - began
+            return {one: self._known[one] for one in targets if one in self._known}
+
+        return look_up
 
     async def _look(
         self, targets: Collection[str], relays: Sequence[Relay], seconds: float, budget: ReadBudget

@@ -148,7 +148,7 @@ class RelayFinder:
         if author is None:
             return "the event was not found on the indexers, so its author is not known"
         if not self._is_kept(author) or self._lists[author][1] is None:
-            return "the target's author has published no relay list (NIP-65)"
+            return "no relay list (NIP-65) of the target's author was found on the indexers"
         if chosen.refused:
             told = "; ".join(f"{url}: {reason}" for url, reason in chosen.refused)
             return f"the author's list names only relays that are not asked ({clip(told)})"

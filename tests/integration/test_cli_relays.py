@@ -16,7 +16,7 @@ from nostr_client.nip19 import Note, PublicKey
 from tests.faults import COUNT_REFUSALS, Pages, RefusesCount, Silent, Unreadable, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.running import started
-from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, signer
+from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, signer
 
 NPUB = PublicKey(TARGET).encode()
 
@@ -247,6 +247,22 @@ async def test_req_says_which_relay_failed() -> None:
     assert alone.code == 3
 
 
+async def test_what_reactions_say_is_printed_as_it_is() -> None:
+    """What looks like markup or the name of an emoji to the library of tables is neither."""
+    said = ["[/b]", "[red]x[/red]", ":x:", "[link=https://e.example]x"]
+    events = [
+        signer(n)
+        .sign_now(EventTemplate(kind=7, content=one, tags=(("e", NOTE),), created_at=START))
+        .event
+        for n, one in enumerate(said)
+    ]
+    async with FaultyRelay(events=events) as relay:
+        done = await cli("count", "reactions", NOTE, "-r", relay.url, "--by-content")
+    assert done.code == 0
+    (line,) = (line for line in done.out.splitlines() if line.startswith("of the events read: "))
+    assert line == "of the events read: " + ", ".join(f"{one} 1" for one in sorted(said))
+
+
 async def test_each_way_to_find_no_relay_has_its_sentence_and_code() -> None:
     dead = await dead_url()
     private = EventTemplate(kind=10002, tags=(("r", "ws://10.0.0.1"),), created_at=1)
@@ -254,7 +270,7 @@ async def test_each_way_to_find_no_relay_has_its_sentence_and_code() -> None:
     async with index:
         told = {
             "the event was not found": ("reactions", NOTE, index.url),
-            "has published no relay list": ("followers", TARGET, index.url),
+            "no relay list (NIP-65) of": ("followers", TARGET, index.url),
             "only relays that are not asked": ("followers", signer(7).pubkey, index.url),
             "no indexer answered": ("followers", TARGET, dead),
         }

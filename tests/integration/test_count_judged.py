@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from nostr_client.client import NostrClient
-from nostr_client.count import Query, followers, reactions, replies, zaps
+from nostr_client.count import (
+    Query,
+    followers,
+    reactions,
+    replies,
+    replies_and_comments,
+    zaps,
+)
 from nostr_client.event import Event, EventTemplate, Tags
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay, Peer
@@ -134,6 +141,29 @@ async def test_replies_are_direct_or_below_and_a_mention_is_none() -> None:
 
 def listed(i: int, *follows: str, at: int = START) -> Event:
     return made(i, 3, tuple(("p", key) for key in follows), at=at)
+
+
+async def test_replies_and_comments_leave_out_what_replies_leave_out() -> None:
+    mention = made(3, 1, (("e", NOTE.id, "", "mention"),))
+    events = [made(1, 1, (("e", NOTE.id, "", "root"),)), mention, made(4, 1111, (("E", NOTE.id),))]
+    async with FaultyRelay(events=events) as relay:
+        alone = await counted(replies(NOTE.id), relay)
+        both = await counted(replies_and_comments(NOTE.id), relay)
+    assert (alone.value, both.value, both.exact) == (1, 2, True)
+    assert not any("the relay says" in text for text in both.relays[0].warnings)
+
+
+async def test_replies_to_an_address_are_split_too() -> None:
+    address = f"30023:{NOTE.pubkey}:x"
+    events = [
+        made(1, 1, (("a", address, "", "root"),)),
+        made(2, 1, (("a", address, "", "root"), ("e", "ab" * 32, "", "reply"))),
+        made(3, 1, (("a", address, "", "mention"),)),
+    ]
+    query = msgspec.structs.replace(replies(address), by_content=True)
+    async with FaultyRelay(events=events) as relay:
+        result = await counted(query, relay)
+    assert (result.value, result.contents) == (2, {"direct": 1, "thread": 1})
 
 
 async def test_who_unfollowed_comes_off_where_a_relay_has_the_newer_list() -> None:

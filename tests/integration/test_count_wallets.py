@@ -13,6 +13,7 @@ from nostr_client.count import followers, zaps
 from nostr_client.errors import InvalidInput
 from nostr_client.event import EventTemplate
 from nostr_client.options import ConnectionOptions, Options, Timeouts
+from nostr_client.outbox import RelayChoice
 from nostr_client.wallets import WalletStatus
 from tests.faulty_relay import FaultyRelay
 from tests.running import nostr_client
@@ -125,6 +126,20 @@ async def test_the_newest_profile_says_which_wallet_it_is() -> None:
     async with WalletServer(WALLET.pubkey) as wallet:
         old, new = profile("me@old.example", at=0), profile(wallet.address("me"), at=9)
         assert numbers(await verified([old, new, receipt(0)])) == (1, 21_000)
+
+
+async def test_the_profile_may_be_at_an_indexer() -> None:
+    async with (
+        WalletServer(WALLET.pubkey) as wallet,
+        FaultyRelay(events=[receipt(0)]) as relay,
+        FaultyRelay(events=[profile(wallet.address("me"))]) as indexer,
+        NostrClient(
+            relay.url, options=options(), choice=RelayChoice(indexers=(indexer.url,))
+        ) as client,
+    ):
+        found = (await client.count(zaps(NPUB), verify_zaps=True)).verified
+    assert found is not None
+    assert numbers(found) == (1, 21_000)
 
 
 async def test_each_of_those_who_share_a_zap_has_a_wallet() -> None:

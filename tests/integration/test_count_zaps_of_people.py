@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 from nostr_client import nip19
+from nostr_client.cli.count_table import second_lines
 from nostr_client.client import NostrClient
 from nostr_client.count import zaps
 from nostr_client.event import EventTemplate
-from tests.faulty_relay import FaultyRelay
+from nostr_client.options import ReadBudget
+from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.worlds import START, signer
 from tests.zapping import zap_tags
 
@@ -90,6 +93,19 @@ async def test_what_no_relay_gives_is_counted_said_and_not_proven() -> None:
     assert any(
         "1 receipts name an event that was not found" in w for w in result.relays[0].warnings
     )
+    assert "amount: 42 sats, at least 21 sats, as receipts claim" in second_lines(result)
+
+
+async def test_of_a_reading_that_was_cut_the_low_end_is_what_is_proven() -> None:
+    receipts = [receipt(n, ("e", "ab" * 32)) for n in range(3)] + [receipt(9)]
+    async with (
+        FaultyRelay(events=receipts) as relay,
+        NostrClient(relay.url, budget=ReadBudget(events=2)) as client,
+    ):
+        result = await client.count(ZAPS)
+    value, low, exact, sats = numbers(result)
+    assert (low, exact, sats) == (1, False, 21)
+    assert value in (1, 2)
 
 
 async def test_names_that_are_none_are_never_asked_for() -> None:
@@ -106,6 +122,24 @@ async def test_any_relay_of_the_question_may_have_the_event() -> None:
         FaultyRelay(events=[OWN, FOREIGN, receipt(0, ("e", FOREIGN.id))]) as other,
     ):
         assert numbers(await counted(one, other)) == (1, 1, True, 21)
+
+
+async def test_a_relay_that_is_silent_about_events_delays_nobody_for_long() -> None:
+    class SilentAboutIds(Behaviour):
+        async def on_req(self, peer: Peer, message: list[Any]) -> None:
+            if "ids" not in message[2]:
+                await super().on_req(peer, message)
+
+    receipts = [receipt(0), receipt(1, ("e", "ab" * 32))]
+    async with AsyncExitStack() as stack:
+        relays = [
+            await stack.enter_async_context(FaultyRelay(SilentAboutIds(), events=list(receipts)))
+            for _ in range(4)
+        ]
+        client = await stack.enter_async_context(NostrClient([r.url for r in relays], timeout=6))
+        result = await client.count(ZAPS)
+    assert numbers(result)[:3] == (2, 1, False)
+    assert not any("in time" in text for one in result.relays for text in one.warnings)
 
 
 async def test_what_was_not_found_is_looked_for_again_and_what_was_judged_stays_so(

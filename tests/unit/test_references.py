@@ -39,6 +39,32 @@ def test_where_in_a_thread_a_reply_is(tags: list[tuple[str, ...]], place: str | 
     assert reply_place(signed(tags=tuple(tags)).event, A) == place
 
 
+ADDRESS = f"30023:{C}:a:b"
+
+
+@pytest.mark.parametrize(
+    ("tags", "place"),
+    [
+        ([("a", ADDRESS)], DIRECT),
+        ([("a", ADDRESS, "", "root")], DIRECT),
+        ([("a", ADDRESS, "", "reply")], DIRECT),
+        ([("a", ADDRESS, "", "root"), ("e", A, "", "root")], DIRECT),
+        ([("a", ADDRESS), ("e", A, "", "root")], DIRECT),
+        ([("a", ADDRESS, "", "root"), ("e", B, "", "reply")], THREAD),
+        ([("a", ADDRESS), ("e", A, "", "root"), ("e", B, "", "reply")], THREAD),
+        ([("a", ADDRESS), ("e", B)], THREAD),
+        ([("a", ADDRESS, "", "mention"), ("e", B, "", "root")], None),
+        ([("a", ADDRESS, "", "mention")], None),
+        ([("e", A)], None),
+        ([("a", f"30023:{C}:other")], None),
+    ],
+)
+def test_where_in_the_thread_of_an_address_a_reply_is(
+    tags: list[tuple[str, ...]], place: str | None
+) -> None:
+    assert reply_place(signed(tags=tuple(tags)).event, ADDRESS) == place
+
+
 def test_a_reaction_is_to_the_last_event_that_it_names() -> None:
     assert reacted_to(signed(kind=7, tags=(("e", A), ("p", C), ("e", B))).event) == B
     assert reacted_to(signed(kind=7).event) is None

@@ -667,7 +667,7 @@ async def test_a_watch_without_relays_and_a_count_say_which_step_failed(tmp_path
     listed = signer(7).sign_now(private).event
     asked = {
         "the event was not found": ("reactions", "ab" * 32),
-        "has published no relay list": ("followers", signer(8).pubkey),
+        "author was found on the indexers": ("followers", signer(8).pubkey),
         "only relays that are not asked": ("followers", listed.pubkey),
     }
     async with FaultyRelay(events=[listed]) as indexer:

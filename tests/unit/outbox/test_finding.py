@@ -141,7 +141,7 @@ async def test_each_failure_has_a_sentence_of_its_own() -> None:
     found = finder(fetch, [0.0])
     targets = {
         "the event was not found": Target(event_id="ab" * 32),
-        "published no relay list": Target(author="cd" * 32),
+        "no relay list (NIP-65) of": Target(author="cd" * 32),
         "only relays that are not asked": Target(author=ALICE.pubkey),
         "names no relay to read from": Target(author=BOB.pubkey),
         "names no event or person": Target(),
