@@ -374,10 +374,14 @@ class NostrClient:
     ) -> SyncReport:
         """Copy what `second` lacks from `first`, without a store; `up` the other way, or both.
 
-        X
+        What is handed over, what a status means and what is raised is as in `sync`. A client with a
+        store remembers there what was refused and withheld, and stores no event.
         """
+        from nostr_client.sync.memory import memory_of
         from nostr_client.sync.mirror import mirror
 
+        await self._open_store()
+        self._memory = self._memory or memory_of(self._events, self._now)
         relays = self._chosen([first, second])
         if len(relays) != 2:
             raise InvalidInput("a mirror needs two relays")
@@ -392,6 +396,7 @@ class NostrClient:
             ),
             options=options,
             on_progress=on_progress,
+            memory=self._memory,
             now=self._now,
         )
 

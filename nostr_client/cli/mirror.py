@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.paths import UserPath
 from nostr_client.cli.relays import network, proxy_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
-from nostr_client.cli.sync import filters_of, sharing_options, show, sync_code
+from nostr_client.cli.sync import filters_of, moving_options, show, sync_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,38 +25,29 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("first", metavar="RELAY_A")
 @click.argument("second", metavar="RELAY_B")
+@moving_options("From RELAY_A to RELAY_B, the other way, or both.")
 @click.option(
-    "--filter",
-    "filters",
-    metavar="JSON",
-    multiple=True,
-    help="A filter, without `limit`; more are OR'd.",
+    "--store",
+    "path",
+    metavar="PATH",
+    type=UserPath(path_type=Path, dir_okay=False),
+    help="Remember in this store what was refused or withheld; by default nothing is remembered.",
 )
-@click.option(
-    "--direction",
-    type=click.Choice(["down", "up", "both"]),
-    default="down",
-    show_default=True,
-    help="From RELAY_A to RELAY_B, the other way, or both.",
-)
-@sharing_options
-@click.option("--dry-run", is_flag=True, help="Compare only.")
 @key_file_option
 @proxy_option
 @json_option
 @click.pass_context
 def mirror(
     ctx: click.Context,
+    /,
     first: str,
     second: str,
     filters: tuple[str, ...],
-    direction: str,
-    include_private: bool,
-    include_others: bool,
-    dry_run: bool,
+    path: Path | None,
     key_file: str | None,
     proxy: str | None,
     as_json: bool,
+    **moving: Any,
 ) -> None:
     """Copy what RELAY_B lacks from RELAY_A; --direction up the other way, or both.
 
@@ -62,19 +55,14 @@ def mirror(
     kinds, and for others' events its authors. --include-others copies everybody's.
 
     They are compared with each other by negentropy (NIP-77), and only what differs passes through
-    here. A relay without NIP-77 is read by REQ. Exit codes as for sync.
+    here. A relay without NIP-77 is read by REQ, and so is what a relay leaves out. Exit codes as
+    for sync.
     """
     from nostr_client.client import NostrClient
 
     asked = filters_of(filters or ("{}",))
-    client = NostrClient(signer=optional_signer(key_file), options=network(proxy))
-    told = {
-        "direction": direction,
-        "dry_run": dry_run,
-        "include_private": include_private,
-        "include_others": include_others,
-    }
-    report = run_async(_mirror(client, asked, (first, second), not as_json, told))
+    client = NostrClient(store=path, signer=optional_signer(key_file), options=network(proxy))
+    report = run_async(_mirror(client, asked, (first, second), not as_json, moving))
     if as_json:
         print_json(report.to_dict())
     else:
@@ -87,10 +75,10 @@ async def _mirror(
     asked: Sequence[Filter],
     relays: tuple[str, str],
     bars: bool,
-    told: dict[str, Any],
+    moving: dict[str, Any],
 ) -> SyncReport:
     from nostr_client.cli.syncbars import SyncBars
 
     async with client:
         with SyncBars(console(stderr=True), shown=bars) as shown:
-            return await client.mirror(asked, *relays, on_progress=shown.update, **told)
+            return await client.mirror(asked, *relays, on_progress=shown.update, **moving)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
 SHARING = (
     click.option(
         "--include-private",
@@ -52,29 +53,38 @@ def sharing_options(command: F) -> F:
     return command
 
 
+def moving_options(ways: str) -> Callable[[F], F]:
+    """What a sync and a mirror have in common: what is asked, which way, and what may leave.
+
+    `ways`: the help of --direction.
+    """
+    filters = click.option(
+        "--filter",
+        "filters",
+        metavar="JSON",
+        multiple=True,
+        help="A filter, without `limit`; more are OR'd.",
+    )
+    direction = click.option(
+        "--direction",
+        type=click.Choice(["down", "up", "both"]),
+        default="down",
+        show_default=True,
+        help=ways,
+    )
+    dry_run = click.option("--dry-run", is_flag=True, help="Compare only.")
+    return lambda command: filters(direction(sharing_options(dry_run(command))))
+
+
 @click.group(invoke_without_command=True)
 @store_option
 @relay_option
-@click.option(
-    "--filter",
-    "filters",
-    metavar="JSON",
-    multiple=True,
-    help="A filter, without `limit`; more are OR'd.",
-)
+@moving_options("From the relays, to the relays, or both.")
 @click.option(
     "--filter-event",
     metavar="ID",
     help="An event (note, nevent, hex) whose content is a filter or an array of them.",
 )
-@click.option(
-    "--direction",
-    type=click.Choice(["down", "up", "both"]),
-    default="down",
-    show_default=True,
-    help="From the relays, to the relays, or both.",
-)
-@sharing_options
 @click.option(
     "--window",
     type=click.IntRange(min=1),
@@ -88,7 +98,6 @@ def sharing_options(command: F) -> F:
     type=Seconds(),
     help="Stop after so long. Else every step has its own deadline, and the whole has none.",
 )
-@click.option("--dry-run", is_flag=True, help="Compare only.")
 @click.option("--print-missing", is_flag=True, help="Print the ids that differ.")
 @key_file_option
 @proxy_option
@@ -96,20 +105,18 @@ def sharing_options(command: F) -> F:
 @click.pass_context
 def sync(
     ctx: click.Context,
+    /,
     path: Path | None,
     relays: tuple[str, ...],
     filters: tuple[str, ...],
     filter_event: str | None,
-    direction: str,
     window: int,
     timeout: float | None,
-    include_private: bool,
-    include_others: bool,
-    dry_run: bool,
     print_missing: bool,
     key_file: str | None,
     proxy: str | None,
     as_json: bool,
+    **moving: Any,
 ) -> None:
     """Bring the events of relays into the store, the other way, or both.
 
@@ -129,18 +136,12 @@ def sync(
 
     urls = chosen_relays(relays)
     question = _question(filters, filter_event)
-    place = stored_at(path) if direction == "up" else store_place(path)
+    place = stored_at(path) if moving["direction"] == "up" else store_place(path)
     signer = optional_signer(key_file)
     client = NostrClient(urls, store=place, signer=signer, options=network(proxy))
     options = SyncOptions(window=window)
-    told = {
-        "direction": direction,
-        "dry_run": dry_run,
-        "keep_ids": print_missing,
-        "include_private": include_private,
-        "include_others": include_others,
-    }
-    report = run_async(_sync(client, question, options, timeout, not as_json, told))
+    moving["keep_ids"] = print_missing
+    report = run_async(_sync(client, question, options, timeout, not as_json, moving))
     if as_json:
         print_json({**report.to_dict(), **(missing(report) if print_missing else {})})
     else:
@@ -174,14 +175,14 @@ async def _sync(
     options: SyncOptions,
     timeout: float | None,
     bars: bool,
-    told: dict[str, Any],
+    moving: dict[str, Any],
 ) -> SyncReport:
     from nostr_client.cli.syncbars import SyncBars
 
     async with client:
         with SyncBars(console(stderr=True), shown=bars) as shown:
             return await client.sync(
-                question, options=options, timeout=timeout, on_progress=shown.update, **told
+                question, options=options, timeout=timeout, on_progress=shown.update, **moving
             )
 
 

@@ -48,20 +48,19 @@ class Named(NamedTuple):
     traffic: int
 
 
-def is_listable(query: Query) -> bool:
-    """True when an id is an event of its own, which the relay gives to whoever asks.
-
-    So are regular kinds, where no version replaces another, but for those that relays name by
-    NIP-77 and give to their receivers only.
-    """
+def is_regular(query: Query) -> bool:
+    """True when each id is an event of its own: no version of these kinds replaces another."""
     return all(
-        one.search is None and one.kinds is not None and all(map(_is_countable, one.kinds))
+        one.search is None and one.kinds is not None and all(map(kinds.is_regular, one.kinds))
         for one in query.filters
     )
 
 
-def _is_countable(kind: int) -> bool:
-    return kinds.is_regular(kind) and kind not in RECEIVER_ONLY
+def is_listable(query: Query) -> bool:
+    """True when each id is an event of its own, which the relay gives to whoever asks."""
+    return is_regular(query) and all(
+        RECEIVER_ONLY.isdisjoint(one.kinds or ()) for one in query.filters
+    )
 
 
 async def list_ids(

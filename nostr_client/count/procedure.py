@@ -11,7 +11,7 @@ import msgspec
 
 from nostr_client.count.asking import LEAST, Asking, CountOptions
 from nostr_client.count.judging import SharedIds
-from nostr_client.count.listing import is_listable
+from nostr_client.count.listing import is_regular
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
@@ -313,4 +313,4 @@ def _wants_members(query: Query, *, kept: bool) -> bool:
     """
     if query.by_registers or query.reads or query.judges or query.searches:
         return False
-    return not kept or query.one_per_author or is_listable(query)
+    return not kept or query.one_per_author or is_regular(query)

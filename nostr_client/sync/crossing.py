@@ -16,8 +16,19 @@ from nostr_client.errors import (
     clip,
 )
 from nostr_client.messages import NegMsg
+from nostr_client.negentropy.blocks import Block
 from nostr_client.negentropy.bridge import Bridge, Only
-from nostr_client.negentropy.encoding import FINGERPRINT_SIZE
+from nostr_client.negentropy.encoding import (
+    FINGERPRINT,
+    FINGERPRINT_SIZE,
+    ID_LIST,
+    INFINITY,
+    PROTOCOL_VERSION,
+    Bound,
+    MessageReader,
+    MessageWriter,
+)
+from nostr_client.negentropy.matching import Ids
 from nostr_client.sync.answers import Answers
 from nostr_client.sync.options import LEAST_FRAME
 from nostr_client.sync.talk import Kind, Refusal, no_message
@@ -32,6 +43,14 @@ if TYPE_CHECKING:
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.talk import Frame, Suspicion
     from nostr_client.sync.tally import Tally
+
+_PASSING: Final = (Kind.RESTART, Kind.LOST, Kind.FAULT)
+"""Refusals after which the same question may be asked once more."""
+
+_MOST_ROUNDS: Final = 64
+"""Rounds down to the oldest ids: an honest relay cuts each range into sixteen, or two."""
+
+_READ: Final = 64
 
 _ROUND_WORTH: Final = 2
 """Ids found that earn one more round, as in a session with a store."""
@@ -110,6 +129,70 @@ class _Session:
             self._channel = None
 
 
+class Lowest:
+    """The ids at the lower end of what one relay compares of a filter, in its own session.
+
+    The lowest part of each answer is asked for again, until it is said by ids: a dozen messages of
+    some hundred bytes, whatever the relay has. `ids` are the oldest first, as a rule.
+    """
+
+    def __init__(self, filter: Filter, tally: Tally, options: SyncOptions) -> None:
+        self._session = _Session(filter, tally, options)
+        self._options = options
+        self._unlike = os.urandom(FINGERPRINT_SIZE)
+        self._range: tuple[Bound, Bound] = ((0, b""), (INFINITY, b""))
+        self.ids: tuple[bytes, ...] = ()
+
+    async def find(self) -> Refusal | None:
+        """None when `ids` are known, none where it has nothing. Safe to cancel."""
+        try:
+            for _ in range(_MOST_ROUNDS):
+                heard = await self._ask()
+                if isinstance(heard, Refusal):
+                    return heard
+                try:
+                    if self._hear(heard):
+                        return None
+                except NegentropyError as error:
+                    return Refusal(Kind.BROKEN, clip(str(error)))
+            return Refusal(Kind.BROKEN, "does not come to its oldest ids")
+        finally:
+            self._session.close()
+
+    async def _ask(self) -> bytes | Refusal:
+        if self._session.room < LEAST_FRAME:
+            return Refusal(Kind.OVERFLOW, "the filter alone fills a message")
+        floor, (stamp, prefix) = self._range
+        writer = MessageWriter(self._session.room)
+        writer.write(
+            Block(floor, stamps=[stamp], prefixes=[prefix], lows=[0], prints=[self._unlike]),
+            lambda low, high: b"",
+        )
+        while True:
+            heard = await self._session.ask(writer.message())
+            passing = isinstance(heard, Refusal) and heard.kind in _PASSING
+            if not passing or self._session.tries >= self._options.tries:
+                return heard
+
+    def _hear(self, message: bytes) -> bool:
+        """Go down to the lowest part of an answer; True where that is said by ids, or is empty."""
+        reader = MessageReader(message)
+        if reader.version != PROTOCOL_VERSION:
+            raise NegentropyError("another version of the protocol", kind="unsupported-version")
+        floor: Bound = (0, b"")
+        while not reader.exhausted:
+            for stamp, prefix, mode, payload in zip(*reader.read(_READ), strict=True):
+                upper = (stamp, prefix)
+                if mode == FINGERPRINT and (floor, upper) != self._range:
+                    self._range = (floor, upper)
+                    return False
+                if mode == ID_LIST and payload:
+                    self.ids = tuple(Ids(payload))
+                    return True
+                floor = upper
+        return True
+
+
 class Crossing:
     """Compare what two relays have of a filter; `learn` gets the ids that only one of them has.
 
@@ -168,8 +251,7 @@ class Crossing:
 
     def _ask_again(self, side: int, refusal: Refusal) -> Refusal | None:
         """The refusal, or None where the same question may be asked once more."""
-        passing = refusal.kind in (Kind.RESTART, Kind.LOST, Kind.FAULT)
-        if not passing or self._sessions[side].tries >= self._options.tries:
+        if refusal.kind not in _PASSING or self._sessions[side].tries >= self._options.tries:
             return refusal
         self._bridge.again(side)
         return None

@@ -16,7 +16,7 @@ from nostr_client.filters import Filter
 from nostr_client.reasons import Reason, classify
 from nostr_client.store.base import Status
 from nostr_client.sync.tally import RelayOut
-from nostr_client.sync.verdicts import Note, Verdict
+from nostr_client.sync.verdicts import NOT_SENT, UNASKED, Note, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,6 @@ _HELD = (Status.STORED, Status.DUPLICATE)
 _FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
 """What the store keeps no note of."""
 
-_NOT_SENT = Note(Verdict.WITHHELD, "named and not sent")
-_UNASKED = Note(Verdict.WITHHELD, "sent, but no filter matches them")
 _BROKE = Note(Verdict.WITHHELD, "asked for when a frame of the relay ended the connection")
 
 
@@ -89,7 +87,7 @@ class Downloads:
                 await self._withheld(list(left), _BROKE)
             if error is not None:
                 return error
-        await self._withheld(list(left), _NOT_SENT)
+        await self._withheld(list(left), NOT_SENT)
         return None
 
     async def _request(self, left: dict[bytes, None]) -> RelayError | None:
@@ -122,7 +120,7 @@ class Downloads:
         self._desk.came([keys[one.id] for one in outcomes if one.status not in _FORGOTTEN])
         await self._desk.declined([keys[one.id] for one in outcomes if one.status in _FORGOTTEN])
         fit = {one.event.id for one in fitting}
-        await self._withheld([key for id_, key in keys.items() if id_ not in fit], _UNASKED)
+        await self._withheld([key for id_, key in keys.items() if id_ not in fit], UNASKED)
 
     async def _withheld(self, ids: Sequence[bytes], note: Note) -> None:
         if not ids:

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.errors import RelayError
 from nostr_client.filters import Filter
+from nostr_client.sync.memory import Side, place_of
 from nostr_client.sync.tally import RelayOut, Tally
 from nostr_client.sync.uploads import Uploads
+from nostr_client.sync.verdicts import NOT_SENT, SETTLED, UNASKED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nostr_client.event import Event
     from nostr_client.keys import VerifiedEvent
-    from nostr_client.relay import Relay
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.sharing import Sharing
+    from nostr_client.sync.verdicts import Note
 
 _WAITING: Final = 5_000
 """Ids that wait for the way over before comparing waits for them."""
 
 
 class Ferry:
-    """Gives the events of ids from one relay, for `Uploads` to another; counts into `tally`."""
+    """Gives the events of ids from one relay, for `Uploads` to another; counts into `tally`.
 
-    def __init__(self, source: Relay, options: SyncOptions, tally: Tally) -> None:
-        self._source = source
+    What the relay does not send is remembered. `due`: ids that it did not send before and whose
+    next try has come.
+    """
+
+    def __init__(
+        self,
+        tally: Tally,
+        memory: SyncMemory,
+        options: SyncOptions,
+        filters: Sequence[Filter],
+    ) -> None:
+        self._source = tally.relay
+        self._place = place_of(tally.relay)
+        self._memory = memory
         self._options = options
         self._tally = tally
+        self._filters = filters
+        self.due: set[bytes] = set()
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
         """The events that the source sends; what it does not send is counted. Raises RelayOut."""
@@ -38,9 +54,24 @@ class Ferry:
         found: dict[str, Event] = {}
         for at in range(0, len(wanted), self._options.batch):
             await self._fetch(wanted[at : at + self._options.batch], found)
-        self._tally.downloaded += len(found)
-        self._hides(len(wanted) - len(found))
-        return list(found.values())
+        fitting = {
+            id_: one for id_, one in found.items() if any(f.matches(one) for f in self._filters)
+        }
+        self._tally.downloaded += len(fitting)
+        await self._came(fitting)
+        missing = {
+            bytes.fromhex(id_): UNASKED if id_ in found else NOT_SENT
+            for id_ in wanted
+            if id_ not in fitting
+        }
+        await self._hides(missing)
+        return list(fitting.values())
+
+    async def _came(self, ids: Iterable[str]) -> None:
+        """Forget that these did not come before."""
+        moved = self.due.intersection(map(bytes.fromhex, ids))
+        if moved:
+            await self._memory.forget(self._place, Side.DOWN, moved)
 
     async def _fetch(self, ids: Sequence[str], found: dict[str, Event]) -> None:
         """Ask until a REQ brings nothing: relays cap what one gets."""
@@ -64,12 +95,34 @@ class Ferry:
         self._tally.lacks(f"downloads: {why}")
         raise RelayOut(f"nothing more comes from {self._source.url}")
 
-    def _hides(self, count: int) -> None:
+    async def _hides(self, notes: Mapping[bytes, Note]) -> None:
+        if not notes:
+            return
         tally = self._tally
-        tally.hidden += count
-        if tally.hidden > self._options.unsent + 4 * tally.downloaded:
+        await self._memory.note(self._place, Side.DOWN, notes, self._options)
+        tally.withholds(notes.values())
+        if tally.hidden - tally.skipped > self._options.unsent + 4 * tally.downloaded:
             tally.lacks(f"it named {tally.hidden} ids and sent none of their events")
             raise RelayOut(f"too little comes from {self._source.url}")
+
+
+class New(NamedTuple):
+    """Ids to be carried; those that failed before and whose next try has come are in the sets."""
+
+    ids: Sequence[bytes]
+    withheld_before: set[bytes]
+    refused_before: set[bytes]
+
+
+async def to_carry(ids: Sequence[bytes], source: Tally, target: Tally, memory: SyncMemory) -> New:
+    """Those of the ids that are to be carried now; the tallies say what is not tried again yet."""
+    up = await memory.recall(place_of(target.relay), Side.UP, ids)
+    target.skips(up.waiting.values())
+    left = [key for key in ids if key not in up.waiting]
+    down = await memory.recall(place_of(source.relay), Side.DOWN, left)
+    notes = [note for note in down.waiting.values() if note.verdict not in SETTLED]
+    source.withholds(notes, skipped=True)
+    return New([key for key in left if key not in down.waiting], down.due, up.due)
 
 
 class Lane:
@@ -84,13 +137,15 @@ class Lane:
         sharing: Sharing,
     ) -> None:
         self._target = target
-        ferry = Ferry(source.relay, options, source)
-        self._uploads = Uploads(target.relay, ferry, memory, options, target, sharing)
+        self._ferry = Ferry(source, memory, options, sharing.filters)
+        self._uploads = Uploads(target.relay, self._ferry, memory, options, target, sharing)
 
-    async def put(self, ids: Sequence[bytes]) -> None:
+    async def put(self, new: New) -> None:
         """The target lacks these; waits while many others do."""
         await self._uploads.room(_WAITING)
-        self._uploads.put(ids)
+        self._ferry.due |= new.withheld_before
+        self._uploads.due |= new.refused_before
+        self._uploads.put(new.ids)
 
     def finish(self) -> None:
         """No more will be put."""

@@ -200,12 +200,18 @@ class Floors:
         )
         for filter in self._filters(one.window):
             below = filter if until is None else up_to(filter, until)
-            items = await items_of(self._store, below)
+            items = await self._held(one.window, below)
             absent = await pages.read(Window(below, items))
             for key in _each(items):
                 lacking.pop(key, None)
             lacking.update(dict.fromkeys(key for key in absent or () if key not in named))
         return list(lacking)
+
+    async def _held(self, window: Window, below: Filter) -> Items:
+        """What is held of a part of a window; without a store it is what the window began with."""
+        if self._store is None:
+            return window.items.between(below.since, below.until)
+        return await items_of(self._store, below)
 
 
 def _each(items: Items) -> Iterator[bytes]:

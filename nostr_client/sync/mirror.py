@@ -4,6 +4,9 @@ Where both speak NIP-77 they are compared with each other (`crossing`): the byte
 differs, and nothing is held but the ranges under way. Where one does not, its ids are read by REQ,
 a stretch of `SyncOptions.window` events after the other, and the other relay is compared with
 each. What only one has goes to the other as it is found, verified on its way.
+
+The rules are those of a sync: what a relay refused or did not send is remembered, and a REQ proves
+that each relay compared all that it has. What a relay left out is read by REQ.
 """
 
 from __future__ import annotations
@@ -14,15 +17,19 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import RelayError
+from nostr_client.filters import Filter
 from nostr_client.negentropy.bridge import Only
 from nostr_client.negentropy.matching import Ids
+from nostr_client.snapshot import Edge, prove_floor, up_to
 from nostr_client.sync.clusters import UNPROVEN, named_parts
-from nostr_client.sync.crossing import Crossing, Refused
+from nostr_client.sync.crossing import Crossing, Lowest, Refused
 from nostr_client.sync.desk import Desk
-from nostr_client.sync.ferry import Lane
+from nostr_client.sync.ferry import Lane, New, to_carry
+from nostr_client.sync.floor import CAPPED
+from nostr_client.sync.floor import UNPROVEN as UNPROVEN_FLOOR
 from nostr_client.sync.items import no_items
 from nostr_client.sync.job import Job
-from nostr_client.sync.memory import LocalMemory
+from nostr_client.sync.memory import LocalMemory, Side, place_of
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import SyncOptions
 from nostr_client.sync.procedure import resolved, tell
@@ -34,17 +41,21 @@ from nostr_client.sync.sharing import Sharing
 from nostr_client.sync.stretches import stretches
 from nostr_client.sync.talk import Kind
 from nostr_client.sync.tally import RelayOut, Tally
+from nostr_client.sync.verdicts import NOT_SENT
 from nostr_client.sync.windows import Window, halve, split_values
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from nostr_client.filters import Filter
     from nostr_client.relay import Relay
+    from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
 
 _LISTING: Final = Mode(ids_only=True, keep_ids=True, by_req=True)
+
+_EVER: Final = 2**63 - 1
+"""The last second that there is, where a relay compares none of what it holds."""
 
 _NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.BROKEN, Kind.NOT_FOUND)
 
@@ -56,19 +67,21 @@ async def mirror(
     mode: Mode | None = None,
     options: SyncOptions | None = None,
     on_progress: OnProgress | None = None,
+    memory: SyncMemory | None = None,
     now: Callable[[], float] = time.time,
 ) -> SyncReport:
     """Copy between two relays, each given as (the user's spelling, relay).
 
     The direction of `mode`: down copies from the first to the second, up the other way. In the
-    report `need` of a relay is what the other one lacks, `have` what it lacks itself. Raises
-    InvalidInput for a bad question. Safe to cancel; a later run copies what is left.
+    report `need` of a relay is what the other one lacks, `have` what it lacks itself. `memory`:
+    what to remember between runs; by default nothing is. Raises InvalidInput for a bad question,
+    StoreError. Safe to cancel; a later run copies what is left.
     """
     mode = mode or Mode()
     options = options or SyncOptions()
     filters, _ = await resolved(question, None, [relay for _, relay in relays])
     tallies = [Tally(name, relay) for name, relay in relays]
-    work = _Mirror(filters, tallies, options, LocalMemory(now), int(now()), mode)
+    work = _Mirror(filters, tallies, options, memory or LocalMemory(now), int(now()), mode)
     async with task_group() as group:
         ticker = group.create_task(tell(tallies, on_progress)) if on_progress else None
         try:
@@ -82,6 +95,18 @@ async def mirror(
     return SyncReport(relays=tuple(one.report() for one in tallies), need=both, have=both)
 
 
+def _above(filter: Filter, second: int | None) -> Filter | None:
+    """The filter for events after a second; None where there are none."""
+    if second is None:
+        return filter
+    since = max(second + 1, filter.since or 0)
+    return (
+        None
+        if since > (_EVER if filter.until is None else filter.until)
+        else filter.replace(since=since)
+    )
+
+
 class _Mirror:
     """One mirror: windows of both relays, one after the other, and a lane to each."""
 
@@ -90,7 +115,7 @@ class _Mirror:
         filters: Sequence[Filter],
         tallies: Sequence[Tally],
         options: SyncOptions,
-        memory: LocalMemory,
+        memory: SyncMemory,
         now: int,
         mode: Mode,
     ) -> None:
@@ -98,6 +123,8 @@ class _Mirror:
         self._options = options
         self._memory = memory
         self._now = now
+        self._goes = (mode.direction.down, mode.direction.up)
+        """Whether events of a side go to the other."""
         self._schedule = Schedule([Window(one, no_items()) for one in filters], options)
         targets = (0,) * mode.uploads + (1,) * mode.downloads
         self._lanes = {at: self._lane(filters, at, mode) for at in targets}
@@ -136,14 +163,77 @@ class _Mirror:
 
     async def _compare(self, window: Window) -> None:
         refused = self._without_nip77()
-        if refused is None:
-            refusal = await Crossing(window.filter, self._tallies, self._options, self._learn).run()
-            if refusal is None:
-                self._done()
-            else:
-                await self._react(window, refusal)
-        else:
+        if refused is not None:
             await self._by_stretches(window, refused)
+            return
+        async with task_group() as group:
+            asked = [group.create_task(self._floor(window, side)) for side in (0, 1)]
+        left_out: dict[int, int] = {}
+        for side, task in enumerate(asked):
+            floor = task.result()
+            if isinstance(floor, Refused):
+                await self._react(window, floor)
+                return
+            if floor is not None:
+                left_out[side] = floor
+        above = _above(window.filter, max(left_out.values(), default=None))
+        if above is not None:
+            refusal = await Crossing(above, self._tallies, self._options, self._learn).run()
+            if refusal is not None:
+                await self._react(window, refusal)
+                return
+        self._done()
+        if left_out:
+            await self._below(window, left_out)
+
+    async def _below(self, window: Window, left_out: Mapping[int, int]) -> None:
+        """Read by REQ what a side holds and does not compare; the other is compared with it."""
+        for side in left_out:
+            self._tallies[side].remarks[CAPPED] = None
+        below = up_to(window.filter, max(left_out.values()))
+        if below.until == _EVER:
+            below = window.filter
+        await self._by_stretches(Window(below, no_items()), next(iter(left_out)))
+
+    async def _floor(self, window: Window, side: int) -> int | Refused | None:
+        """The second up to which a side may hold more than it compares; None: it compares all."""
+        tally = self._tallies[side]
+        lowest = Lowest(window.filter, tally, self._options)
+        refusal = await lowest.find()
+        if refusal is not None:
+            return Refused(side, refusal)
+        try:
+            edge = await self._edge(tally.relay, lowest.ids)
+            if edge is None:
+                await self._withheld(tally, lowest.ids)
+            needed = frozenset(lowest.ids)
+            proof = await prove_floor(tally.relay, window.filter, edge, needed=needed)
+        except RelayError as error:
+            tally.lacks(f"{UNPROVEN_FLOOR}: {error}")
+            return None
+        if proof.failed:
+            tally.lacks(f"{UNPROVEN_FLOOR}: {proof.why}")
+        if proof.proven or proof.failed:
+            return None
+        return _EVER if edge is None else edge.second
+
+    async def _withheld(self, tally: Tally, ids: Sequence[bytes]) -> None:
+        """A relay named these and sends none of them."""
+        notes = dict.fromkeys(ids, NOT_SENT)
+        tally.withholds(notes.values())
+        await self._memory.note(place_of(tally.relay), Side.DOWN, notes, self._options)
+
+    async def _edge(self, relay: Relay, ids: Sequence[bytes]) -> Edge | None:
+        """The oldest second of what a relay compares: of its first id, or if that does not come, of
+        those beside it.
+        """
+        for asked in (ids[:1], ids[1:]):
+            page = await relay.fetch(Filter(ids=[key.hex() for key in asked])) if asked else None
+            if page is not None and page.events:
+                return Edge.lowest(
+                    (one.event.created_at, bytes.fromhex(one.event.id)) for one in page.events
+                )
+        return None
 
     def _done(self) -> None:
         self._schedule.succeeded()
@@ -233,10 +323,19 @@ class _Mirror:
             if self._seen is not None:
                 fresh = [key for key in fresh if key not in self._seen]
                 self._seen.update(fresh)
-            self._tallies[side].need += len(fresh)
-            self._tallies[1 - side].have += len(fresh)
-            if fresh and (lane := self._lanes.get(1 - side)):
-                await lane.put(fresh)
+            if fresh:
+                await self._lack_there(side, fresh)
+
+    async def _lack_there(self, side: int, ids: Sequence[bytes]) -> None:
+        """Only this side has these: they go to the other, but for what is remembered."""
+        source, target = self._tallies[side], self._tallies[1 - side]
+        new = New(ids, set(), set())
+        if self._goes[side]:
+            new = await to_carry(ids, source, target, self._memory)
+        source.need += len(new.ids)
+        target.have += len(new.ids)
+        if new.ids and (lane := self._lanes.get(1 - side)):
+            await lane.put(new)
 
     def _lack(self, why: str) -> None:
         for tally in self._tallies:

@@ -111,6 +111,13 @@ class Tally:
         if missing.owed:
             self.lacks(f"{missing.owed} events were not downloaded")
 
+    def withholds(self, notes: Iterable[Note], *, skipped: bool = False) -> None:
+        """Ids that the relay named and does not send; `skipped`: not asked for in this run."""
+        for note in notes:
+            self.withheld[note.reason] = self.withheld.get(note.reason, 0) + 1
+            self.hidden += 1
+            self.skipped += skipped
+
     def skips(self, notes: Iterable[Note]) -> None:
         """Uploads that are not tried now because of what is remembered."""
         for note in notes:

@@ -45,6 +45,10 @@ class Note(NamedTuple):
     reason: str = ""
 
 
+NOT_SENT: Final = Note(Verdict.WITHHELD, "named and not sent")
+UNASKED: Final = Note(Verdict.WITHHELD, "sent, but no filter matches them")
+
+
 class Recalled(NamedTuple):
     """What is remembered of some ids: those not to be tried now, and those whose time has come."""
 

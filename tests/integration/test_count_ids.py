@@ -327,6 +327,18 @@ async def test_with_a_store_ids_are_listed_too_and_the_next_round_lists_them_aga
             first.events += notes(range(100, 105))
 
 
+async def test_with_a_store_messages_are_read_and_not_listed(tmp_path: Path) -> None:
+    def message(i: int) -> Event:
+        return signer(1).sign_now(EventTemplate(kind=4, created_at=START + i)).event
+
+    async with World() as world:
+        await world.relay(SpeaksNeg(), [message(i) for i in range(20)])
+        await world.relay(Behaviour(), [message(i) for i in range(10, 30)])
+        result = await world.count(Filter(kinds=[4]), store=tmp_path / "s.db")
+    assert bounds(result) == (30, 30, 30, True)
+    assert {claim.method for claim in result.relays} == {Method.EVENTS}
+
+
 async def test_with_a_store_what_was_read_is_compared_and_not_listed(tmp_path: Path) -> None:
     async with World() as world:
         first = await world.relay(SpeaksNeg(), notes(range(60)))

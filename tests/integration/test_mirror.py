@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,9 @@ from tests.syncing import CONNECTION, NOTES, QUICK, START, crowd, ids, notes, pl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from nostr_client.event import Event
 
 
 class OnlyReq(SpeaksNeg):
@@ -103,7 +106,8 @@ async def test_the_bytes_grow_with_what_differs_and_not_with_what_both_have() ->
         dry = await client.mirror(NOTES, a.url, b.url, dry_run=True)
         assert (dry.need, dry.have) == (6, 6)
         assert dry.bytes_sent + dry.bytes_received < 3_000 * 64 / 4
-        assert all(one.verbs()["REQ"] == one.verbs()["EVENT"] == 0 for one in (a, b))
+        assert all(one.verbs()["REQ"] == 2 for one in (a, b)), "the oldest id, and what is below"
+        assert all(one.verbs()["EVENT"] == 0 for one in (a, b))
         assert (await client.mirror(NOTES, a.url, b.url, direction="both")).uploaded == 6
         assert ids(a.events) == ids(b.events) == ids(both)
 
@@ -161,9 +165,93 @@ async def test_a_relay_that_names_what_it_does_not_send_is_given_up() -> None:
     ):
         report = await client.mirror(NOTES, a.url, b.url, options=QUICK, direction="both")
         bad, good = report.relays
-        assert bad.status is good.status is SyncStatus.PARTIAL
+        assert (bad.status, good.status) == (SyncStatus.PARTIAL, SyncStatus.COMPLETE)
         assert "named" in bad.reason
         assert ids(a.events) == ids(notes(range(12)))
+
+
+@pytest.mark.parametrize("capped", ["first", "second", "both"])
+async def test_what_a_relay_does_not_compare_is_read_by_req(capped: str) -> None:
+    one, two = notes(range(0, 300, 2)), notes(range(0, 300, 3))
+    first = SpeaksNeg(snapshot=None if capped == "second" else 40)
+    second = SpeaksNeg(snapshot=None if capped == "first" else 40)
+    async with (
+        FaultyRelay(first, events=plain(one)) as a,
+        FaultyRelay(second, events=plain(two)) as b,
+        NostrClient(options=CONNECTION) as client,
+    ):
+        report = await client.mirror(NOTES, a.url, b.url, direction="both")
+        assert ids(a.events) == ids(b.events) == ids(one) | ids(two)
+        assert report.complete, [relay.reason for relay in report.relays]
+        assert [relay.need for relay in report.relays] == [100, 50]
+        assert any("only the newest" in relay.reason for relay in report.relays)
+        sent = (a.verbs()["EVENT"], b.verbs()["EVENT"])
+        assert sent == (50, 100), "what both have is sent to nobody"
+
+
+async def test_a_floor_that_cannot_be_proven_makes_a_mirror_partial() -> None:
+    class SendsByIdAlone(SpeaksNeg):
+        async def on_req(self, peer: Peer, message: list[Any]) -> None:
+            if "ids" in message[2]:
+                await super().on_req(peer, message)
+            else:
+                await peer.send("CLOSED", message[1], "restricted: not now")
+
+    both = notes(range(30))
+    async with (
+        FaultyRelay(SendsByIdAlone(), events=plain(both)) as a,
+        FaultyRelay(SpeaksNeg(), events=plain(both)) as b,
+        NostrClient(options=CONNECTION) as client,
+    ):
+        report = await client.mirror(NOTES, a.url, b.url, options=QUICK)
+    assert [relay.status for relay in report.relays] == [SyncStatus.PARTIAL, SyncStatus.COMPLETE]
+    assert "not proven" in report.relays[0].reason
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_what_did_not_move_is_named_on_later_runs_and_not_tried_again(
+    kept: bool, tmp_path: Path
+) -> None:
+    one = notes(range(40))
+    withheld, refused = ids(one[3:6]), ids(one[10:14])
+
+    def refuses(event: Event) -> str:
+        return "invalid: no" if event.id in refused else ""
+
+    async with (
+        FaultyRelay(SpeaksNeg(hides=withheld), events=plain(one)) as a,
+        FaultyRelay(SpeaksNeg(refuses=refuses)) as b,
+    ):
+        said = []
+        for run in range(3):
+            store = tmp_path / "s.db" if kept else None
+            async with NostrClient(options=CONNECTION, store=store) as client:
+                report = await client.mirror(NOTES, a.url, b.url, dry_run=run == 1)
+            said.append([(r.status, r.hidden, r.refused, r.skipped) for r in report.relays])
+            uploads = b.verbs()["EVENT"]
+    partial = SyncStatus.PARTIAL
+    assert said[0] == [(partial, 3, 0, 0), (partial, 0, 4, 0)]
+    if kept:
+        assert said[1] == said[2] == [(partial, 3, 0, 3), (partial, 0, 4, 4)]
+        assert uploads == 37, "nothing was sent again"
+    else:
+        assert (said[2], uploads) == (said[0], 41)
+
+
+async def test_events_that_were_not_asked_for_are_not_handed_over() -> None:
+    class SendsOthers(SpeaksNeg):
+        async def on_req(self, peer: Peer, message: list[Any]) -> None:
+            if "ids" in message[2]:
+                await peer.send_event(message[1], plain(crowd(1, 1))[0])
+            await super().on_req(peer, message)
+
+    async with (
+        FaultyRelay(SendsOthers(), events=plain(notes(range(5)))) as a,
+        FaultyRelay(SpeaksNeg()) as b,
+        NostrClient(options=CONNECTION) as client,
+    ):
+        await client.mirror(NOTES, a.url, b.url, include_others=True)
+        assert ids(b.events) == ids(notes(range(5)))
 
 
 async def test_a_relay_that_cannot_be_listed_is_not_written_to() -> None:
