@@ -201,7 +201,8 @@ async def test_the_api_takes_a_private_webhook_that_the_file_names(tmp_path: Pat
     spec = WatchSpec(name="mine", filters=({},), alerts=alerts)
     more = FOLLOWERS + 'alerts = [{ when = "> 9", webhook = "http://127.0.0.1:8080/hook" }]\n'
     async with an_agent(tmp_path, more=more) as agent:
-        assert (await agent.client.add_watch(spec)).spec.alerts == alerts
+        assert (await agent.client.add_watch(spec)).spec.alerts[0].webhook == "127.0.0.1:8080"
+        assert agent.service.agent.watching.watches["mine"].spec == spec
 
 
 async def test_an_alert_command_that_an_earlier_version_stored_is_left_out(tmp_path: Path) -> None:
@@ -212,8 +213,10 @@ async def test_an_alert_command_that_an_earlier_version_stored_is_left_out(tmp_p
         database = agent.service.agent.parts.store.database
         await database.write(lambda conn: watchbook.put(conn, spec, 0.0))
     async with an_agent(tmp_path) as agent:
-        kept = (await agent.client.watch("mine")).spec.alerts
+        kept = agent.service.agent.watching.watches["mine"].spec.alerts
         assert kept == (msgspec.structs.replace(hook, command=()),)
+        (shown,) = (await agent.client.watch("mine")).spec.alerts
+        assert (shown.webhook, shown.command) == ("hook.example", ())
         assert "alert_command" in agent.log.getvalue()
 
 
