@@ -176,7 +176,7 @@ def check(path: Path) -> None:
             causes = [problem.what for problem in report.problems] or _broken_rules(conn, hasher)
     except sqlite3.OperationalError as error:
         raise StoreError(f"{path}: {error}") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise StoreCorrupt(f"{path} is damaged: {error}") from error
     if causes:
         told = "; ".join(list(dict.fromkeys(causes))[:_CAUSES])

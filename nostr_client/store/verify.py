@@ -30,7 +30,8 @@ SELECT e.seq, e.a, e.d, e.exp, e.id, {EVENT_COLUMNS} FROM {EVENT_TABLES} ORDER B
 """
 _TAG = "SELECT a FROM tag WHERE h = ? AND kind = ? AND created_at = ? AND seq = ?"
 _NUMBERED = f"""
-SELECT 1 FROM meta WHERE key = '{NEXT_SEQ}' AND value <= (SELECT ifnull(max(seq), 0) FROM event)
+SELECT 1 FROM meta WHERE key = '{NEXT_SEQ}' AND typeof(value) = 'integer'
+AND value > (SELECT ifnull(max(seq), 0) FROM event)
 """
 _ORPHANS = "SELECT hex(id) FROM event WHERE a NOT IN (SELECT a FROM author)"
 
@@ -54,6 +55,7 @@ class Verifier:
         try:
             self._pages()
             self._all_events()
+            self._authors()
             self._totals()
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT:
@@ -118,10 +120,14 @@ class Verifier:
             indexed, expected = search.count(self._conn)
             if indexed != expected:
                 self._add("", f"the text index holds {indexed} contents, not {expected}")
-        if digest.is_kept(self._conn) and digest.read(self._conn) != digest.compute(self._conn):
+        if self._conn.execute(_NUMBERED).fetchone() is None:
+            self._add("", "the number of the next event is missing or taken")
+        if self._found or not digest.is_kept(self._conn):
+            return  # the digest of ids that are damaged says no more
+        if digest.read(self._conn) != digest.compute(self._conn):
             self._add("", "events came or went outside of the rules: the digest does not fit")
-        if self._conn.execute(_NUMBERED).fetchone() is not None:
-            self._add("", "the next event would get a number that is taken")
+
+    def _authors(self) -> None:
         for (id_,) in self._conn.execute(_ORPHANS):
             self._add(id_.lower(), "its author is missing")
 
