@@ -108,11 +108,10 @@ async def test_any_filter_can_be_counted() -> None:
     async with FaultyRelay(events=events) as relay:
         done = await cli("count", "--filter", asked, "--relay", relay.url, "--json")
         none = await cli("count", "--filter", asked, "--relay", relay.url, "--json", "--no-read")
-    assert done.json["authors"]["value"] == 7
-    assert done.json["events"]["value"] == 14
-    assert none.json["unit"] == "events"
-    assert none.json["value"] == 14
-    assert none.json["authors"] is None
+    for told in (done.json, none.json):
+        assert told["unit"] == "events"
+        assert told["value"] == 14
+        assert told["authors"] is None
 
 
 async def test_reactions_of_a_note() -> None:

@@ -279,7 +279,7 @@ async def test_a_reload_takes_new_watches_and_refuses_mistakes(tmp_path: Path) -
         assert watch.origin == "file"
         assert [w.spec.name for w in (await agent.client.watches()).watches] == ["f"]
         refused = await agent.service.reload(lambda: draft("[stor]", "config"))
-        assert refused.mistakes == ("config:1: stor: unknown key; did you mean store?",)
+        assert refused.mistakes == ("config: stor: unknown key; did you mean store?",)
         assert not refused.ok
         assert [w.spec.name for w in (await agent.client.watches()).watches] == ["f"]
         assert "reload_refused" in agent.log.getvalue()
