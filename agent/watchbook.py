@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent.api.schema import Point
-from agent.specs import WatchSpec, seconds
+from agent.specs import WatchSpec
 from agent.watches import query_of
 from nostr_client import nip19
+from nostr_client.display import duration, seconds
 from nostr_client.errors import InvalidInput
 from nostr_client.watch import SHORTEST, Watch, rows
 from nostr_client.watch.history import DAY, HOUR, fold
@@ -216,8 +217,11 @@ def _spec_of(name: str, fields: dict[str, Any]) -> dict[str, Any]:
         target = _identifier(made.query)
     except InvalidInput as error:
         return {"name": name, "unreadable": str(error)}  # refused, and told, by whoever decodes it
-    length = f"{made.interval:.3f}".rstrip("0").rstrip(".")
-    spec: dict[str, Any] = {"name": name, "relays": made.relays, "interval": f"{length}s"}
+    spec: dict[str, Any] = {
+        "name": name,
+        "relays": made.relays,
+        "interval": duration(made.interval),
+    }
     spec |= {"trusted": made.trusted, "excluded": made.excluded}
     if target is None:
         return spec | {"filters": [one.to_dict() for one in made.query.filters]}
