@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
-from nostr_client.cli.output import console, moment, say
+from nostr_client.cli.output import console, moment, plain_table, say
 from nostr_client.display import age, sparkline
 from nostr_client.errors import clip
 from nostr_client.store.index_schema import HOT
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """A plain table; cells are text, foreign text has its control characters visible."""
-    table = Table(box=None, pad_edge=False)
+    table = plain_table()
     for name in columns:
         table.add_column(name, overflow="fold")
     for row in rows:
