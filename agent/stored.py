@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent import watchbook
-from agent.config.added import Added
+from agent.config.load import Added
 from agent.specs import WatchSpec
 from nostr_client.store.migrate import Schema, run_script
 

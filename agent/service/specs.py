@@ -9,7 +9,7 @@ import msgspec
 
 from agent import stored
 from agent.api.backend import Refusal, not_found, read_only
-from agent.config.added import taken
+from agent.config.load import taken
 from agent.specs import LEAST, SyncSpec, WatchSpec, in_words
 from nostr_client.display import seconds
 from nostr_client.errors import clip

@@ -12,7 +12,7 @@ import pytest
 from agent import stored, watchbook
 from agent.api.schema import Point
 from agent.clock import SystemClock
-from agent.config.added import Added
+from agent.config.load import Added
 from agent.journal import Journal
 from agent.service.specs import Specs
 from agent.specs import Name, SyncSpec, WatchSpec, in_words
