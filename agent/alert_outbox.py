@@ -7,47 +7,30 @@ to one channel changes nothing for the other.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from agent.alert_bodies import JSON, Body, Crossing, body_of
-from agent.specs import AlertSpec
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
 
-OUTBOX: Final = Migrations("nostr_tally_agent_alerts")
+    from agent.specs import AlertSpec
+
+_TABLE: Final = """
+CREATE TABLE agent_delivery (
+    id TEXT, channel TEXT, watch TEXT NOT NULL, line TEXT NOT NULL, target TEXT NOT NULL,
+    kind TEXT NOT NULL, body BLOB NOT NULL, at REAL NOT NULL, attempts INTEGER NOT NULL,
+    due REAL NOT NULL, PRIMARY KEY (id, channel)
+)
+"""
+
+OUTBOX: Final = Schema("nostr_tally_agent_alerts", partial(run_script, script=_TABLE))
 
 Channel = Literal["webhook", "command"]
-
-
-@OUTBOX()
-def first_tables(conn: sqlite3.Connection) -> None:
-    conn.execute(
-        "CREATE TABLE agent_telling (id TEXT PRIMARY KEY, watch TEXT NOT NULL, alert TEXT NOT NULL,"
-        " body BLOB NOT NULL, at REAL NOT NULL, attempts INTEGER NOT NULL DEFAULT 0)"
-    )
-
-
-@OUTBOX()
-def a_row_for_each_channel(conn: sqlite3.Connection) -> None:
-    """Webhooks that wait are carried over; commands are not, as the API once took some."""
-    conn.execute(
-        "CREATE TABLE agent_delivery (id TEXT, channel TEXT, watch TEXT NOT NULL,"
-        " line TEXT NOT NULL, target TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,"
-        " at REAL NOT NULL, attempts INTEGER NOT NULL, due REAL NOT NULL,"
-        " PRIMARY KEY (id, channel))"
-    )
-    sql = "SELECT id, watch, alert, body, at, attempts FROM agent_telling ORDER BY at"
-    for id_, watch, alert, body, at, attempts in conn.execute(sql).fetchall():
-        found = _alert(alert)
-        if found is not None and found.webhook:
-            row = (id_, watch, found.when, found.webhook, JSON, body + b"\n", at, attempts, at)
-            sql = "INSERT INTO agent_delivery VALUES (?, 'webhook', ?, ?, ?, ?, ?, ?, ?, ?)"
-            conn.execute(sql, row)
-    conn.execute("DROP TABLE agent_telling")
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,11 +115,3 @@ def remove(conn: sqlite3.Connection, one: Delivery) -> None:
 
 
 _COLUMNS: Final = Delivery.__struct_fields__
-
-
-def _alert(text: str) -> AlertSpec | None:
-    """The alert of a row of an earlier version; None where this version cannot read it."""
-    try:
-        return msgspec.json.decode(text, type=AlertSpec)
-    except msgspec.MsgspecError:
-        return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from agent.specs import seconds
+from nostr_client.display import seconds
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _LEVEL: Final = re.compile(r"([<>]=?) *([0-9]{1,15})")
 _RATE: Final = re.compile(r"([+-]) *([0-9]{1,12}(?:\.[0-9]{1,3})?) *(%?) *in +(?:a +)?(\S{1,12})")
-_DURATION: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,3})?(?:ms|s|m|h|d|w)")
 _NAMES: Final = {"minute": "1m", "hour": "1h", "day": "1d", "week": "1w"}
 
 LIES: Final = "relay lies"
@@ -51,16 +50,24 @@ def parse_condition(text: str) -> Condition:
     if level := _LEVEL.fullmatch(bare):
         return Condition(kind="level", sign=level[1], amount=float(level[2]))
     rate = _RATE.fullmatch(bare)
-    within = _NAMES.get(rate[4], rate[4]) if rate else ""
-    if rate is None or not _DURATION.fullmatch(within) or seconds(within) <= 0:
+    within = _within(rate[4]) if rate else 0.0
+    if rate is None or within <= 0:
         raise InvalidInput(f'{text!r} is not "> N", "< N", "+N % in 1d", "-N in 1h" or "{LIES}"')
     return Condition(
         kind="rate",
         sign=rate[1],
         amount=float(rate[2]),
         percent=bool(rate[3]),
-        within=seconds(within),
+        within=within,
     )
+
+
+def _within(text: str) -> float:
+    """The seconds of a duration or of a unit's name; 0.0 for neither."""
+    try:
+        return seconds(_NAMES.get(text, text))
+    except InvalidInput:
+        return 0.0
 
 
 def holds(condition: Condition, now: Sample, past: Sequence[Sample], *, liars: int) -> bool:

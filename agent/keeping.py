@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from agent import scheduler, watchbook
 from agent.api import holdings, schema
-from agent.specs import seconds
 from nostr_client import nip19
+from nostr_client.display import seconds
 from nostr_client.filters import Filter
 
 if TYPE_CHECKING:

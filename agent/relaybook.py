@@ -6,20 +6,19 @@ updated.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
 from nostr_client.relay_stats import Capabilities
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
 
     from nostr_client.pool import RelayPool
     from nostr_client.store.database import Database
-
-RELAY_BOOK: Final = Migrations("nostr_tally_agent_relays")
 
 DOUBTED_AFTER_S: Final = 7 * 86_400.0
 """Age from which a relay is asked again for what it could not do."""
@@ -28,12 +27,13 @@ MOST: Final = 5_000
 """Relays that are kept, the newest; a stranger's list may name any."""
 
 
-@RELAY_BOOK()
-def first_tables(conn: sqlite3.Connection) -> None:
-    conn.execute(
-        "CREATE TABLE agent_relay (url TEXT PRIMARY KEY, able TEXT NOT NULL, at REAL NOT NULL)"
-        " WITHOUT ROWID"
-    )
+_TABLE: Final = """
+CREATE TABLE agent_relay (
+    url TEXT PRIMARY KEY, able TEXT NOT NULL, at REAL NOT NULL
+) WITHOUT ROWID
+"""
+
+RELAY_BOOK: Final = Schema("nostr_tally_agent_relays", partial(run_script, script=_TABLE))
 
 
 class RelayBook:

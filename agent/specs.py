@@ -11,13 +11,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from nostr_client.display import DURATION, IN_WORDS, duration, seconds
 from nostr_client.errors import InvalidInput, host_alone
 from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 
 _NAME: Final = rf"^{WATCH_NAME}(?!\n)$"
-_DURATION: Final = r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)(?!\n)$"
-_DURATION_IN_WORDS: Final = 'a number and a unit, as in "90s", "10m", "1.5h", "7d"'
-# A pattern's `$` also matches before a last newline: the lookahead forbids that.
 Name = Annotated[
     str,
     Meta(
@@ -28,8 +26,8 @@ Name = Annotated[
 Duration = Annotated[
     str,
     Meta(
-        pattern=_DURATION,
-        description=_DURATION_IN_WORDS,
+        pattern=DURATION,
+        description=IN_WORDS,
     ),
 ]
 Url = Annotated[str, Meta(min_length=1, max_length=2048)]
@@ -46,15 +44,12 @@ QueryName = Literal[
     "zaps",
 ]
 
-LEAST: Final = f"{SHORTEST_INTERVAL:g}s"
+LEAST: Final = duration(SHORTEST_INTERVAL)
 """The shortest interval of watches and syncs, as a `Duration`."""
-
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-
 
 _IN_WORDS: Final = {
     _NAME: WATCH_NAME_IN_WORDS,
-    _DURATION: _DURATION_IN_WORDS,
+    DURATION: IN_WORDS,
 }
 
 
@@ -65,15 +60,9 @@ def in_words(error: str) -> str:
     return error
 
 
-def seconds(duration: str) -> float:
-    """The seconds of a `Duration` that has been validated."""
-    unit = duration.lstrip("0123456789.")
-    return float(duration.removesuffix(unit)) * _UNITS[unit]
-
-
-def check_interval(duration: str, least: float = SHORTEST_INTERVAL) -> None:
+def check_interval(interval: str, least: float = SHORTEST_INTERVAL) -> None:
     """Raise InvalidInput for less than `least` seconds."""
-    if seconds(duration) < least:
+    if seconds(interval) < least:
         raise InvalidInput(f"is {least:g} seconds at least")
 
 

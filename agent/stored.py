@@ -5,14 +5,15 @@ Functions over a connection, inside the caller's transaction. Times are Unix sec
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from agent import watchbook
-from agent.config.added import Added
+from agent.config.load import Added
 from agent.specs import WatchSpec
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,40 +21,21 @@ if TYPE_CHECKING:
 
     from agent.specs import SyncSpec
 
-AGENT: Final = Migrations("nostr_tally_agent")
-
 WATCH: Final = "watch"
 SYNC: Final = "sync"
 
 
-@AGENT()
-def first_tables(conn: sqlite3.Connection) -> None:
-    conn.execute(
-        "CREATE TABLE agent_spec (kind TEXT, name TEXT, spec TEXT NOT NULL, at INTEGER NOT NULL,"
-        " PRIMARY KEY (kind, name)) WITHOUT ROWID"
-    )
-    conn.execute(
-        "CREATE TABLE agent_history (watch TEXT, step TEXT, slot INTEGER, at REAL NOT NULL,"
-        " value INTEGER NOT NULL, low INTEGER NOT NULL, high INTEGER, exact INTEGER NOT NULL,"
-        " PRIMARY KEY (watch, step, slot)) WITHOUT ROWID"
-    )
-    conn.execute(
-        "CREATE TABLE agent_alert (watch TEXT, line TEXT, crossed_at REAL NOT NULL,"
-        " PRIMARY KEY (watch, line)) WITHOUT ROWID"
-    )
-    conn.execute(
-        "CREATE TABLE agent_note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-    )
+_TABLES: Final = """
+CREATE TABLE agent_spec (
+    kind TEXT, name TEXT, spec TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+CREATE TABLE agent_alert (
+    watch TEXT, line TEXT, crossed_at REAL NOT NULL, PRIMARY KEY (watch, line)
+) WITHOUT ROWID;
+CREATE TABLE agent_note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID
+"""
 
-
-@AGENT()
-def watches_in_the_tables_of_the_sdk(conn: sqlite3.Connection) -> None:
-    watchbook.carry_over_specs(conn)
-
-
-@AGENT()
-def whom_watches_leave_out_in_the_tables_of_the_sdk(conn: sqlite3.Connection) -> None:
-    watchbook.carry_over_relays(conn)
+AGENT: Final = Schema("nostr_tally_agent", partial(run_script, script=_TABLES))
 
 
 def specs(conn: sqlite3.Connection, kind: str) -> list[str]:

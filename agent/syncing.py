@@ -8,8 +8,8 @@ import msgspec
 
 from agent import scheduler, stored, views
 from agent.api import schema
-from agent.specs import SyncSpec, seconds
 from agent.watches import chosen, sync_filters
+from nostr_client.display import seconds
 from nostr_client.errors import StoreFull
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import Direction, SyncOptions
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.config.model import RelaysSection
     from agent.journal import Journal
+    from agent.specs import SyncSpec
     from nostr_client.pool import RelayPool
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.sync.memory import SyncMemory

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent.api.schema import Point
-from agent.specs import WatchSpec, seconds
 from agent.watches import query_of
 from nostr_client import nip19
+from nostr_client.display import duration, seconds
 from nostr_client.errors import InvalidInput
 from nostr_client.watch import SHORTEST, Watch, rows
 from nostr_client.watch.history import DAY, HOUR, fold
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Sequence
 
+    from agent.specs import WatchSpec
     from nostr_client.count.queries import Query
 
 APART_S: Final = 60
@@ -83,10 +84,9 @@ def put(conn: sqlite3.Connection, spec: WatchSpec, at: float, *, file: bool = Fa
 
 
 def take_file(conn: sqlite3.Connection, specs: Iterable[WatchSpec], at: float) -> None:
-    """Give every watch of the file its row, and each the history that an older version kept."""
+    """Give every watch of the file its row."""
     for spec in specs:
         put(conn, spec, at, file=True)
-        carry_over(conn, spec.name)
 
 
 def remove(conn: sqlite3.Connection, name: str) -> bool:
@@ -152,63 +152,6 @@ def thin(conn: sqlite3.Connection, now: float, after: str, most: int) -> str | N
     return found[-1][0] if len(found) == most else None
 
 
-# What an older version kept in tables of its own.
-
-
-def carry_over_specs(conn: sqlite3.Connection) -> None:
-    """Move the watches and their history out of the old tables; what cannot be read stays there."""
-    old = "SELECT name, spec, at FROM agent_spec WHERE kind = 'watch'"
-    for name, text, at in conn.execute(old).fetchall():
-        try:
-            put(conn, msgspec.json.decode(text, type=WatchSpec), at)
-        except (msgspec.MsgspecError, InvalidInput):
-            continue
-        carry_over(conn, name)
-        conn.execute("DELETE FROM agent_spec WHERE kind = 'watch' AND name = ?", (name,))
-
-
-def carry_over_relays(conn: sqlite3.Connection) -> None:
-    """Tell the SDK whom a spec trusts and leaves out: its own definition did not have that.
-
-    A store that no agent has run on yet may be without watches.
-    """
-    if not conn.execute("SELECT 1 FROM sqlite_schema WHERE name = 'watch'").fetchone():
-        return
-    named = "json(coalesce(json_extract(definition, '$.extra.agent.{0}'), '[]'))"
-    both = ", ".join(f"'$.{name}', {named.format(name)}" for name in ("trusted", "excluded"))
-    conn.execute(
-        f"UPDATE watch SET definition = json_set(definition, {both})"
-        " WHERE json_extract(definition, '$.extra.agent') IS NOT NULL"
-    )
-
-
-def carry_over(conn: sqlite3.Connection, name: str) -> None:
-    """Move the history of a watch out of the old table.
-
-    That one kept the last number of every minute, hour and day side by side; here a time is kept
-    once, at the finest level that there still is.
-    """
-    sql = "SELECT step, at, value, low, high, exact FROM agent_history WHERE watch = ? ORDER BY at"
-    old = conn.execute(sql, (name,)).fetchall()
-    if not old:
-        return
-    (w,) = conn.execute("SELECT w FROM watch WHERE name = ?", (name,)).fetchone()
-    kept: list[Sample] = []
-    border = float("inf")
-    for step in ("raw", "hour", "day"):
-        mine = [row for row in old if row[0] == step and row[1] < border]
-        kept += [_sample(*row) for row in mine]
-        border = min([border, *(row[1] for row in mine)])
-    rows.put_points(conn, w, kept)
-    rows.thin(conn, w, int(old[-1][1]))
-    conn.execute("DELETE FROM agent_history WHERE watch = ?", (name,))
-
-
-def _sample(_: str, at: float, value: int, low: int, high: int | None, exact: int) -> Sample:
-    unit = "distinct_authors"
-    return Sample.sample(int(at), value, low, high, exact=bool(exact), unit=unit)
-
-
 def _spec_of(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     """What the agent makes of a watch that was added by the SDK or its command line."""
     try:
@@ -216,8 +159,11 @@ def _spec_of(name: str, fields: dict[str, Any]) -> dict[str, Any]:
         target = _identifier(made.query)
     except InvalidInput as error:
         return {"name": name, "unreadable": str(error)}  # refused, and told, by whoever decodes it
-    length = f"{made.interval:.3f}".rstrip("0").rstrip(".")
-    spec: dict[str, Any] = {"name": name, "relays": made.relays, "interval": f"{length}s"}
+    spec: dict[str, Any] = {
+        "name": name,
+        "relays": made.relays,
+        "interval": duration(made.interval),
+    }
     spec |= {"trusted": made.trusted, "excluded": made.excluded}
     if target is None:
         return spec | {"filters": [one.to_dict() for one in made.query.filters]}

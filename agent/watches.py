@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.specs import seconds
 from nostr_client.count import queries
+from nostr_client.display import seconds
 from nostr_client.errors import InvalidInput
 from nostr_client.relayurl import normalize
 from nostr_client.typed import filter_of

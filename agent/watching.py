@@ -12,9 +12,10 @@ import msgspec
 from agent import scheduler, stored, views, watchbook
 from agent.api import schema
 from agent.pacing import EVERY_S, LivePace
-from agent.specs import WatchSpec, seconds, shown
+from agent.specs import WatchSpec, shown
 from agent.watches import chosen, query_of
 from nostr_client.count.remembering import KEEP, asked_of
+from nostr_client.display import seconds
 from nostr_client.relayurl import normalize
 from nostr_client.watch.rows import question_key
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.config.model import RelaysSection
     from agent.journal import Journal
+    from agent.specs import WatchSpec
     from nostr_client.count.asking import CountOptions
     from nostr_client.count.procedure import Counter
     from nostr_client.count.queries import Query

@@ -219,3 +219,10 @@ class Duplicate(CounterError):
     def __init__(self, seq: int) -> None:
         super().__init__(f"message id was already counted as sequence {seq}", code=0, status=200)
         self.seq = seq
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first error of a group, however deep; an error that is no group is returned as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -18,6 +18,7 @@ from nostr_client.errors import (
     RelayError,
     RelayRefused,
     Unsupported,
+    innermost,
 )
 from nostr_client.gate import Gate
 from nostr_client.messages import NegErr
@@ -243,7 +244,8 @@ class Session:
                 group.create_task(self._pump.write())
                 group.create_task(self._pump.heartbeat(self._measured))
         except* RelayError as caught:
-            error = _first(caught)
+            first = innermost(caught)
+            error = first if isinstance(first, RelayError) else ProtocolError(str(first))
         finally:
             self._end(error)
         return error
@@ -420,10 +422,3 @@ def _unwrap(found: T | RelayError) -> T:
     if isinstance(found, RelayError):
         raise found
     return found
-
-
-def _first(group: BaseExceptionGroup[RelayError]) -> RelayError:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found if isinstance(found, RelayError) else ProtocolError(str(found))

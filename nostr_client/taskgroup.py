@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from nostr_client.errors import NostrTallyError
+from nostr_client.errors import NostrTallyError, innermost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,15 +24,8 @@ async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
         async with asyncio.TaskGroup() as group:
             yield group
     except* NostrTallyError as errors:
-        found = first_error(errors)
+        first = innermost(errors)
+        assert isinstance(first, NostrTallyError)
+        found = first
     if found is not None:
         raise found
-
-
-def first_error(errors: BaseExceptionGroup[NostrTallyError]) -> NostrTallyError:
-    """One error of a group, however deep, the first that was raised."""
-    found: BaseException = errors
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, NostrTallyError)
-    return found

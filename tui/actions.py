@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tui.action import Action
-from tui.deeds import asking, counters, moving, rebuilds, syncs, table, watches
+from tui.deeds import asking, counters, moving, rebuilds, syncs, watches
 
 W, WATCHES = ("watch",), ("overview", "watch")
 TABLES = ("overview", "relays", "syncs", "counters", "log")
@@ -267,7 +267,7 @@ ACTIONS: Final = (
         "l",
         "Level",
         "Show only lines of this level and above.",
-        table.level,
+        moving.level,
         ("log",),
         "[LEVEL]",
         footer=80,
@@ -277,7 +277,7 @@ ACTIONS: Final = (
         "f",
         "Follow",
         "Stay with the newest line, or do not.",
-        table.follow,
+        moving.follow,
         ("log",),
         footer=70,
     ),
@@ -286,7 +286,7 @@ ACTIONS: Final = (
         "slash",
         "Filter",
         "Show rows with these words alone.",
-        table.find,
+        moving.find,
         TABLES,
         "[TEXT]",
         50,
@@ -296,7 +296,7 @@ ACTIONS: Final = (
         "s",
         "Sort",
         "Sort by the next column.",
-        table.sort,
+        moving.sort,
         ("overview", "relays"),
         "[COLUMN]",
         45,
@@ -306,10 +306,10 @@ ACTIONS: Final = (
         "S",
         "Turn",
         "Turn the order around.",
-        table.turn,
+        moving.turn,
         ("overview", "relays"),
     ),
-    A("copy", "y", "Copy", "Copy what is pointed at.", table.copy, (*TABLES, "watch"), "", 20),
+    A("copy", "y", "Copy", "Copy what is pointed at.", moving.copy, (*TABLES, "watch"), "", 20),
     A("theme", "T", "Theme", "Choose other colours.", moving.theme, usage="[NAME]"),
     A("commands", "colon", "Commands", "Type a command.", moving.palette, footer=40),
     A(

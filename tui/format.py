@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from nostr_client import display
 from tui.glyphs import UNICODE
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ MOST_PERCENT: Final = 999
 
 _SIZES: Final = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _NUMBER: Final = re.compile(r"(?<![.\d])\d[\d,]{3,}(?![.\d])")
-_AGES: Final = ((86_400, "d"), (3600, "h"), (60, "m"))
 
 
 def number(n: int) -> str:
@@ -121,11 +121,7 @@ def change(n: int | None, glyphs: Glyphs = UNICODE) -> str:
 
 def spark(values: Sequence[int], width: int, glyphs: Glyphs = UNICODE) -> str:
     """The newest values as a line of bars."""
-    shown = values[-width:]
-    if not shown or width < 1:
-        return ""
-    low, span, top = min(shown), max(shown) - min(shown), len(glyphs.bars) - 1
-    return "".join(glyphs.bars[(one - low) * top // span if span else top // 2] for one in shown)
+    return display.sparkline(values[-width:] if width > 0 else (), glyphs.bars)
 
 
 def progress(part: float, width: int, glyphs: Glyphs = UNICODE) -> str:
@@ -136,12 +132,7 @@ def progress(part: float, width: int, glyphs: Glyphs = UNICODE) -> str:
 
 def age(seconds: float | None) -> str:
     """A span of time in its largest unit."""
-    if seconds is None:
-        return "never"
-    for size, unit in _AGES:
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
+    return "never" if seconds is None else display.age(seconds)
 
 
 def clock(at: float | None, *, date: bool = False) -> str:

@@ -10,7 +10,7 @@ import click
 
 from agent.commands.options import chosen_store, config_options, store_option
 from agent.reindex.protocol import LOCAL, checked_memory
-from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.output import json_option, plain_table, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
 from nostr_client.errors import InvalidInput
@@ -174,12 +174,11 @@ async def _finish(job: Job, result: Result, given: dict[str, Any]) -> Result:
 
 
 def _tell(result: Result, out: str | None) -> None:
-    from rich.table import Table
 
     from nostr_client.cli.output import console
 
     built = result.built
-    table = Table("table", "rows")
+    table = plain_table("table", "rows")
     for name, rows in built.rows.items():
         table.add_row(name, f"{rows:,}")
     console().print(table)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
-from nostr_client.cli.output import console, moment, say
+from nostr_client.cli.output import console, moment, plain_table, say
+from nostr_client.display import age, sparkline
 from nostr_client.errors import clip
 from nostr_client.store.index_schema import HOT
 
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
     from agent.api import holdings, schema
 
-_BARS: Final = "▁▂▃▄▅▆▇█"
-
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """A plain table; cells are text, foreign text has its control characters visible."""
-    table = Table(box=None, pad_edge=False)
+    table = plain_table()
     for name in columns:
         table.add_column(name, overflow="fold")
     for row in rows:
@@ -63,7 +61,7 @@ def watches(found: schema.Watches) -> None:
 def _watch_row(one: schema.Watch) -> Iterable[object]:
     changes = [f"{one.changes[k]:+d}" if k in one.changes else "" for k in ("1h", "1d", "1w")]
     asked = f"{one.answered}/{one.asked}"
-    return (one.spec.name, *figure(one.figure), *changes, spark(one.spark), _age(one), asked)
+    return (one.spec.name, *figure(one.figure), *changes, sparkline(one.spark), _age(one), asked)
 
 
 def _age(one: schema.Watch) -> str:
@@ -100,7 +98,7 @@ def _claim_row(one: schema.Claim) -> Iterable[object]:
 
 def history(found: schema.History) -> None:
     """Numbers of the past, and their line."""
-    click.echo(spark(tuple(p.value for p in found.points)[-80:]))
+    click.echo(sparkline([p.value for p in found.points[-80:]]))
     print_table(
         ("time", "value", "low", "high"),
         ((when(p.at), p.value, p.low, "exact" if p.exact else p.high) for p in found.points),
@@ -218,22 +216,6 @@ def log_line(line: schema.LogLine) -> None:
     click.echo(f"{when(line.at)} {line.level:7} {line.event} {fields}")
 
 
-def spark(values: tuple[int, ...]) -> str:
-    """Values as a line of bars."""
-    if not values:
-        return ""
-    low, span = min(values), max(values) - min(values)
-    return "".join(_BARS[(value - low) * 7 // span if span else 3] for value in values)
-
-
 def when(at: float | None) -> str:
     """A time in the machine's own zone."""
     return "" if at is None else moment(at, None)
-
-
-def age(seconds: float) -> str:
-    """A span of time in its largest unit."""
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{max(0, seconds):.0f}s"

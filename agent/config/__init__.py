@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from agent.config.added import Added
-from agent.config.load import Draft, load, parse, read
-from agent.config.mistakes import InvalidConfig, Mistake
+from agent.config.load import Added, Draft, InvalidConfig, Mistake, load, parse, read
 from agent.config.model import Config
 
 __all__ = ["Added", "Config", "Draft", "InvalidConfig", "Mistake", "load", "parse", "read"]

@@ -5,25 +5,76 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from agent.config.added import NOTHING, Added, check_added
 from agent.config.check import convert_sections, whole
-from agent.config.mistakes import InvalidConfig, Mistake
 from agent.config.model import Config
 from agent.config.sources import from_environment, from_flags
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from agent.config.check import Complain, Found
     from agent.config.sources import Override
+
 
 Place = tuple[str | int, ...]
 Also = Callable[[Config, Callable[[Place, str], None]], None]
+
+
+class Mistake(NamedTuple):
+    """`where` names the file, the variable or the flag; `key` is dotted."""
+
+    where: str
+    key: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.key}: {self.why}" if self.key else f"{self.where}: {self.why}"
+
+
+class InvalidConfig(InvalidInput):
+    """A configuration that cannot be used; `mistakes` has all that is wrong with it."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        super().__init__("; ".join(map(str, mistakes)))
+        self.mistakes = tuple(mistakes)
+
+
+class Added(NamedTuple):
+    """Names of what commands and the API added to the store."""
+
+    watches: frozenset[str] = frozenset()
+    syncs: frozenset[str] = frozenset()
+
+
+NOTHING: Final = Added()
+
+
+def taken(kind: str, name: str) -> str:
+    """Why a watch or sync of the file cannot be called so, and what to do."""
+    return (
+        f"there is an added {kind} called {name} already, which stays: give this one another name,"
+        f" or remove that one (nostr-agent {kind} rm {name})"
+    )
+
+
+def check_added(found: Found, added: Added, complain: Complain) -> None:
+    """Complain about each watch and sync of the file whose name is taken."""
+    for path, kind, name in _named(found):
+        if name in (added.watches if kind == "watch" else added.syncs):
+            complain(path, taken(kind, name))
+
+
+def _named(found: Found) -> Iterator[tuple[Place, str, str]]:
+    for n, watch in found.watches:
+        yield ("watches", n, "name"), "watch", watch.name
+    for n, sync in found.syncs:
+        yield ("syncs", n, "name"), "sync", sync.name
 
 
 def load(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from nostr_client.counters import lineage
 from nostr_client.counters.engine.served import Arrival
 from nostr_client.counters.engine.take import Batch, check_batch
-from nostr_client.counters.heads import KEPT_RUNS, Head
+from nostr_client.counters.lineage import KEPT_RUNS, Head
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:

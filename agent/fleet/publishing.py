@@ -11,11 +11,11 @@ from agent import scheduler, stored
 from agent.api import schema
 from agent.fleet.reader import BUDGET, VERSIONS
 from agent.links import KIND
-from agent.specs import seconds
 from agent.watches import chosen
 from nostr_client import nip19
 from nostr_client.counters import nostr
 from nostr_client.counters.sealing import Sealer, is_sealed
+from nostr_client.display import seconds
 from nostr_client.errors import InvalidInput, NostrTallyError, clip
 from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner, stored_event

@@ -8,10 +8,10 @@ from agent import scheduler
 from agent.api import schema
 from agent.config.counters import push_options
 from agent.links import KIND
-from agent.specs import seconds
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.numbers import format_integer
 from nostr_client.counters.push import Pusher, aggregate_stream, own_stream
+from nostr_client.display import seconds
 from nostr_client.errors import NostrTallyError, clip, host_alone
 from nostr_client.extras import optional
 

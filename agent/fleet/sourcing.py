@@ -8,8 +8,8 @@ from agent import scheduler
 from agent.api import schema
 from agent.config.counters import source_config
 from agent.links import KIND
-from agent.specs import seconds
 from nostr_client.counters.engine.remote import Remote
+from nostr_client.display import seconds
 from nostr_client.errors import NostrTallyError, clip
 
 if TYPE_CHECKING:

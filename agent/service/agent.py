@@ -24,13 +24,14 @@ from agent.service.linking import Linking
 from agent.service.parts import make_counter, make_streams
 from agent.service.reindexing import Reindexing
 from agent.service.specs import Specs
-from agent.specs import SyncSpec, WatchSpec, seconds
+from agent.specs import SyncSpec, WatchSpec
 from agent.syncing import AT_ONCE, Syncing
 from agent.syncing import KIND as SYNC
 from agent.syncing import LANE as SYNC_LANE
 from agent.watches import chosen
 from agent.watching import MERGE, MERGE_DELAY_S, MERGE_LANE, Watching
 from agent.worker import Worker
+from nostr_client.display import seconds
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group

@@ -29,7 +29,7 @@ from agent.service.reload import changes
 from agent.service.secrets import make_signer
 from agent.service.ticker import Ticker
 from agent.service.token import make_tokens
-from agent.specs import seconds
+from nostr_client.display import seconds
 from nostr_client.errors import NostrTallyError
 from nostr_client.taskgroup import task_group
 

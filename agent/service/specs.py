@@ -9,8 +9,9 @@ import msgspec
 
 from agent import stored
 from agent.api.backend import Refusal, not_found, read_only
-from agent.config.added import taken
-from agent.specs import LEAST, SyncSpec, WatchSpec, in_words, seconds
+from agent.config.load import taken
+from agent.specs import LEAST, SyncSpec, WatchSpec, in_words
+from nostr_client.display import seconds
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:

@@ -1,20 +1,18 @@
-"""The tables of the stored claims, as named migrations of their own set in `store.db`.
+"""The tables of the stored claims, a schema of their own in `store.db`.
 
 One row of `claim_event` for each event of each relay that is read by events, about 90 bytes, of a
 zap receipt 160: the contents are not kept. That is what exact distinct authors over relays cost,
 and what seeing removals costs. Claims of relays with registers are one row of about 400 bytes.
+`claim_members`: ids that relays name, and what their events prove about those of others; 34 bytes
+an id.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
-from nostr_client.store.migrations import Migrations
-
-if TYPE_CHECKING:
-    import sqlite3
-
-CLAIMS: Final = Migrations("nostr_tally.claims")
+from nostr_client.store.migrate import Schema, run_script
 
 _TABLES: Final = """
 CREATE TABLE claim_query (
@@ -52,6 +50,7 @@ CREATE TABLE claim_mark (
     last_read INTEGER,
     registers BLOB,
     mark TEXT NOT NULL,
+    held INTEGER,
     PRIMARY KEY (q, r)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE claim_event (
@@ -62,39 +61,15 @@ CREATE TABLE claim_event (
     author BLOB NOT NULL,
     amount INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,
+    label TEXT NOT NULL DEFAULT '',
+    signer BLOB NOT NULL DEFAULT x'',
+    receiver BLOB NOT NULL DEFAULT x'',
     PRIMARY KEY (q, r, created_at, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_members (
+    q INTEGER NOT NULL, r INTEGER NOT NULL, members BLOB NOT NULL, PRIMARY KEY (q, r)
 ) STRICT, WITHOUT ROWID
 """
 
 
-@CLAIMS()
-def queries_relays_claims_and_what_is_held(conn: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";"):
-        conn.execute(statement)
-
-
-@CLAIMS()
-def how_many_events_are_held(conn: sqlite3.Connection) -> None:
-    """A number beside the mark; null where an older version wrote it, until it is needed."""
-    conn.execute("ALTER TABLE claim_mark ADD COLUMN held INTEGER")
-
-
-@CLAIMS()
-def single_events_that_claims_tell_of(conn: sqlite3.Connection) -> None:
-    """Ids that relays name, and what their events prove about those of others; 34 bytes an id."""
-    conn.execute(
-        "CREATE TABLE claim_members (q INTEGER NOT NULL, r INTEGER NOT NULL,"
-        " members BLOB NOT NULL, PRIMARY KEY (q, r)) STRICT, WITHOUT ROWID"
-    )
-
-
-@CLAIMS()
-def who_signed_a_receipt_and_whom_it_pays(conn: sqlite3.Connection) -> None:
-    """Zaps are read again, as what is held of them lacks all this."""
-    for table in ("claim", "claim_mark", "claim_event"):
-        conn.execute(
-            f"DELETE FROM {table} WHERE q IN (SELECT q FROM claim_query WHERE name = 'zaps')"
-        )
-    conn.execute("ALTER TABLE claim_event ADD COLUMN label TEXT NOT NULL DEFAULT ''")
-    for column in ("signer", "receiver"):
-        conn.execute(f"ALTER TABLE claim_event ADD COLUMN {column} BLOB NOT NULL DEFAULT x''")
+CLAIMS: Final = Schema("nostr_tally.claims", partial(run_script, script=_TABLES))

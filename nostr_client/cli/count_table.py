@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from nostr_client import hll, nip19
-from nostr_client.cli.output import console
+from nostr_client.cli.output import console, plain_table
 from nostr_client.errors import clip
 from nostr_client.merge import Claim, Figure, Unit
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
+    from rich.table import Table
 
     from nostr_client.count.result import CountResult
     from nostr_client.count.verified import VerifiedZaps
@@ -38,7 +38,7 @@ def show(result: CountResult, out: Console | None = None) -> None:
 
 def table(result: CountResult, names: Mapping[str, str] | None = None) -> Table:
     """One row a relay, called by `names`; foreign text is shown without control characters."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown = plain_table()
     shown.add_column("relay", no_wrap=True)
     shown.add_column("count", justify="right")
     shown.add_column("hll", justify="right")

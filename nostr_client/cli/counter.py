@@ -17,7 +17,7 @@ from nostr_client.cli.counterbackend import (
     place,
 )
 from nostr_client.cli.counterstream import source, stream
-from nostr_client.cli.output import cell, console, json_option, print_json
+from nostr_client.cli.output import cell, console, json_option, plain_table, print_json
 from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
@@ -313,10 +313,10 @@ def _entry(entry: Entry) -> dict[str, Any]:
 def _tell(entries: list[Entry]) -> None:
     if not entries:
         return
-    from rich.table import Column, Table
+    from rich.table import Column
 
     long = [Column(name, overflow="fold") for name in ("subject", "value", "change")]
-    table = Table(*long, Column("seq", no_wrap=True), Column("sources", overflow="fold"), box=None)
+    table = plain_table(*long, Column("seq", no_wrap=True), Column("sources", overflow="fold"))
     for entry in entries:
         sources = [f"{n} {s} {_text(v)}" for n, m in entry.sources.items() for s, v in m.items()]
         change = "" if entry.incr is None else _text(entry.incr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nostr_client.cli.counterbackend import Place, backend_options, opened, place
-from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.output import console, json_option, plain_table, print_json
 from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
@@ -287,11 +287,11 @@ def _print(found: StreamInfo, *, as_json: bool) -> None:
 
 
 def _tell(found: list[StreamInfo]) -> None:
-    from rich.table import Column, Table
+    from rich.table import Column
 
     long = [Column(name, overflow="fold") for name in ("stream", "subjects")]
     short = [Column(name, no_wrap=True) for name in ("counters", "messages", "sequences")]
-    table = Table(*long, *short, box=None)
+    table = plain_table(*long, *short)
     for item in found:
         state, config = item.state, item.config
         counters = f"{state.subjects:,}" if config.allow_msg_counter else "(plain)"

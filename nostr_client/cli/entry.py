@@ -14,7 +14,7 @@ import click
 
 from nostr_client.cli import plainsigns
 from nostr_client.cli.exitcodes import FAILURE, INTERRUPTED, OK, exit_code
-from nostr_client.errors import NostrTallyError, clip
+from nostr_client.errors import NostrTallyError, clip, innermost
 from nostr_client.extras import wanted_extra
 
 if TYPE_CHECKING:
@@ -86,10 +86,7 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """The first error of a task group; None where one of them is none of those expected."""
     if group.split(_EXPECTED)[1] is not None:
         return None
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+    return innermost(group)
 
 
 def _raise(error: BaseException) -> NoReturn:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rich.console import Console
+    from rich.table import Column, Table
 
 _PIPE_WIDTH = 240
 
@@ -36,6 +37,13 @@ def console(*, stderr: bool = False) -> Console:
     if not out.is_terminal:
         out.width = _PIPE_WIDTH
     return out
+
+
+def plain_table(*columns: str | Column, header: bool = True) -> Table:
+    """An empty table as every command prints one: columns, and no lines between them."""
+    from rich.table import Table
+
+    return Table(*columns, box=None, pad_edge=False, show_header=header)
 
 
 def print_json(value: Any) -> None:

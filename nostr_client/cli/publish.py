@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
-from nostr_client.cli.output import console, json_option, print_json, say
+from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.paths import UserPath, read_given
 from nostr_client.cli.relays import (
     chosen_relays,
@@ -134,7 +134,6 @@ async def _publish(
 
 def _report(event: VerifiedEvent, results: Mapping[str, PublishResult], as_json: bool) -> None:
     import msgspec
-    from rich.table import Table
     from rich.text import Text
 
     from nostr_client.errors import clip
@@ -146,7 +145,7 @@ def _report(event: VerifiedEvent, results: Mapping[str, PublishResult], as_json:
         ]
         print_json({"event": msgspec.to_builtins(event.event), "relays": told})
         return
-    table = Table("relay", "status", "message", box=None, pad_edge=False)
+    table = plain_table("relay", "status", "message")
     for relay, result in results.items():
         table.add_row(*(Text(clip(t)) for t in (relay, str(result.status), result.message)))
     console().print(event.event.id, soft_wrap=True)

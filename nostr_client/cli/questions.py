@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nostr_client.cli.output import say
+from nostr_client.display import seconds
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from nostr_client.count import Query
@@ -30,9 +31,6 @@ NAMES = (
     "replies+comments",
     "zaps",
 )
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhdw])")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,17 +91,10 @@ class Duration(_FloatType):
     ) -> float:
         if isinstance(value, float):
             return value
-        found = _DURATION.fullmatch(str(value).strip())
-        if found is None:
-            self.fail(f"{value!r} is no duration such as 90s, 15m, 2h, 1d", param, ctx)
-        return float(found[1]) * _SECONDS[found[2]]
-
-
-def duration_text(seconds: float) -> str:
-    """Seconds as Duration takes them, in the largest unit in which they are whole."""
-    units = [(unit, size) for unit, size in _SECONDS.items() if unit != "w"]
-    name, size = next((u for u in reversed(units) if seconds % u[1] == 0), ("s", 1))
-    return f"{seconds / size:.10g}{name}"
+        try:
+            return seconds(str(value).strip())
+        except InvalidInput as error:
+            self.fail(str(error), param, ctx)
 
 
 def asked_query(what: str | None, target: str | None, filters: Sequence[str]) -> Query:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nostr_client.store.migrations import Migrations
+    from nostr_client.store.migrate import Schema
     from nostr_client.store.sqlite import SqliteStore
 
 
-async def open_to_read(path: Path, migrations: Sequence[Migrations] = ()) -> SqliteStore:
+async def open_to_read(path: Path, migrations: Sequence[Schema] = ()) -> SqliteStore:
     """A store that is open for reading; one of an older version is brought up to date first.
 
     Raises StoreLocked for an older one that another process writes, and as SqliteStore.open does.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nostr_client.cli.output import cell, console, json_option, print_json
+from nostr_client.cli.output import cell, console, json_option, plain_table, print_json
 from nostr_client.cli.relays import network, proxy_option, timeout_option
 from nostr_client.cli.runner import run_async
 
@@ -44,12 +44,11 @@ async def _info(url: str, seconds: float, options: Options) -> RelayInfo:
 
 
 def _show(told: dict[str, Any]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from nostr_client.errors import clip
 
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = plain_table(header=False)
     limits = told.pop("limitation")
     rows = told | {name: value for name, value in limits.items() if value is not None}
     for name, value in rows.items():

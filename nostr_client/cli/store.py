@@ -17,7 +17,7 @@ from nostr_client.cli.filteroptions import (
     stored_filter_options,
     unlimited_filter_options,
 )
-from nostr_client.cli.output import cell, console, json_option, moment, print_json, say
+from nostr_client.cli.output import cell, console, json_option, moment, plain_table, print_json, say
 from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.runner import run_async
@@ -250,9 +250,8 @@ def _cell(name: str, value: object) -> str:
 
 
 def _tell_stats(found: StoreStats) -> None:
-    from rich.table import Table
 
-    table = Table(show_header=False)
+    table = plain_table(header=False)
     for name, value in _fields(found).items():
         if name == "kinds":
             continue

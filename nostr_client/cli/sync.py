@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
-from nostr_client.cli.output import console, json_option, print_json
+from nostr_client.cli.output import console, json_option, plain_table, print_json
 from nostr_client.cli.relays import chosen_relays, network, proxy_option, relay_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.seconds import Seconds
@@ -208,13 +208,12 @@ def show(report: SyncReport, print_missing: bool) -> None:
 
 def table(report: SyncReport, names: Mapping[str, str] | None = None) -> Table:
     """One row a relay, called by `names`."""
-    from rich.table import Table
     from rich.text import Text
 
     from nostr_client.errors import clip
 
     columns = ("relay", "status", "need", "have", "downloaded", "uploaded", "received", "reason")
-    shown = Table(*columns, box=None, pad_edge=False)
+    shown = plain_table(*columns)
     for one in report.relays:
         numbers = (one.need, one.have, one.downloaded, one.uploaded, one.bytes_received)
         name = clip((names or {}).get(one.relay, one.relay))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nostr_client.cli.output import console, json_option, moment, print_json, say
+from nostr_client.cli.output import console, json_option, moment, plain_table, print_json, say
 from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.relays import relay_option
 from nostr_client.cli.runner import run_async
@@ -81,14 +81,13 @@ def _filter(one: TriedFilter) -> dict[str, object]:
 
 
 def _show(events: list[TriedEvents], filters: list[TriedFilter]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     if not events and not filters:
         say("nothing is remembered")
         return
     columns = ("relay", "key", "what", "verdict", "reason", "next try (UTC)")
-    shown = Table(*columns, box=None, pad_edge=False)
+    shown = plain_table(*columns)
     rows = [
         (e.relay or "any", e.key[:8], f"{e.events:,} events {_SIDES[e.side]}", e.verdict, e.reason,
          moment(e.first_due))

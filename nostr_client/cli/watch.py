@@ -15,7 +15,6 @@ from nostr_client.cli.questions import (
     NAMES,
     Duration,
     asked_query,
-    duration_text,
     filter_option,
     trust_option,
     trusted_option,
@@ -24,6 +23,7 @@ from nostr_client.cli.relays import relay_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.store import store_option, store_place, stored_at
 from nostr_client.cli.watchrun import NO_WATCHES, run, unknown
+from nostr_client.display import duration
 from nostr_client.errors import InvalidInput, SchemaTooOld
 from nostr_client.relayurl import normalize
 
@@ -99,7 +99,7 @@ def add(
     if as_json:
         print_json(made.to_dict())
     else:
-        say(f"watching {name} every {duration_text(interval)}")
+        say(f"watching {name} every {duration(interval)}")
 
 
 async def _add(path: Path, made: Watch) -> None:

@@ -20,7 +20,7 @@ from nostr_client.store.search import add_functions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.store.migrations import Migrations
+    from nostr_client.store.migrate import Schema
     from nostr_client.store.options import StoreOptions
 
 _WAL_LIMIT = 64 * 1024 * 1024
@@ -38,7 +38,7 @@ class Opened:
     lock: WriterLock | None = None
 
 
-def open_memory(migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
+def open_memory(migrations: Sequence[Schema], options: StoreOptions) -> Opened:
     """A database that lives as long as its one connection."""
     with ExitStack() as undo:
         conn = _connect(":memory:", options, undo)
@@ -47,7 +47,7 @@ def open_memory(migrations: Sequence[Migrations], options: StoreOptions) -> Open
         return Opened(conn)
 
 
-def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
+def open_file(path: Path, migrations: Sequence[Schema], options: StoreOptions) -> Opened:
     """Lock, create or migrate a file, and open readers beside the writer."""
     check_file(path)
     with ExitStack() as undo:
@@ -64,7 +64,7 @@ def open_file(path: Path, migrations: Sequence[Migrations], options: StoreOption
         return Opened(writer, readers, here, lock)
 
 
-def open_read_only(path: Path, migrations: Sequence[Migrations], options: StoreOptions) -> Opened:
+def open_read_only(path: Path, migrations: Sequence[Schema], options: StoreOptions) -> Opened:
     """Readers alone; works beside the process that writes. Raises StoreError when absent."""
     check_file(path)
     if not path.exists() or not path.stat().st_size:
@@ -184,7 +184,7 @@ def _set_up_writer(conn: sqlite3.Connection, options: StoreOptions) -> None:
         raise store_error(error) from error
 
 
-def _migrate(conn: sqlite3.Connection, migrations: Sequence[Migrations]) -> None:
+def _migrate(conn: sqlite3.Connection, migrations: Sequence[Schema]) -> None:
     try:
         migrate(conn, migrations)
     except sqlite3.Error as error:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from nostr_client.store.migrations import Migrations
+    from nostr_client.store.migrate import Schema
     from nostr_client.store.writer import AfterCommit
 
 T = TypeVar("T")
@@ -44,9 +44,7 @@ _TURN_POLL_S = 0.05
 """Seconds between two looks at another writer's lock; the lock itself wakes nobody."""
 
 
-async def _open_in_turn(
-    file: Path, migrations: Sequence[Migrations], options: StoreOptions
-) -> Opened:
+async def _open_in_turn(file: Path, migrations: Sequence[Schema], options: StoreOptions) -> Opened:
     """Open a file for writing once the process that writes it ends. Raises StoreLocked and others.
 
     Another Database of this process does not end while this one waits, so it is not waited for.
@@ -100,7 +98,7 @@ class Database:
         path: str | Path,
         *,
         read_only: bool = False,
-        migrations: Sequence[Migrations] = (),
+        migrations: Sequence[Schema] = (),
         options: StoreOptions = _DEFAULTS,
     ) -> Self:
         """Open a file, or ":memory:", and bring it to the newest schema.

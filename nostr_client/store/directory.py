@@ -8,7 +8,8 @@ together is always what the events are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nostr_client.errors import StoreCorrupt
 from nostr_client.filters import Filter
@@ -21,7 +22,7 @@ from nostr_client.negentropy.chunks import (
     record,
 )
 from nostr_client.store.lookup import rows_in
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema, run_script
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
 
 if TYPE_CHECKING:
@@ -36,29 +37,27 @@ FOLD = 50_000
 LONG = 100_000
 """Entries of the log, about 7 MB, from which a store folds them even if it is never compared."""
 
-FINGERPRINTS = Migrations("nostr_tally.fingerprints")
-
-_STATEMENTS = (
-    """CREATE TABLE neg_scope (
-        scope INTEGER PRIMARY KEY, filter TEXT NOT NULL UNIQUE, folded INTEGER NOT NULL
-    ) STRICT""",
-    """CREATE TABLE neg_chunk (
-        chunk INTEGER PRIMARY KEY,
-        scope INTEGER NOT NULL,
-        lo_ts INTEGER NOT NULL,
-        lo_id BLOB NOT NULL,
-        n INTEGER NOT NULL,
-        sum BLOB NOT NULL,
-        ids BLOB NOT NULL
-    ) STRICT""",
-    "CREATE UNIQUE INDEX neg_head ON neg_chunk (scope, lo_ts, lo_id, n, sum)",
-    """CREATE TABLE neg_log (
-        n INTEGER PRIMARY KEY AUTOINCREMENT,
-        ts INTEGER NOT NULL,
-        id BLOB NOT NULL,
-        gone INTEGER NOT NULL
-    ) STRICT""",
-)
+_TABLES = """
+CREATE TABLE neg_scope (
+    scope INTEGER PRIMARY KEY, filter TEXT NOT NULL UNIQUE, folded INTEGER NOT NULL
+) STRICT;
+CREATE TABLE neg_chunk (
+    chunk INTEGER PRIMARY KEY,
+    scope INTEGER NOT NULL,
+    lo_ts INTEGER NOT NULL,
+    lo_id BLOB NOT NULL,
+    n INTEGER NOT NULL,
+    sum BLOB NOT NULL,
+    ids BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX neg_head ON neg_chunk (scope, lo_ts, lo_id, n, sum);
+CREATE TABLE neg_log (
+    n INTEGER PRIMARY KEY AUTOINCREMENT,
+    ts INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    gone INTEGER NOT NULL
+) STRICT
+"""
 _HEADS = """
 SELECT chunk, lo_ts, lo_id, n, sum FROM neg_chunk INDEXED BY neg_head
 WHERE scope = ? ORDER BY lo_ts, lo_id
@@ -76,16 +75,7 @@ _LENGTH = "SELECT ifnull((SELECT max(n) FROM neg_log) - (SELECT min(n) FROM neg_
 _LAST = "SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'neg_log'"
 
 
-@FINGERPRINTS()
-def scopes_chunks_and_log(conn: sqlite3.Connection) -> None:
-    for statement in _STATEMENTS:
-        conn.execute(statement)
-
-
-@FINGERPRINTS()
-def log_without_triggers(conn: sqlite3.Connection) -> None:
-    for name in ("neg_came", "neg_gone"):
-        conn.execute(f"DROP TRIGGER IF EXISTS {name}")
+FINGERPRINTS: Final = Schema("nostr_tally.fingerprints", partial(run_script, script=_TABLES))
 
 
 def log_came(conn: sqlite3.Connection, first: int) -> None:

@@ -1,34 +1,59 @@
-"""Bring a file to the schema that this program knows, or refuse it whole."""
+"""Bring a file to the schemas that this program knows, or refuse it whole.
+
+Each schema has version 1 only: it is created whole. A file records the schemas that it has in the
+table of sqlite-utils' migrations, so that a step to a next version can be one of those: that
+library is loaded only when a step must be applied, as its import takes longer than a command.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.errors import SchemaTooNew, SchemaTooOld, StoreCorrupt
-from nostr_client.store.migrations import applied as recorded
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from nostr_client.store.migrations import Migrations
-
-APPLICATION_ID = 0x6E74_616C
+APPLICATION_ID: Final = 0x6E74_616C
 """Marks a file as ours (`PRAGMA application_id`), so that no other program's file is changed."""
 
+RECORDS: Final = "_sqlite_migrations"
+VERSION: Final = "version_1"
 
-def migrate(conn: sqlite3.Connection, sets: Sequence[Migrations]) -> None:
-    """Apply what is pending in every set, with its record, in one transaction.
+_MAKE_RECORDS: Final = f"""
+CREATE TABLE IF NOT EXISTS {RECORDS}
+ (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT);
+CREATE UNIQUE INDEX IF NOT EXISTS idx_{RECORDS}_migration_set_name
+ ON {RECORDS} (migration_set, name)
+"""
 
-    Raises SchemaTooNew when the file records a migration that a set of ours does not have,
-    StoreCorrupt when the file belongs to another program; the file is then unchanged.
+
+class Schema(NamedTuple):
+    """Tables of one part of the program; `create` makes them in the caller's transaction."""
+
+    name: str
+    create: Callable[[sqlite3.Connection], None]
+
+
+def run_script(conn: sqlite3.Connection, script: str) -> None:
+    """Run statements inside the caller's transaction; `executescript` would commit it."""
+    for statement in script.split(";"):
+        if statement.strip():
+            conn.execute(statement)
+
+
+def migrate(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
+    """Create the schemas that the file lacks, with their records, in one transaction.
+
+    Raises SchemaTooNew when another version wrote one of them, StoreCorrupt when the file belongs
+    to another program; the file is then unchanged.
     """
     conn.execute("BEGIN IMMEDIATE")
     try:
         _check_ours(conn)
-        check_not_newer(conn, sets)
-        for migrations in sets:
-            migrations.apply(conn)
+        create(conn, schemas)
         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         conn.execute("COMMIT")
     finally:
@@ -36,34 +61,50 @@ def migrate(conn: sqlite3.Connection, sets: Sequence[Migrations]) -> None:
             conn.execute("ROLLBACK")
 
 
-def check_not_newer(conn: sqlite3.Connection, sets: Sequence[Migrations]) -> None:
-    """Raise SchemaTooNew when one of the sets is further in the file than in this program."""
-    applied = recorded(conn)
-    for migrations in sets:
-        known = {step.name for step in migrations.steps}
-        newer = [name for name in applied.get(migrations.name, ()) if name not in known]
-        if newer:
-            raise SchemaTooNew(
-                f"a newer version wrote this store ({migrations.name}: {', '.join(newer)}); "
-                "update nostr-tally to open it"
-            )
+def create(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
+    """`migrate` in the caller's transaction, for a file that is known to be ours."""
+    missing = _missing(conn, schemas)
+    if missing:
+        run_script(conn, _MAKE_RECORDS)
+    for schema in missing:
+        schema.create(conn)
+        sql = f"INSERT INTO {RECORDS} (migration_set, name, applied_at) VALUES (?, ?, ?)"
+        conn.execute(sql, (schema.name, VERSION, str(datetime.now(UTC))))
 
 
-def check_current(conn: sqlite3.Connection, sets: Sequence[Migrations]) -> None:
-    """What a reader needs: our file, not newer, and not older either (it may not migrate).
+def check_current(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
+    """What a reader needs: our file with all schemas of this version, as it may create none.
 
     Raises StoreCorrupt, SchemaTooNew or SchemaTooOld.
     """
     _check_ours(conn)
-    check_not_newer(conn, sets)
-    applied = recorded(conn)
-    for migrations in sets:
-        have = applied.get(migrations.name, [])
-        if any(step.name not in have for step in migrations.steps):
-            raise SchemaTooOld(
-                f"this store has no tables of this version yet ({migrations.name}); opening it for"
-                " writing makes them"
+    for schema in _missing(conn, schemas):
+        raise SchemaTooOld(
+            f"this store has no tables of this version yet ({schema.name}); opening it for"
+            " writing makes them"
+        )
+
+
+def recorded(conn: sqlite3.Connection) -> dict[str, list[str]]:
+    """Versions that the file records, by schema."""
+    found: dict[str, list[str]] = {}
+    if conn.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (RECORDS,)).fetchone():
+        for schema, version in conn.execute(f"SELECT migration_set, name FROM {RECORDS}"):
+            found.setdefault(schema, []).append(version)
+    return found
+
+
+def _missing(conn: sqlite3.Connection, schemas: Sequence[Schema]) -> list[Schema]:
+    """The schemas that the file does not have. Raises SchemaTooNew."""
+    found = recorded(conn)
+    for schema in schemas:
+        others = [one for one in found.get(schema.name, ()) if one != VERSION]
+        if others:
+            raise SchemaTooNew(
+                f"another version wrote this store ({schema.name}: {', '.join(others)}); "
+                "update nostr-tally to open it"
             )
+    return [schema for schema in schemas if schema.name not in found]
 
 
 def _check_ours(conn: sqlite3.Connection) -> None:

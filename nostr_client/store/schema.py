@@ -1,4 +1,4 @@
-"""The tables of `store.db`, as named migrations.
+"""The tables of `store.db`.
 
 `event.seq` is given in the order of arrival and never twice, so "what came after" is a number.
 `tag.h` is a keyed hash of name and value (`taghash`): eight bytes in place of sixty-four. `tag`
@@ -13,15 +13,13 @@ the deletion of an id that is not theirs.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nostr_client.store import digest
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
-
-STORE = Migrations("nostr_tally.store")
 
 HASH_KEY = "tag_hash_key"
 NEXT_SEQ = "next_seq"
@@ -58,7 +56,7 @@ CREATE TABLE tag (
     seq INTEGER NOT NULL,
     kind INTEGER NOT NULL,
     a INTEGER NOT NULL,
-    PRIMARY KEY (h, created_at, seq)
+    PRIMARY KEY (h, kind, created_at, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE tomb_id (
     id BLOB NOT NULL, a INTEGER NOT NULL, PRIMARY KEY (id, a)
@@ -74,44 +72,14 @@ CREATE TABLE vanished (a INTEGER PRIMARY KEY, until INTEGER NOT NULL) STRICT;
 CREATE TABLE settled (id BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
 
-
-_TAGS_BY_KIND = """
-CREATE TABLE tag_by_kind (
-    h INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    kind INTEGER NOT NULL,
-    a INTEGER NOT NULL,
-    PRIMARY KEY (h, kind, created_at, seq)
-) STRICT, WITHOUT ROWID;
-INSERT INTO tag_by_kind SELECT * FROM tag ORDER BY h, kind, created_at, seq;
-DROP TABLE tag;
-ALTER TABLE tag_by_kind RENAME TO tag;
-"""
-
 _COUNTERS = (NEXT_SEQ, REMOVALS, INDEX_GENERATION)
 
 
-def run_script(conn: sqlite3.Connection, script: str) -> None:
-    """Run statements inside the migration's transaction; `executescript` would commit it."""
-    for statement in script.split(";"):
-        if statement.strip():
-            conn.execute(statement)
-
-
-@STORE()
-def events_tags_and_tombstones(conn: sqlite3.Connection) -> None:
+def _create(conn: sqlite3.Connection) -> None:
     run_script(conn, _EVENTS)
     conn.execute("INSERT INTO meta VALUES (?, ?)", (HASH_KEY, os.urandom(16)))
     conn.execute("INSERT INTO meta VALUES (?, 1), (?, 0), (?, 0)", _COUNTERS)
-
-
-@STORE()
-def tags_by_kind(conn: sqlite3.Connection) -> None:
-    run_script(conn, _TAGS_BY_KIND)
-
-
-@STORE()
-def digest_of_events(conn: sqlite3.Connection) -> None:
-    """One second per million events that are there already."""
     conn.execute("INSERT INTO meta VALUES (?, ?)", (digest.KEY, digest.compute(conn)))
+
+
+STORE: Final = Schema("nostr_tally.store", _create)

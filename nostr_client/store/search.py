@@ -9,18 +9,16 @@ the filter leaves, which without any longer word is all of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.kinds import GIFT_WRAP, SEAL
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
     from nostr_client.event import Event
-
-SEARCH = Migrations("nostr_tally.search")
 
 ENCRYPTED = frozenset({4, SEAL, GIFT_WRAP})
 """Kinds whose contents nobody can search."""
@@ -35,11 +33,13 @@ EXTENSIONS = frozenset({"include", "domain", "language", "sentiment", "nsfw"})
 """The words that NIP-50 defines before a colon."""
 
 
-@SEARCH()
-def trigrams_of_contents(conn: sqlite3.Connection) -> None:
+def _create(conn: sqlite3.Connection) -> None:
     conn.execute("CREATE VIRTUAL TABLE search USING fts5(content, content='', tokenize='trigram')")
     rows = conn.execute(_CONTENTS)
     conn.executemany(_INSERT, ((seq, _text(content.decode())) for seq, content in rows))
+
+
+SEARCH: Final = Schema("nostr_tally.search", _create)
 
 
 class Wanted(NamedTuple):

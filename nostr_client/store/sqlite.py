@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
     from nostr_client.store.base import Outcome, StoreStats, VerifyReport
-    from nostr_client.store.migrations import Migrations
+    from nostr_client.store.migrate import Schema
     from nostr_client.store.remove import OnRemove
     from nostr_client.store.save import OnBatch
     from nostr_client.store.select import Context, Page
@@ -99,7 +99,7 @@ class SqliteStore:
         read_only: bool = False,
         search: bool = False,
         urls: Collection[str] = (),
-        migrations: Sequence[Migrations] = (),
+        migrations: Sequence[Schema] = (),
         options: StoreOptions = _DEFAULTS,
         clock: Callable[[], float] = time.time,
     ) -> Self:

@@ -6,11 +6,11 @@ the next try is due, in Unix seconds; it stays for a while after that, so that t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.store.lookup import chunks
-from nostr_client.store.migrations import Migrations
-from nostr_client.store.schema import run_script
+from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,26 +18,10 @@ if TYPE_CHECKING:
 
     from nostr_client.store.database import Database
 
-SYNC = Migrations("nostr_tally.sync")
-
 KEPT_AFTER: Final = 2 * 86_400
 """Seconds for which a row stays after its next try was due: twice the longest doubled wait."""
 
-_FIRST_TABLES = """
-CREATE TABLE sync_tried (
-    relay TEXT NOT NULL,
-    side INTEGER NOT NULL,
-    id BLOB NOT NULL,
-    until INTEGER NOT NULL,
-    PRIMARY KEY (relay, side, id)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE sync_refusal (
-    relay TEXT PRIMARY KEY, until INTEGER NOT NULL, reason TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-"""
-_BY_KEY = """
-DROP TABLE sync_tried;
-DROP TABLE sync_refusal;
+_TABLES = """
 CREATE TABLE sync_event (
     relay TEXT NOT NULL,
     key TEXT NOT NULL,
@@ -85,15 +69,7 @@ _FILTERS = (
 )
 
 
-@SYNC()
-def tried_ids_and_refusals(conn: sqlite3.Connection) -> None:
-    run_script(conn, _FIRST_TABLES)
-
-
-@SYNC()
-def verdicts_by_relay_and_key(conn: sqlite3.Connection) -> None:
-    """Nothing of the older tables is taken over: they did not say what was refused, or to whom."""
-    run_script(conn, _BY_KEY)
+SYNC: Final = Schema("nostr_tally.sync", partial(run_script, script=_TABLES))
 
 
 class Tried(NamedTuple):

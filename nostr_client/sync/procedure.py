@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nostr_client.errors import InvalidInput, NostrTallyError, RelayError
+from nostr_client.errors import InvalidInput, NostrTallyError, RelayError, innermost
 from nostr_client.filters import Filter
 from nostr_client.keys import verify
 from nostr_client.sync.desk import Desk
@@ -130,7 +130,10 @@ class Syncer:
                 if ticker is not None:
                     ticker.cancel()
         except ExceptionGroup as errors:
-            raise _first(errors) from errors
+            first = innermost(errors)
+            raise (
+                first if isinstance(first, NostrTallyError) else NostrTallyError(str(first))
+            ) from errors
         finally:
             if on_progress is not None:
                 on_progress([one.report() for one in tallies])
@@ -182,10 +185,3 @@ def _report(job: Job, tallies: Sequence[Tally], desk: Desk, mode: Mode) -> SyncR
         have=len(set().union(*(one.lacking for one in tallies))),
         events=job.local + desk.distinct if whole else None,
     )
-
-
-def _first(errors: BaseExceptionGroup[Any]) -> NostrTallyError:
-    found: BaseException = errors
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found if isinstance(found, NostrTallyError) else NostrTallyError(str(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.errors import RelayError
+from nostr_client.errors import RelayError, innermost
 from nostr_client.gate import Gate
 from nostr_client.kinds import DELETION, VANISH
 from nostr_client.sync.downloads import Downloads
@@ -85,9 +85,9 @@ class RelayRun:
             async with asyncio.TaskGroup() as group:
                 await self._work(group)
         except* RelayOut as errors:
-            self._tally.lacks(str(_first(errors)))
+            self._tally.lacks(str(innermost(errors)))
         except* RelayError as errors:
-            self._tally.lacks(str(_first(errors)))
+            self._tally.lacks(str(innermost(errors)))
         finally:
             self._desk.leave(self._relay.url)
         self._tally.ended = True
@@ -162,10 +162,3 @@ class RelayRun:
         self._tally.haves(new)
         if self._uploads is not None:
             self._uploads.put(new)
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    found: BaseException = errors
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found

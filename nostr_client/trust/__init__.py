@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from nostr_client.trust.consistency import Consistency, count_consistency
-from nostr_client.trust.corroboration import corroborated
+from nostr_client.trust.consistency import Consistency, corroborated, count_consistency
 from nostr_client.trust.mined import Mined, mined
 from nostr_client.trust.shape import Shape, shape
 

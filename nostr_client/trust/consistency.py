@@ -1,15 +1,19 @@
-"""Does a relay's count fit its own registers? Two answers about one set may not contradict."""
+"""Does a relay's count fit its own registers, and what do at least two relays agree on?"""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import hll
 from nostr_client.errors import InvalidInput
-from nostr_client.hll.registers import clean
+from nostr_client.hll.registers import clean, maximum
 from nostr_client.trust.mined import mined
 from nostr_client.trust.tails import occupied
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 MAX_Z = 4.0
 """Standard errors between count and estimate from which on a relay is flagged."""
@@ -76,3 +80,18 @@ def _contradiction(count: int, registers: bytes, z: float, one_per_author: bool)
     if used > count:
         return True
     return one_per_author and sum(occupied(count, hll.M)[: used + 1]) < MAX_FEW_P
+
+
+def corroborated(registers: Sequence[bytes]) -> bytes:
+    """Register-wise second highest over relays: a sketch that no single relay can raise.
+
+    Its estimate is 0.59 to 0.99 of the union when all are honest (coverage 20 to 80 %); `EMPTY`
+    for fewer than two relays. Raises InvalidInput for a sketch that is not 256 bytes.
+    """
+    highest = second = 0
+    for value in (int.from_bytes(clean(sketch), "big") for sketch in registers):
+        higher = maximum(highest, value)
+        # The lower one of two is their sum without the higher one: no carries below 128.
+        second = maximum(second, highest + value - higher)
+        highest = higher
+    return second.to_bytes(hll.M, "big")

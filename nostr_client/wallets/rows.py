@@ -1,27 +1,24 @@
-"""What wallets answered, as rows of `store.db`, in a named set of migrations of their own."""
+"""What wallets answered, as rows of `store.db`, a schema of their own."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema, run_script
 from nostr_client.wallets.keys import Wallet
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-WALLETS: Final = Migrations("nostr_tally.wallets")
+_TABLE: Final = "CREATE TABLE wallet (recipient TEXT PRIMARY KEY, wallet TEXT NOT NULL) STRICT"
+WALLETS: Final = Schema("nostr_tally.wallets", partial(run_script, script=_TABLE))
 
 _decode: Final = msgspec.json.Decoder(Wallet).decode
 _encode: Final = msgspec.json.Encoder().encode
-
-
-@WALLETS()
-def wallets_of_recipients(conn: sqlite3.Connection) -> None:
-    conn.execute("CREATE TABLE wallet (recipient TEXT PRIMARY KEY, wallet TEXT NOT NULL) STRICT")
 
 
 def load(conn: sqlite3.Connection, recipients: Iterable[str]) -> list[Wallet]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from nostr_client import display
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -112,15 +114,7 @@ def thin(levels: dict[str, list[Point]], now: int) -> dict[str, list[Point]]:
 
 def sparkline(values: Iterable[int], width: int = 40) -> str:
     """A line of blocks for the last values of a series, as wide as `width` at most."""
-    blocks = "▁▂▃▄▅▆▇█"
-    shown = _resampled(list(values), width)
-    if not shown:
-        return ""
-    least, most = min(shown), max(shown)
-    span = most - least
-    if not span:
-        return blocks[3] * len(shown)
-    return "".join(blocks[(value - least) * (len(blocks) - 1) // span] for value in shown)
+    return display.sparkline(_resampled(list(values), width))
 
 
 def _resampled(values: list[int], width: int) -> list[int]:

@@ -1,22 +1,19 @@
-"""The tables of watches and their history, as named migrations of their own set in `store.db`."""
+"""The tables of watches and their history, a schema of their own in `store.db`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
-from nostr_client.store.migrations import Migrations
-
-if TYPE_CHECKING:
-    import sqlite3
-
-WATCHES: Final = Migrations("nostr_tally.watches")
+from nostr_client.store.migrate import Schema, run_script
 
 _TABLES: Final = """
 CREATE TABLE watch (
     w INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     definition TEXT NOT NULL,
-    asked_at INTEGER
+    asked_at INTEGER,
+    relays TEXT
 ) STRICT;
 CREATE TABLE watch_point (
     w INTEGER NOT NULL,
@@ -36,12 +33,4 @@ CREATE TABLE watch_point (
 """
 
 
-@WATCHES()
-def watches_and_their_points(conn: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";"):
-        conn.execute(statement)
-
-
-@WATCHES()
-def relays_that_were_asked(conn: sqlite3.Connection) -> None:
-    conn.execute("ALTER TABLE watch ADD COLUMN relays TEXT")
+WATCHES: Final = Schema("nostr_tally.watches", partial(run_script, script=_TABLES))

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from nostr_client.count.remembering import asked_of, merge_input
+from nostr_client.errors import innermost
 from nostr_client.gate import Gate
 from nostr_client.watch.live import with_events
 
@@ -80,10 +81,8 @@ class Watching:
         if self._task is None or self._task.cancelled():
             return
         error = self._task.exception()
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
         if error is not None:
-            raise error
+            raise innermost(error)
 
     def hurry(self) -> None:
         """Ask the relays again now, without waiting for the interval."""

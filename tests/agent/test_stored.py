@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +12,7 @@ import pytest
 from agent import stored, watchbook
 from agent.api.schema import Point
 from agent.clock import SystemClock
-from agent.config.added import Added
+from agent.config.load import Added
 from agent.journal import Journal
 from agent.service.specs import Specs
 from agent.specs import Name, SyncSpec, WatchSpec, in_words
@@ -23,15 +22,13 @@ from nostr_client import count, nip19
 from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
 from nostr_client.store.database import Database
-from nostr_client.store.migrations import Migrations
 from nostr_client.watch import WATCHES, Watch, rows
-from nostr_client.watch.history import DAY, HOUR
+from nostr_client.watch.history import DAY
 from nostr_client.watch.history import Point as Sample
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
 
     from nostr_client.count import Query
 
@@ -214,46 +211,6 @@ async def test_watches_of_the_file_have_a_history_and_stay_the_files(database: D
     assert [w.name for w, _ in await database.read(rows.watches)] == ["f", "w"]
 
 
-OLD = Migrations(AGENT.name)
-OLD()(stored.first_tables)
-
-
-async def test_watches_of_an_older_version_are_carried_over(tmp_path: Path) -> None:
-    """Its tables held the last number of every minute, hour and day side by side."""
-    end = T0 + 120 * DAY
-
-    def fill_old(conn: sqlite3.Connection) -> None:
-        text = msgspec.json.encode(spec("api")).decode()
-        conn.execute("INSERT INTO agent_spec VALUES ('watch', 'api', ?, 5)", (text,))
-        conn.execute("INSERT INTO agent_spec VALUES ('watch', 'odd', '{}', 5)")
-        conn.execute("INSERT INTO agent_spec VALUES ('sync', 's', '{}', 5)")
-        for name in ("api", "file"):
-            for n in range(120 * 24 * 2):
-                at = T0 + 1800 * n
-                row = (at, n, n, None, 0)
-                for step, size, kept in (("raw", 60, 2), ("hour", HOUR, 92), ("day", DAY, 999)):
-                    if at >= end - kept * DAY:
-                        sql = "INSERT OR REPLACE INTO agent_history VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-                        conn.execute(sql, (name, step, int(at // size), *row))
-
-    path = tmp_path / "store.db"
-    async with await Database.open(path, migrations=[WATCHES, OLD]) as old:
-        await old.write(fill_old)
-    async with await Database.open(path, migrations=[WATCHES, AGENT]) as opened:
-        (text,) = await opened.read(lambda c: stored.specs(c, "watch"))
-        assert msgspec.json.decode(text, type=WatchSpec) == spec("api")
-        await opened.write(lambda c: stored.take_file(c, "watch", [spec("file")], end))
-        left = await opened.read(lambda c: c.execute("SELECT name FROM agent_spec").fetchall())
-        assert sorted(left) == [("odd",), ("s",)]
-        for name in ("api", "file"):
-            found = await opened.read(partial(watchbook.history, watch=name, since=0, limit=10_000))
-            gaps = {b.at - a.at for a, b in itertools.pairwise(found)}
-            assert gaps <= {1800, 3600, DAY, 3600 + 1800}
-            assert found[-1].value == 120 * 48 - 1
-            assert found[0].at < T0 + DAY
-            assert len(found) == pytest.approx(28 + 90 * 24 + 2 * 48, abs=30)
-
-
 async def test_another_question_begins_another_history(database: Database) -> None:
     def work(conn: sqlite3.Connection) -> None:
         asked, other = query_of(spec()), spec(query=None, target="", filters=[{"kinds": [7]}])
@@ -300,24 +257,6 @@ async def test_whom_a_watch_asks_trusts_and_leaves_out_is_known_to_both_programs
         (text, _) = stored.specs(conn, "watch")
         found = msgspec.json.decode(text, type=WatchSpec)
         assert (found.name, found.excluded, found.trusted) == ("added", (one,), (other,))
-
-    await database.write(work)
-
-
-async def test_whom_watches_of_an_older_version_leave_out_is_known_too(
-    database: Database,
-) -> None:
-    one, other = "wss://one.example", "wss://other.example"
-
-    def work(conn: sqlite3.Connection) -> None:
-        stored.put_spec(conn, "watch", spec(excluded=(one,), trusted=(other,)), T0)
-        older = "UPDATE watch SET definition = json_remove(definition, '$.trusted', '$.excluded')"
-        conn.execute(older)
-        rows.add(conn, Watch(name="plain", query=query_of(spec()), trusted=(one,)))
-        watchbook.carry_over_relays(conn)
-        (plain, watch) = (made for made, _ in rows.watches(conn))
-        assert (watch.excluded, watch.trusted) == ((one,), (other,))
-        assert (plain.excluded, plain.trusted) == ((), (one,))
 
     await database.write(work)
 

@@ -230,7 +230,12 @@ def test_commands_that_ask_the_agent(
             continue
         after = ("--api", url, "--token-file", str(tmp_path / "token"))
         found = _run(OF_THE_AGENT, there, capsys, "nostr-agent ", after)
-    assert found == snapshot
+    assert "\n".join(filter(_is_of_the_first_level, found.splitlines())) == snapshot
+
+
+def _is_of_the_first_level(line: str) -> bool:
+    """What stands below depends on what the agent has done by then; `test_http` has its types."""
+    return not line.startswith("    ") or not set(line.strip()) & set(".[")
 
 
 def test_every_command_is_here() -> None:

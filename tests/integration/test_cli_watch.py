@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from nostr_client import count, nip19
-from nostr_client.cli.questions import Duration, duration_text
+from nostr_client.cli.questions import Duration
 from nostr_client.cli.relays import worst_code
 from nostr_client.count.procedure import Counter
+from nostr_client.display import duration
 from nostr_client.event import EventTemplate
 from nostr_client.watch import Runner, Watch, WatchBook
 from tests.faults import COUNT_REFUSALS, RefusesCount
@@ -314,7 +315,7 @@ async def test_each_watch_is_to_have_an_answer(run: Run) -> None:
     [(10, "10s"), (900, "15m"), (10.5, "10.5s"), (5400, "90m"), (99999 * 86400, "99999d")],
 )
 def test_a_duration_is_printed_as_it_is_given(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
+    assert duration(seconds) == text
     assert Duration().convert(text, None, None) == seconds
 
 

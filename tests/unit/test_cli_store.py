@@ -156,14 +156,11 @@ def test_a_second_writer_is_told_who_writes_and_readers_go_on(path: Path) -> Non
 
 
 def as_an_older_version(path: Path) -> None:
-    """The store as it was before the kind stood in the key of the tag index."""
+    """The store as it is before a schema was added to the program."""
     conn = sqlite3.connect(path)
     conn.executescript(
-        "DELETE FROM _sqlite_migrations WHERE name = 'tags_by_kind';"
-        " CREATE TABLE old (h INTEGER NOT NULL, created_at INTEGER NOT NULL, seq INTEGER NOT NULL,"
-        " kind INTEGER NOT NULL, a INTEGER NOT NULL, PRIMARY KEY (h, created_at, seq)) STRICT,"
-        " WITHOUT ROWID; INSERT INTO old SELECT * FROM tag; DROP TABLE tag;"
-        " ALTER TABLE old RENAME TO tag;"
+        "DELETE FROM _sqlite_migrations WHERE migration_set = 'nostr_tally.sync';"
+        " DROP TABLE sync_event; DROP TABLE sync_filter;"
     )
     conn.close()
 

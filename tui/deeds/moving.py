@@ -1,4 +1,4 @@
-"""Going from page to page, and out."""
+"""Going from page to page, within a table and the log, and out."""
 
 from __future__ import annotations
 
@@ -79,3 +79,36 @@ async def theme(app: TallyApp, words: list[str]) -> None:
 async def quit(app: TallyApp, words: list[str]) -> None:
     """Leave."""
     app.exit()
+
+
+async def find(app: TallyApp, words: list[str]) -> None:
+    """Filter by the words, or let them be typed."""
+    app.page.find(" ".join(words))
+
+
+async def sort(app: TallyApp, words: list[str]) -> None:
+    """Sort by the column named, or by the next one."""
+    app.page.sort_by(words[0] if words else None)
+
+
+async def turn(app: TallyApp, words: list[str]) -> None:
+    """The last first."""
+    app.page.sort_by(app.page.sort)
+
+
+async def copy(app: TallyApp, words: list[str]) -> None:
+    """Into the clipboard, as far as the terminal lets."""
+    text = app.page.copied()
+    if text:
+        app.copy_to_clipboard(text)
+        app.tell(f"copied {text}")
+
+
+async def level(app: TallyApp, words: list[str]) -> None:
+    """The next level of the log, or the one named."""
+    app.log_page.choose_level(words[0] if words else None)
+
+
+async def follow(app: TallyApp, words: list[str]) -> None:
+    """Stay with the newest line, or do not."""
+    app.log_page.toggle_follow()

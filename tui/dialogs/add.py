@@ -10,7 +10,7 @@ from textual.widgets import Button, Input, Label, OptionList, Static
 
 from agent.specs import WatchSpec
 from nostr_client.errors import InvalidInput
-from tui.dialogs.form import Form
+from tui.dialogs.simple import Form
 from tui.paste import Pasted, free_name, read
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tui.dialogs.form import Doing
+    from tui.dialogs.simple import Doing
 
 HINT = "npub, nprofile, note, nevent, naddr, event id, or a filter as JSON"
 

@@ -17,8 +17,8 @@ from agent.reindex.protocol import STAGES, Built
 from agent.reindex.single import about, check_built
 from agent.reindex.spark import plan
 from agent.reindex.spark.ending import childless, closed
-from agent.reindex.spark.listing import listed
 from agent.reindex.spark.publishing import Publishing
+from agent.reindex.spark.readers import listed
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session, short
 from agent.reindex.spark.stages import Stages
 from agent.reindex.spark.staging import Staging

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from agent.reindex import inputs
 from agent.reindex.inputs import for_hadoop
 from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
 from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse, row_of
@@ -130,3 +131,19 @@ def _both(found: Iterable[Event | Rejected]) -> Batches:
 
 def _batch(columns: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def listed(spark: SparkSession, source: inputs.Input) -> list[inputs.Listed]:
+    """The files of an input that are not of this machine; no byte of them is read.
+
+    Raises InvalidInput for a file that cannot be read, and what Spark raises.
+    """
+    paths = inputs.elsewhere(source)
+    if not paths:
+        return []
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    about = reader.load(paths).select("path", "length", f.unix_micros("modificationTime"))
+    found = [inputs.Listed(*row) for row in about.collect()]
+    for one in found:
+        inputs.refuse_packed(one.path)
+    return found

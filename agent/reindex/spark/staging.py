@@ -6,6 +6,8 @@ last; what a run left half is written over by the next.
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -13,10 +15,10 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from agent.reindex.spark.progress import polled
+from agent.reindex.reporter import INTERVAL_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -196,3 +198,31 @@ class Staging:
     @property
     def _jvm(self) -> Any:
         return self._spark.sparkContext._jvm
+
+
+@contextmanager
+def polled(spark: SparkSession, stage: str, reporter: Reporter) -> Iterator[None]:
+    """Report tasks done and tasks in all of what runs, as long as the block lasts."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_poll, args=(spark, stage, reporter, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(5.0)
+
+
+def _poll(spark: SparkSession, stage: str, reporter: Reporter, ended: threading.Event) -> None:
+    from py4j.protocol import Py4JError
+
+    tracker = spark.sparkContext.statusTracker()
+    while not ended.wait(INTERVAL_S):
+        try:
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+        except (Py4JError, OSError):
+            return  # Java has ended: whoever waits for the job will see why
+        known = [one for one in stages if one is not None]
+        if known:
+            done, total = sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known)
+            reporter.running(stage, done, total)

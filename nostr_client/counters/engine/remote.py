@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import served
-from nostr_client.counters.heads import Mark
-from nostr_client.counters.lineage import Trouble
+from nostr_client.counters.lineage import Mark, Trouble
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:

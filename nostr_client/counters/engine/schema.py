@@ -7,14 +7,12 @@ the planner answers "last of this subject" with a scan otherwise.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema
 
 if TYPE_CHECKING:
     import sqlite3
-
-MIGRATIONS = Migrations("counters")
 
 _TABLES = (
     # Who this store is, to others that source it; `generation` changes with any configuration.
@@ -115,13 +113,6 @@ _TABLES = (
 )
 
 
-@MIGRATIONS()
-def create_counters(conn: sqlite3.Connection) -> None:
-    """Make the tables, and give the store its identity."""
-    for statement in _TABLES:
-        conn.execute(statement)
-
-
 _REMOTE_TABLES = (
     # Runs of programs that write this store, and at which sequence of each stream they began.
     """CREATE TABLE counter_run (
@@ -173,13 +164,6 @@ _REMOTE_TABLES = (
 )
 
 
-@MIGRATIONS()
-def source_other_stores(conn: sqlite3.Connection) -> None:
-    """Know what is sourced from other stores, and let others know this one."""
-    for statement in _REMOTE_TABLES:
-        conn.execute(statement)
-
-
 _PUSH_TABLES = (
     # What was acknowledged there, and what may come late; `seq`: the message that a push in flight
     # builds on; `origin`: which stream of which store pushed it.
@@ -196,8 +180,10 @@ _PUSH_TABLES = (
 )
 
 
-@MIGRATIONS()
-def create_counter_push(conn: sqlite3.Connection) -> None:
-    """Make the table of what was pushed elsewhere."""
-    for statement in _PUSH_TABLES:
+def _create(conn: sqlite3.Connection) -> None:
+    """Make the tables, and give the store its identity."""
+    for statement in (*_TABLES, *_REMOTE_TABLES, *_PUSH_TABLES):
         conn.execute(statement)
+
+
+MIGRATIONS: Final = Schema("counters", _create)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import catalog, read
 from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
-from nostr_client.counters.heads import KEPT_RUNS, Head
+from nostr_client.counters.lineage import KEPT_RUNS, Head
 from nostr_client.counters.numbers import canonical, is_integer
 from nostr_client.counters.subjects import Transform, overlaps
 from nostr_client.errors import CounterError

@@ -10,7 +10,7 @@ from nostr_client.counters import rules
 from nostr_client.counters.engine import remote, sourcemap
 from nostr_client.counters.engine.publish import Origin, count
 from nostr_client.counters.engine.served import Arrival
-from nostr_client.counters.heads import Head, goes_on
+from nostr_client.counters.lineage import Head, goes_on
 from nostr_client.counters.numbers import canonical, is_integer, subtract_text
 from nostr_client.counters.subjects import is_subject
 from nostr_client.errors import CounterError, InvalidInput, clip

@@ -13,7 +13,6 @@ from nats.errors import MaxPayloadError
 from nostr_client.counters.base import Message, NoStream
 from nostr_client.counters.jetstream.dial import dial
 from nostr_client.counters.jetstream.failures import COUNTED, DONE, api_error, mapped
-from nostr_client.counters.jetstream.version import Version, caution, has_counters
 from nostr_client.errors import NetworkError, ProtocolError, Unsupported, clip, without_user
 
 if TYPE_CHECKING:
@@ -223,3 +222,29 @@ class Connection:
         """The next message of a subscription; raises DeadlineExceeded, NetworkError."""
         with mapped(self.url):
             return await subscription.next_msg(self.timeout)
+
+
+Version = tuple[int, int, int]
+
+FIRST: Version = (2, 12, 0)
+"""The first server with counters (ADR-49)."""
+
+SOUND: Version = (2, 14, 5)
+"""The first server without the bugs that break counters: on one that is not replicated, atomic
+batches stored empty bodies before 2.14.3, and sources of such streams stalled."""
+
+
+def has_counters(version: Version) -> bool:
+    return version >= FIRST
+
+
+def batches_are_safe(version: Version) -> bool:
+    return version >= SOUND
+
+
+def caution(version: Version) -> str | None:
+    """What to tell somebody whose server this is, or None."""
+    if not has_counters(version) or batches_are_safe(version):
+        return None
+    shown = ".".join(map(str, version))
+    return f"nats-server {shown} has bugs that break counters; use 2.14.5 or later"

@@ -9,10 +9,9 @@ from nostr_client.counters import rules
 from nostr_client.counters.calls import check_purge
 from nostr_client.counters.config import check_name, check_seq, check_values
 from nostr_client.counters.jetstream import direct, wire
-from nostr_client.counters.jetstream.connection import Connection
+from nostr_client.counters.jetstream.connection import Connection, batches_are_safe, caution
 from nostr_client.counters.jetstream.counters import JetStreamCounters
 from nostr_client.counters.jetstream.dial import NatsOptions
-from nostr_client.counters.jetstream.version import batches_are_safe, caution
 from nostr_client.counters.subjects import check_patterns, check_subject
 from nostr_client.errors import CounterError, DeadlineExceeded, InvalidInput
 

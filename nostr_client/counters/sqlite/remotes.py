@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.remote import Known, Parked, Remote
     from nostr_client.counters.engine.served import Page
     from nostr_client.counters.engine.take import Batch, Taken
-    from nostr_client.counters.heads import Head
-    from nostr_client.counters.lineage import Way
+    from nostr_client.counters.lineage import Head, Way
     from nostr_client.counters.sqlite.store import SqliteCounterStore
 
 PER_VALUE = 6

@@ -12,11 +12,10 @@ import pytest
 from aiohttp import web
 
 from agent import alert_outbox
-from agent.alert_outbox import OUTBOX, Delivery
+from agent.alert_outbox import Delivery
 from agent.api.client import ApiError
 from agent.specs import AlertSpec, WatchSpec
 from nostr_client.store.database import Database
-from nostr_client.store.migrations import Migrations
 from tests.agent.service.kit import Running, an_agent, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow
@@ -255,26 +254,6 @@ async def test_a_command_that_the_file_does_not_name_any_more_is_not_run(
         await eventually(given_up)
         assert "does not name this command" in agent.log.getvalue()
     assert not out.exists()
-
-
-async def test_what_waits_since_an_earlier_version_keeps_its_webhook_and_no_command(
-    tmp_path: Path,
-) -> None:
-    first = Migrations(OUTBOX.name)
-    first.steps.append(OUTBOX.steps[0])
-    rows = [
-        ("aa", AlertSpec(when="> 1", webhook="http://a.example/x", command=("touch", "x"))),
-        ("bb", AlertSpec(when="> 2", command=("touch", "x"))),
-    ]
-    async with await Database.open(tmp_path / "s.db", migrations=[first]) as database:
-        sql = "INSERT INTO agent_telling VALUES (?, 'w', ?, ?, 5.0, 2)"
-        for id_, alert in rows:
-            row = (id_, msgspec.json.encode(alert).decode(), b"{}")
-            await database.write(lambda c, row=row: c.execute(sql, row) and None)
-    async with await Database.open(tmp_path / "s.db", migrations=[OUTBOX]) as database:
-        (found,) = await database.read(alert_outbox.waiting)
-        assert (found.key, found.target) == (("aa", "webhook"), "http://a.example/x")
-        assert (found.attempts, found.at, found.body) == (2, 5.0, b"{}\n")
 
 
 # What each service gets.

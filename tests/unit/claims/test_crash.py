@@ -23,6 +23,7 @@ from nostr_client.claims.spans import holds
 from nostr_client.count.rounds import AskCount, ReadPage, Round
 from nostr_client.filters import Filter
 from nostr_client.protocol import SMALL
+from nostr_client.store.migrate import create
 from tests.simulation import SimRelay, event
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def test_no_kill_loses_an_event_or_counts_one_twice(
         folder = Path(name) / "0"
         folder.mkdir()
         conn = sqlite3.connect(folder / "store.db")
-        CLAIMS.apply(conn)
+        create(conn, [CLAIMS])
         conn.commit()
         conn.close()
         relay, clock, people = SimRelay(cap=cap), NOW, 0

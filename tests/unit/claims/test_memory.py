@@ -15,6 +15,7 @@ from nostr_client.claims.held import HeldRows
 from nostr_client.claims.mark import DAY, HOUR, Changes, Drift, Reread
 from nostr_client.claims.schema import CLAIMS
 from nostr_client.claims.spans import gaps, holds, join
+from nostr_client.store.migrate import create
 
 NOW = 1000
 OFFSET = 8
@@ -66,7 +67,7 @@ def test_the_memory_in_sqlite_does_what_the_one_in_memory_does(
 ) -> None:
     """`older`: the first half was written by a version that kept no number of what is held."""
     conn = sqlite3.connect(":memory:")
-    CLAIMS.apply(conn)
+    create(conn, [CLAIMS])
     plain = ListMemory(replaces=replaces)
     for n, step in enumerate(steps):
         if older and 2 * n == len(steps):

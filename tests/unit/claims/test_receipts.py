@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from nostr_client import count, nip19
 from nostr_client.claims import VOID, ClaimBook, Held, ListMemory, Update, reading_of
-from nostr_client.claims.schema import who_signed_a_receipt_and_whom_it_pays
 from nostr_client.count.remembering import asked_of
 from nostr_client.merge import Receipt
-from nostr_client.store.migrations import RECORDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,31 +53,3 @@ async def test_in_the_store_and_in_the_next_process(tmp_path: Path) -> None:
             await place.use(work)
         assert len(await place.use(lambda memory: memory.ids_and_authors()[0])) == 2
         await book.close()
-
-
-async def test_zaps_that_an_older_version_read_are_read_again(tmp_path: Path) -> None:
-    """Its rows lack who signed; followers stay as they are."""
-    path = tmp_path / "s.db"
-    follows = asked_of(count.followers(TARGET))
-    book = await ClaimBook.open(path)
-    for asked in (ZAPS, follows):
-        place = await book.place(asked, "wss://r.example/")
-        await place.use(lambda memory: memory.add(ALL, 400))
-    await book.close()
-    _as_before(path)
-    book = await ClaimBook.open(path)
-    held = [
-        await (await book.place(asked, "wss://r.example/")).use(lambda m: m.count(0, None))
-        for asked in (ZAPS, follows)
-    ]
-    await book.close()
-    assert held == [0, 3]
-
-
-def _as_before(path: Path) -> None:
-    """Undo the step that added what a receipt says."""
-    step = who_signed_a_receipt_and_whom_it_pays.__name__
-    with closing(sqlite3.connect(path)) as conn, conn:
-        for column in ("label", "signer", "receiver"):
-            conn.execute(f"ALTER TABLE claim_event DROP COLUMN {column}")
-        conn.execute(f"DELETE FROM {RECORDS} WHERE name = ?", (step,))

@@ -12,6 +12,7 @@ from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.engine.session import Session
 from nostr_client.counters.numbers import format_integer
+from nostr_client.store.migrate import create
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.conn = sqlite3.connect(":memory:", isolation_level=None)
-        MIGRATIONS.apply(self.conn)
+        create(self.conn, [MIGRATIONS])
         self.cache = CatalogCache()
         self.now = 1_700_000_000_000_000_000
 

@@ -17,7 +17,7 @@ from tests.unit.counters.engine import Engine, counter
 if TYPE_CHECKING:
     import random
 
-    from nostr_client.counters.heads import Head
+    from nostr_client.counters.lineage import Head
 
 STREAM = "count"
 

@@ -15,6 +15,7 @@ from nostr_client.counters.ingest import IngestCounters, ingest_stream
 from nostr_client.counters.sqlite import SqliteCounterStore
 from nostr_client.event import EventTemplate
 from nostr_client.keys import KeySigner
+from nostr_client.store.migrate import create
 from nostr_client.store.sqlite import SqliteStore
 from tests.unit.counters.engine import Engine, counter, source
 
@@ -30,7 +31,7 @@ class FileEngine(Engine):
         self.conn = sqlite3.connect(path, isolation_level=None)
         self.conn.execute("PRAGMA journal_mode = WAL")
         self.conn.execute("PRAGMA synchronous = NORMAL")
-        MIGRATIONS.apply(self.conn)
+        create(self.conn, [MIGRATIONS])
 
 
 def prepare(path: Path) -> None:

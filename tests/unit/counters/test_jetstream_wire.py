@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client.counters.jetstream import NatsOptions, wire
-from nostr_client.counters.jetstream.connection import Connection
-from nostr_client.counters.jetstream.version import batches_are_safe, caution, has_counters
+from nostr_client.counters.jetstream.connection import (
+    Connection,
+    batches_are_safe,
+    caution,
+    has_counters,
+)
 from nostr_client.errors import CounterError, InvalidInput, NetworkError, ProtocolError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from nostr_client.counters import lineage, nostr
-from nostr_client.counters.heads import Head
+from nostr_client.counters.lineage import Head
 from nostr_client.counters.sealing import MOST_READERS, PART, Sealer, is_sealed
 from nostr_client.counters.sqlite.remotes import Values
 from nostr_client.errors import InvalidInput, NostrTallyError

@@ -24,19 +24,19 @@ from nostr_client.errors import (
     StoreLocked,
 )
 from nostr_client.store.database import MEMORY, Database
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema
 from nostr_client.store.options import StoreOptions
 from tests.rights import as_nobody
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-SCHEMA = Migrations("test")
 
-
-@SCHEMA()
 def numbers(db: Any) -> None:
     db.execute("CREATE TABLE n (v INTEGER PRIMARY KEY) STRICT")
+
+
+SCHEMA = Schema("test", numbers)
 
 
 def insert(value: int) -> Any:
@@ -300,40 +300,29 @@ async def test_a_reader_says_what_its_rights_lack(folder: int, file: int, told: 
 
 
 async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
-    newer = Migrations("test")
-    newer()(numbers)
-
-    @newer()
-    def from_the_future(db: Any) -> None:
-        db.execute("CREATE TABLE later (x)")
-
-    async with await Database.open(tmp_path / "n.db", migrations=[newer]):
-        pass
+    async with await Database.open(tmp_path / "n.db", migrations=[SCHEMA]) as database:
+        sql = "INSERT INTO _sqlite_migrations (migration_set, name) VALUES ('test', 'version_2')"
+        await database.write(lambda conn: conn.execute(sql).rowcount)
     for read_only in (False, True):
-        with pytest.raises(SchemaTooNew, match="from_the_future"):
+        with pytest.raises(SchemaTooNew, match="version_2"):
             await Database.open(tmp_path / "n.db", migrations=[SCHEMA], read_only=read_only)
+
+
+async def test_a_reader_needs_every_schema(tmp_path: Path) -> None:
+    async with await Database.open(tmp_path / "n.db", migrations=[SCHEMA]):
+        pass
+    more = Schema("more", numbers)
     with pytest.raises(SchemaTooOld, match="more"):
-        await Database.open(
-            tmp_path / "n.db", read_only=True, migrations=[newer, Migrations("x"), _more()]
-        )
+        await Database.open(tmp_path / "n.db", read_only=True, migrations=[SCHEMA, more])
 
 
-def _more() -> Migrations:
-    more = Migrations("more")
-    more()(numbers)
-    return more
-
-
-async def test_a_failing_migration_undoes_the_whole_update(tmp_path: Path) -> None:
-    broken = Migrations("broken")
-
-    @broken()
+async def test_a_failing_schema_undoes_the_whole_update(tmp_path: Path) -> None:
     def fails(db: Any) -> None:
         db.execute("CREATE TABLE half (x)")
         db.execute("not sql")
 
     with pytest.raises(StoreError):
-        await Database.open(tmp_path / "n.db", migrations=[SCHEMA, broken])
+        await Database.open(tmp_path / "n.db", migrations=[SCHEMA, Schema("broken", fails)])
     conn = sqlite3.connect(tmp_path / "n.db")
     assert conn.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
     conn.close()

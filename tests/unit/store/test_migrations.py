@@ -1,56 +1,63 @@
-"""Named steps: each runs once, in its order, and is recorded in the file."""
+"""Schemas: each is created once, in its order, and recorded in the file."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client.store.migrations import Migrations, applied
+from nostr_client.errors import SchemaTooNew
+from nostr_client.store.migrate import RECORDS, VERSION, Schema, create, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def test_each_step_runs_once_and_in_order() -> None:
-    ran = []
-    steps = Migrations("things")
-
-    @steps()
-    def first(conn: sqlite3.Connection) -> None:
-        ran.append("first")
-        conn.execute("CREATE TABLE thing (x)")
-
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as conn:
-        steps.apply(conn)
-
-        @steps()
-        def second(conn: sqlite3.Connection) -> None:
-            ran.append("second")
-            conn.execute("INSERT INTO thing VALUES (1)")
-
-        steps.apply(conn)
-        steps.apply(conn)
-        assert ran == ["first", "second"]
-        assert applied(conn) == {"things": ["first", "second"]}
-        other = Migrations("others")
-        other()(first)
-        with pytest.raises(sqlite3.OperationalError, match="already exists"):
-            other.apply(conn)
-        assert "others" not in applied(conn)
+@pytest.fixture
+def conn() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
+        yield opened
 
 
-def test_a_name_stands_for_one_step() -> None:
-    steps = Migrations("things")
+def make(table: str, made: list[str]) -> Schema:
+    def work(conn: sqlite3.Connection) -> None:
+        made.append(table)
+        conn.execute(f"CREATE TABLE {table} (x)")
 
-    def first(conn: sqlite3.Connection) -> None:
-        conn.execute("SELECT 1")
-
-    steps()(first)
-    with pytest.raises(ValueError, match="has a step first already"):
-        steps()(first)
+    return Schema(f"of {table}", work)
 
 
-def test_a_file_that_has_nothing_to_do_is_not_written() -> None:
-    with closing(sqlite3.connect(":memory:")) as conn:
-        Migrations("none").apply(conn)
-        assert conn.total_changes == 0
-        assert applied(conn) == {}
+def test_each_schema_is_created_once(conn: sqlite3.Connection) -> None:
+    made: list[str] = []
+    one, other = make("one", made), make("other", made)
+    create(conn, [one])
+    create(conn, [one, other])
+    create(conn, [one, other])
+    assert made == ["one", "other"]
+    assert recorded(conn) == {"of one": [VERSION], "of other": [VERSION]}
+
+
+def test_a_schema_that_cannot_be_created_is_not_recorded(conn: sqlite3.Connection) -> None:
+    made: list[str] = []
+    create(conn, [make("thing", made)])
+    with pytest.raises(sqlite3.OperationalError, match="already exists"):
+        create(conn, [Schema("another", make("thing", made).create)])
+    assert "another" not in recorded(conn)
+
+
+def test_a_version_that_is_not_ours_is_refused(conn: sqlite3.Connection) -> None:
+    one = make("one", [])
+    create(conn, [one])
+    conn.execute(
+        f"INSERT INTO {RECORDS} (migration_set, name) VALUES (?, 'version_2')", (one.name,)
+    )
+    with pytest.raises(SchemaTooNew, match="of one: version_2"):
+        create(conn, [one])
+
+
+def test_a_file_that_has_nothing_to_do_is_not_written(conn: sqlite3.Connection) -> None:
+    create(conn, [])
+    assert conn.total_changes == 0
+    assert recorded(conn) == {}

@@ -9,6 +9,7 @@ import pytest
 
 from nostr_client.filters import Filter
 from nostr_client.store.aggregate import held_kinds
+from nostr_client.store.migrate import create
 from nostr_client.store.query import Window, access, select
 from nostr_client.store.schema import STORE
 
@@ -21,7 +22,7 @@ ID = "ab" * 32
 @pytest.fixture
 def conn() -> Iterator[sqlite3.Connection]:
     opened = sqlite3.connect(":memory:")
-    STORE.apply(opened)
+    create(opened, [STORE])
     yield opened
     opened.close()
 

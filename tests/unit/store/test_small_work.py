@@ -12,7 +12,7 @@ import pytest
 
 from nostr_client.errors import StoreError, StoreLocked
 from nostr_client.store.database import Database
-from nostr_client.store.migrations import Migrations
+from nostr_client.store.migrate import Schema
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.writer import HERE_LIMIT
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-SCHEMA = Migrations("test")
 
-
-@SCHEMA()
 def places(db: Any) -> None:
     db.execute("CREATE TABLE place (n INTEGER PRIMARY KEY, thread INTEGER) STRICT")
+
+
+SCHEMA = Schema("test", places)
 
 
 def note(conn: sqlite3.Connection) -> int:

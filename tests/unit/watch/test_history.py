@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nostr_client import count
 from nostr_client.errors import InvalidInput, InvalidRelayURL
+from nostr_client.store.migrate import create
 from nostr_client.trust import TrustPolicy
 from nostr_client.watch import LEVELS, Point, Watch, WatchBook, fold, rows, sparkline, thin
 from nostr_client.watch.history import DAY, HOUR
@@ -31,7 +32,7 @@ def point(at: int, value: int) -> Point:
 @pytest.fixture
 def conn() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:")
-    WATCHES.apply(connection)
+    create(connection, [WATCHES])
     yield connection
     connection.close()
 
@@ -65,7 +66,7 @@ POINTS = st.lists(
 def test_the_store_keeps_what_the_rule_says(points: list[Point], later: int) -> None:
     """Points that come one by one, at any age, end as the pure rule would have them."""
     connection = sqlite3.connect(":memory:")
-    WATCHES.apply(connection)
+    create(connection, [WATCHES])
     rows.add(connection, watch())
     expected: dict[str, list[Point]] = {}
     once = {p.at: p for p in points}

@@ -1,0 +1,54 @@
+"""Durations, ages and series as people write and read them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DURATION: Final = r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d|w)(?!\n)$"
+"""A pattern for JSON schemas; `$` also matches before a last newline, which the rest forbids."""
+
+IN_WORDS: Final = 'a number and a unit, as in "90s", "10m", "1.5h", "7d"'
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_WRITTEN: Final = {"d": 86_400, "h": 3600, "m": 60}
+BLOCKS: Final = "▁▂▃▄▅▆▇█"
+
+_PATTERN: Final = re.compile(DURATION)
+
+
+def seconds(duration: str) -> float:
+    """The seconds of a duration. Raises InvalidInput."""
+    if _PATTERN.match(duration) is None:
+        raise InvalidInput(f"{duration!r} is not {IN_WORDS}")
+    unit = duration.lstrip("0123456789.")
+    return float(duration.removesuffix(unit)) * _UNITS[unit]
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a duration, in the largest unit in which they are whole."""
+    unit, size = next((one for one in _WRITTEN.items() if seconds % one[1] == 0), ("s", 1))
+    number = f"{seconds / size:.3f}".rstrip("0").rstrip(".")
+    return f"{number}{unit}"
+
+
+def age(seconds: float) -> str:
+    """A span of time in its largest unit of which it has two: `90s`, `2m`, `3d`."""
+    for unit, size in _WRITTEN.items():
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
+
+
+def sparkline(values: Sequence[int], blocks: str = BLOCKS) -> str:
+    """Values as a line of blocks, one each, between the least and the most of them."""
+    if not values:
+        return ""
+    least, top = min(values), len(blocks) - 1
+    span = max(values) - least
+    return "".join(blocks[(one - least) * top // span if span else top // 2] for one in values)

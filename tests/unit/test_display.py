@@ -1,0 +1,51 @@
+"""Durations, ages and series as text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nostr_client import display
+from nostr_client.errors import InvalidInput
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("250ms", 0.25), ("90s", 90), ("1.5h", 5400), ("7d", 604_800), ("2w", 1_209_600)],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
+    assert display.seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "s", "5", "5 s", "-5s", "5y", "5s\n", "1e3s", "1.2345s", "٣s"]
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="a number and a unit"):
+        display.seconds(text)
+
+
+@given(st.integers(1, 10**9))
+def test_a_duration_is_written_as_it_is_read(milliseconds: int) -> None:
+    assert display.seconds(display.duration(milliseconds / 1000)) == pytest.approx(
+        milliseconds / 1000
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-1, "0s"), (119, "119s"), (120, "2m"), (7199, "120m"), (172_800, "2d")]
+)
+def test_an_age_has_the_largest_unit_of_which_there_are_two(seconds: float, text: str) -> None:
+    assert display.age(seconds) == text
+
+
+@given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=50))
+def test_a_sparkline_has_a_block_for_each_value_between_its_ends(values: list[int]) -> None:
+    line = display.sparkline(values)
+    assert len(line) == len(values)
+    if len(set(values)) > 1:
+        assert line[values.index(min(values))] == "▁"
+        assert line[values.index(max(values))] == "█"
+    else:
+        assert set(line) == {"▄"}
