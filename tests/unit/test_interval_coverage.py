@@ -164,7 +164,10 @@ def check(kinds: list[Bin], worlds: int, least: float) -> None:
     for kind, score in estimated.items():
         assert score.coverage >= least - spread(least, score.figures), kind
     assert np.mean([score.coverage for score in estimated.values()]) >= least
-    assert np.mean([score.cost for score in estimated.values()]) <= 1.15
+    costs = {kind: score.cost for kind, score in estimated.items()}
+    assert np.mean([*costs.values()]) <= 1.15
+    if worlds == FULL:  # of fewer worlds one miss more or less decides
+        assert max(costs.values()) <= 1.15, max(costs, key=lambda kind: costs[kind])
 
 
 @pytest.mark.parametrize("way", WAYS)

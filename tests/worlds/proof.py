@@ -35,7 +35,7 @@ def of_count(
     world: World, relays: Sequence[SimRelay], read_before: Collection[str], *, silent: bool
 ) -> bool:
     """Whether an exact number was to be had from these relays in this step."""
-    if silent or not relays or any(_has_junk(relay, world) for relay in relays):
+    if silent or not relays or any(has_junk(relay, world) for relay in relays):
         return False
     if len(relays) == 1 and _counts(world, relays[0]):
         return True
@@ -65,7 +65,7 @@ def _read(world: World, relay: SimRelay, before: bool) -> bool:
 
 def of_sync(world: World, relay: SimRelay, direction: str) -> bool:
     """Whether this relay could be brought level for certain."""
-    if _spoils(relay, SYNC) or _spoils(relay, COUNT) or _has_junk(relay, world):
+    if _spoils(relay, SYNC) or _spoils(relay, COUNT) or has_junk(relay, world):
         return False
     if _has_whole_negentropy(relay) and not _has(relay, WorksThrough):
         return True
@@ -98,7 +98,7 @@ def _has_whole_negentropy(relay: SimRelay) -> bool:
     return any(isinstance(one, Negentropy) and one.newest is None for one in relay.behaviours)
 
 
-def _has_junk(relay: SimRelay, world: World) -> bool:
+def has_junk(relay: SimRelay, world: World) -> bool:
     """Whether it holds something that looks like an answer and is none."""
     sorts = ("bad signature", "foreign", "unfollow", "deletion")
     return any(one.item.sort in sorts for one in relay.held.values())
