@@ -90,14 +90,15 @@ class _Drawing:
         self.seed = seed
         self.rng = random.Random(seed)
         self.question = self.rng.choice(QUESTIONS)
-        self.mood = self.rng.choices(MOODS, (51, 25, 5, 7, 3, 3, 4, 2))[0]
+        self.mood = self.rng.choices(MOODS, (49, 25, 5, 7, 3, 3, 6, 2))[0]
         if self.mood in ("hasty", "patient") and self.question == "zaps":
             self.question = "notes"
+        self.trick = self.rng.choice(TRICKS)
         if self.mood == "sketched":
-            self.question = self.rng.choice(("followers", "reactions"))
+            mined = self.trick in TRICKS[1:3]
+            self.question = self.rng.choice(("followers", "reactions")) if mined else "followers"
         if self.mood == "private":
             self.question = "mentions"
-        self.trick = self.rng.choice(TRICKS)
         self.steps = self.rng.choice((1, 2, 2, 3, 3, 4, 6))
         if self.mood in ("hasty", "patient"):
             self.steps = 12 if self.mood == "hasty" else 4
@@ -115,11 +116,9 @@ class _Drawing:
         return self.rng.random() < part
 
     def world(self) -> World:
-        if self.mood == "sketched":
-            relays = self._sketched()
-        else:
-            many = 1 if self.alone else self.rng.choice((2, 2, 3, 3, 4, 8))
-            relays = tuple(self._relay() for _ in range(many))
+        many = 1 if self.alone else self.rng.choice((2, 2, 3, 3, 4, 8))
+        sketched = self.mood == "sketched"
+        relays = self._sketched() if sketched else tuple(self._relay() for _ in range(many))
         steps = tuple(self._step(i, relays) for i in range(self.steps))
         local = tuple(self._some(0.3)) if self.syncs and self._chance(0.6) else ()
         kept = self.syncs or self._chance(0.8)
@@ -132,7 +131,7 @@ class _Drawing:
         """Everything that anybody wrote about the question."""
         people = 125 if self.mood == "large" else self.rng.choice((1, 3, 8, 20, 40, 80, 130))
         if self.mood == "sketched":
-            people = self.rng.choice((60, 130, 400, 900))
+            people = self.rng.choice((60, 130, 400, 400, 900))
         pool = [
             Item(self.rng.choice(SORTS[self.question]), person, -60 * person - n, n)
             for person in range(people)
@@ -168,8 +167,9 @@ class _Drawing:
         odd: dict[str, Behaviour] = dict.fromkeys(TRICKS[1:3], mined)
         odd["one counts more"] = LiesCount(1.15)
         out = []
+        part = self.rng.choice((0.7, 0.95, 0.95))
         for i in range(self.rng.choice((3, 4))):
-            items = tuple(self._some(self.rng.choice((0.7, 0.95))))
+            items = tuple(self._some(part))
             has_it = self.trick in odd and (i == 0 or self.trick.startswith("all"))
             out.append(RelaySpec((Sketches(), odd[self.trick]) if has_it else (Sketches(),), items))
         return tuple(out)
@@ -214,7 +214,8 @@ class _Drawing:
         chosen += self._negentropy()
         if self._chance(0.08):
             chosen.append(Unreadable(rng.choice(tuple(Unreadable.WAYS))))
-        return chosen + self._refusals()
+        early = FinishesEarly() in chosen  # which only a COUNT shows: that is never refused
+        return chosen + ([] if early else self._refusals())
 
     def _honest(self) -> list[Behaviour]:
         """What honest relays differ in."""
@@ -239,7 +240,7 @@ class _Drawing:
             return []
         if self.alone and self._chance(0.2):
             return [Counts(), LiesCount(0.0)]
-        if self._chance(0.05):
+        if self._chance(0.05) and not self.syncs:
             return [Counts(), FinishesEarly()]
         chosen: list[Behaviour] = [Sketches() if self._chance(0.35) else Counts()]
         if self._chance(0.3):

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 FEWEST = 50
 """People from which on keys mined for their zero bits must not bend an interval."""
 
-NARROW = 0.2
+NARROW = 0.12
 """Width of an interval over its value where three relays with most of the people count exactly;
-registers alone give 0.25."""
+registers alone give 0.2."""
 
 FEW_INVENTED = 5
 """Made-up ids that a sample may miss; of the forty that a relay may name it misses not one."""

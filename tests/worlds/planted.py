@@ -15,6 +15,8 @@ import msgspec
 
 from nostr_client import trust
 from nostr_client.merge import Claim, ClaimStatus, Figure, Method, Retracted
+from nostr_client.merge.better import corrected
+from nostr_client.merge.sketches import Estimate, people
 from nostr_client.messages import Hint
 from nostr_client.protocol import Sent, Stamp
 from nostr_client.snapshot import Proof
@@ -26,10 +28,11 @@ from tests.worlds.drawing import drawn
 from tests.worlds.running import ran
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nostr_client.claims.mark import Mark
     from nostr_client.count.rounds import Round
+    from nostr_client.merge.better import Term
     from nostr_client.merge.rules import Weighed
     from tests.worlds.running import Report
 
@@ -139,6 +142,10 @@ class _WalkPassingOver(Walk):
         self._cut.update(dict.fromkeys(seconds))
 
 
+def _never_narrower(terms: Sequence[Term], union: bytes, *, robust: bool) -> Estimate:
+    return corrected(terms, union, robust=robust)._replace(sigma=people(union, robust=robust).sigma)
+
+
 def _discards_mined(claim: Claim, claims: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return trust.mined(claim.registers or b"").reasons, ()
 
@@ -237,7 +244,7 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "an interval never narrows",
-            {"nostr_client.merge.better._spread": lambda variance, sigma: sigma},
+            {"nostr_client.merge.rules.corrected": _never_narrower},
         ),
         Fault(
             "ids are believed without a sample",

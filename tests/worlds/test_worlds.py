@@ -23,6 +23,8 @@ from tests.worlds.sockets import ran_over_sockets
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from _pytest.mark import ParameterSet
+
 FEW = tuple(range(start, start + 50) for start in range(0, 200, 50))
 MANY = tuple(range(start, start + 500) for start in range(200, 5_200, 500))
 
@@ -33,7 +35,7 @@ COVERS = 0.9
 """The part of intervals that must hold the truth; also beside mined keys and one lying count."""
 
 
-def each_alone(chunks: Iterable[range]) -> list[object]:
+def each_alone(chunks: Iterable[range]) -> list[ParameterSet]:
     """Each chunk as a parameter, in a process of its own where there are several."""
     return [
         pytest.param(seeds, id=str(seeds), marks=pytest.mark.xdist_group(f"worlds {seeds.start}"))
