@@ -68,7 +68,7 @@ def of_sync(world: World, relay: SimRelay, direction: str) -> bool:
     if _spoils(relay, SYNC) or _spoils(relay, COUNT) or has_junk(relay, world):
         return False
     if _has_whole_negentropy(relay) and not _has(relay, WorksThrough):
-        return True
+        return not _is_dense(world, relay, floor=True)
     return not _is_dense(world, relay) and (_has_whole_negentropy(relay) or not _speaks(relay))
 
 
@@ -104,8 +104,9 @@ def has_junk(relay: SimRelay, world: World) -> bool:
     return any(one.item.sort in sorts for one in relay.held.values())
 
 
-def _is_dense(world: World, relay: SimRelay) -> bool:
-    """Whether a second holds as many events as a page may."""
+def _is_dense(world: World, relay: SimRelay, *, floor: bool = False) -> bool:
+    """Whether a second holds as many events as a page may; `floor`: the oldest second."""
     cap = min([LIMIT, *(b.size for b in relay.behaviours if isinstance(b, Cap))])
     found = Counter(o.created_at for o in relay.served() if matches(world.wire, o))
-    return max(found.values(), default=0) >= min(cap, 10)
+    seconds = [min(found, default=0)] if floor else found
+    return max((found[one] for one in seconds), default=0) >= min(cap, 10)
