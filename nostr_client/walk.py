@@ -40,8 +40,9 @@ class Walk:
     """The reading of `start..end` (`end` None: open). Ask for `ask()`, pass `take()`; until None.
 
     `found` has every matching event that came. `holes` are seconds of which an event may be
-    missing, `unread` counts the frames that could not be read, `stalled` says why the relay cannot
-    be read to the end, "" where it can. `exclusive`: the relay leaves out the second of `until`.
+    missing, `unread` counts the frames that could not be read, which came near the seconds
+    `unread_near`, `stalled` says why the relay cannot be read to the end, "" where it can.
+    `exclusive`: the relay leaves out the second of `until`.
     `largest`: the largest page that the relay has sent, now or before. `least`: how many events
     the relay itself counts there; before as many were found, its `finish` proves nothing.
     """
@@ -62,6 +63,7 @@ class Walk:
         self.largest = largest
         self.found: dict[bytes, Held] = {}
         self.unread = 0
+        self.unread_near: set[int] = set()
         self._least = least
         self._lanes = [_Lane(f, start, end, page, exclusive) for f in filters]
         self._parts: deque[_Part] = deque()
@@ -85,7 +87,8 @@ class Walk:
         if sent.hint is Hint.FINISH and len(self.found) < self._least:
             sent = msgspec.structs.replace(sent, hint=None)
         self.unread += sent.unread
-        self._cut.update(dict.fromkeys(sent.unread_near()))
+        self.unread_near |= sent.unread_near()
+        self._cut.update(dict.fromkeys(self.unread_near))
         if isinstance(self._asked, _Part):
             self._take_part(self._parts.popleft(), sent)
         elif self._asked is not None:
@@ -151,6 +154,7 @@ class Walk:
 
     def _take_part(self, part: _Part, sent: Sent) -> None:
         if sent.unread:
+            self.unread_near.add(part.second)
             self._cut[part.second] = None
         if sent.second_may_be_cut(self.largest):
             self._narrow(part, sent)

@@ -70,8 +70,9 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
 
     What is held in the window and was not `found` is gone from the relay. `found` may hold events
     outside of the window, from pages that were cut there; they are only added. `upto` is where the
-    coverage ends: `end`, or the clock. `at`: when it was read, Unix seconds. `sweep_to`: where the
-    next part to be read again begins, if this was such a part.
+    coverage ends: `end`, or the clock. `at`: when it was read, Unix seconds. `holes` and `unread`:
+    as those of a mark. `sweep_to`: where the next part to be read again begins, if this was such a
+    part.
     """
 
     start: int
@@ -80,6 +81,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     found: tuple[Held, ...]
     holes: tuple[int, ...] = ()
+    unread: tuple[int, ...] = ()
     largest: int = 0
     sweep_to: int | None = None
 
@@ -105,7 +107,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """How far one relay was read for one query; all times in Unix seconds.
 
     `covered`: the seconds that were read completely, `holes` those of them that hold more events
-    than the relay gives at once. `newest`: the newest event held that is not dated in the future.
+    than the relay gives at once, or an event whose frame could not be read. `unread`: the holes of
+    the latter sort, which only reading them again can fill. `newest`: the newest event held that is
+    not dated in the future.
     `overlap`: seconds before the mark that are read again; it grows where events come late.
     `sweep_at`: from where the next part is read again, `swept_at`: when the last part was, `pace`:
     seconds from the one before to it. `confirmed_at`: when the relay's own count was last equal to
@@ -118,6 +122,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     covered: Spans = ()
     holes: tuple[int, ...] = ()
+    unread: tuple[int, ...] = ()
     newest: int | None = None
     overlap: int = OVERLAP
     sweep_at: int = 0
@@ -165,12 +170,14 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     def moved(self, update: Update, changes: Changes, newest: int | None) -> Mark:
         """The mark after an update; `newest` is that of all that is held now, up to the clock."""
         holes = [s for s in self.holes if not update.spans(s)] + list(update.holes)
+        unread = [s for s in self.unread if not update.spans(s)] + list(update.unread)
         late = [t for t in changes.fresh if holds(self.covered, t)]
         mark = msgspec.structs.replace(
             self,
             proven=Proven.NOTHING,
             covered=join(self.covered, update.start, update.upto),
             holes=tuple(sorted(set(holes)))[-MOST_HOLES:],
+            unread=tuple(sorted(set(unread)))[-MOST_HOLES:],
             newest=newest,
             overlap=self._overlap(late, update.upto),
             gone=self.gone + changes.gone,
@@ -188,7 +195,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_proven(self, at: int) -> Mark:
         """The mark after a round that proved which events the relay holds, all of them."""
-        return msgspec.structs.replace(self, proven=Proven.MEMBERS, whole_at=at, holes=())
+        return msgspec.structs.replace(
+            self, proven=Proven.MEMBERS, whole_at=at, holes=(), unread=()
+        )
 
     def as_confirmed(self, at: int, *, judged: bool) -> Mark:
         """The mark after the relay's own count was equal to the number of events that it gave.

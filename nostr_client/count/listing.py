@@ -2,8 +2,9 @@
 
 An id costs 64 bytes on the wire, an event some 500. A relay that compares no more than so many
 events at once is asked by windows of time. It may answer from a snapshot that holds its newest
-events only, so the lower end of each window is proven: by a COUNT of the same number, or by a REQ
-at the oldest id that brings nothing beyond the list (`snapshot.prove_floor`).
+events only, or that is old, so both ends are proven: by a COUNT of the same number, or by a REQ for
+the newest events and one at the oldest id of each window (`snapshot.prove_floor`) that bring
+nothing beyond the list. What a relay leaves out amid its list, nobody sees who never had it.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
 ID_BYTES: Final = 64
 """Bytes of one id on the wire, as hex."""
 
+_TOP: Final = 3
+"""Events of the page at the upper end: room for what came since the session."""
+
 MOST_SESSIONS: Final = 256
 """Sessions of one list: a relay that compares 500 events at once is listed up to the budget."""
 
 
 class Named(NamedTuple):
-    """What a relay named. `whole`: each window is proven to reach down to its oldest event.
+    """What a relay named, and what came since. `whole`: it is proven from the newest to the oldest.
 
     `full`: the budget ended the list, so it holds a part. `events` came with the proof. `traffic`:
     bytes of ids and events.
@@ -86,6 +90,7 @@ class _Lister:
         self._most = min(budget.events, budget.bytes // ID_BYTES)
         self._silence = silence
         self._now = now
+        self._asked: list[Filter] = []
         self._ids: set[bytes] = set()
         self._parts: list[tuple[Filter, Differences]] = []
         self._events: list[VerifiedEvent] = []
@@ -94,6 +99,7 @@ class _Lister:
 
     async def run(self, asked: Filter) -> bool:
         """List one filter, the newest window first; False where the relay cannot."""
+        self._asked.append(asked)
         windows = [Window(asked, no_items())]
         for _ in range(MOST_SESSIONS):
             if self._full or not windows:
@@ -123,7 +129,24 @@ class _Lister:
         if whole and not (self._ids and len(self._ids) == told):
             for asked, found in self._parts:
                 whole = await self._reaches_down(asked, found) and whole
+            for asked in self._asked:
+                whole = whole and await self._reaches_up(asked)
         return Named(frozenset(self._ids), whole, self._full, tuple(self._events), self._traffic)
+
+    async def _reaches_up(self, asked: Filter) -> bool:
+        """Whether the newest events are listed, or newer than one that is: these are taken in."""
+        try:
+            page = await self._relay.fetch([asked.replace(limit=_TOP, since=asked.since or 0)])
+        except RelayError:
+            return False
+        self._events += page.events
+        self._traffic += page.bytes
+        times = {bytes.fromhex(one.event.id): one.event.created_at for one in page.events}
+        newest = max((at for key, at in times.items() if key in self._ids), default=None)
+        above = [at for key, at in times.items() if key not in self._ids]
+        self._ids |= times.keys()
+        seen = not above or (newest is not None and min(above) >= newest)
+        return seen and not page.malformed
 
     async def _reaches_down(self, asked: Filter, found: Differences) -> bool:
         """Whether the relay holds nothing of a window that it did not name."""

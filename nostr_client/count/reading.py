@@ -145,8 +145,8 @@ class Reader:
         if len(self._query.filters) != 1 or self._relay.capabilities.negentropy is False:
             return False
         (asked,) = self._query.filters
-        held, largest = await self._place.use(lambda m: (list(m.events()), m.mark.largest))
-        if not held:
+        held, mark = await self._place.use(lambda m: (list(m.events()), m.mark))
+        if not held or mark.unread:  # whose id nobody knows: what is not named may be there still
             return False
         from nostr_client.count.comparing import Comparison
 
@@ -157,7 +157,7 @@ class Reader:
             self,
             most=self._budget.events,
             silence=self._silence,
-            largest=largest,
+            largest=mark.largest,
         )
         if not await comparison.run():
             await self._place.use(lambda memory: memory.add(self._came.values(), self._clock))

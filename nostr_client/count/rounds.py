@@ -207,6 +207,7 @@ class Round:
                 at=self._clock,
                 found=tuple(walk.found.values()),
                 holes=tuple(sorted(walk.holes)),
+                unread=tuple(sorted(walk.unread_near)),
                 largest=walk.largest,
                 sweep_to=window.sweep_to if whole else None,
             )

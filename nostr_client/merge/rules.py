@@ -29,9 +29,6 @@ from nostr_client.merge.sketches import (
 )
 from nostr_client.merge.values import Claim, Figure, Listing, Proven
 
-_NARROW = 0.8
-"""Part of a sketch's own error below which an interval is rounded, not widened to whole people."""
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -156,6 +153,8 @@ def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figur
     counts of events are exact counts of authors.
     """
     read = _authors_read(weighed)
+    if not one_per_author:
+        read = _less_deleted(read, weighed)
     if all_read(weighed):
         return _own_number(weighed) or read if one_per_author else read
     if any(w.registers is not None and w.claim.reading is None for w in weighed):
@@ -340,6 +339,20 @@ def _events_read(weighed: Sequence[Weighed]) -> Figure:
     return _read_figure(weighed, _ids)
 
 
+def _less_deleted(read: Figure, weighed: Sequence[Weighed]) -> Figure:
+    """The authors who were read, with room below for those whose events are all deleted.
+
+    A reading does not keep who wrote which event, so a deleted event may be its author's only one.
+    """
+    deleted = _union(w.claim.retracted.ids for w in weighed if w.claim.answered)
+    gone = len(deleted & _union(map(_ids, readings(weighed))))
+    if not gone:
+        return read
+    high = read.value if read.exact else None
+    low = max(read.low - gone, 0)
+    return Figure(value=read.value, low=low, high=high, lower_bound=not read.exact)
+
+
 def _authors(reading: Reading) -> frozenset[bytes]:
     return reading.authors
 
@@ -470,8 +483,8 @@ def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
 
 def _estimated(found: Estimate, floor: int) -> Figure:
     low, high = hll.interval(found.people, sigma=found.sigma)
-    if found.sigma < _NARROW * hll.sigma(found.people) and round(low) < round(high):
-        low, high = round(low), round(high)  # whole steps would be much of its width
+    if math.isfinite(high) and round(low) < round(high):
+        low, high = round(low), round(high)  # outwards it would be a person more: much of 60
     value = max(round(low if math.isinf(found.people) else found.people), floor)
     least = max(math.floor(low), floor)
     if math.isfinite(high) and math.ceil(high) <= least:  # more are known than it estimates

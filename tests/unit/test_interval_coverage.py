@@ -18,6 +18,7 @@ from nostr_client.merge import Claim, ClaimStatus, Figure, Method, Reading, merg
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from _pytest.mark import ParameterSet
 
 SEED = 2119
 FULL = 500
@@ -164,14 +165,24 @@ def check(kinds: list[Bin], worlds: int, least: float) -> None:
     for kind, score in estimated.items():
         assert score.coverage >= least - spread(least, score.figures), kind
     assert np.mean([score.coverage for score in estimated.values()]) >= least
-    assert np.mean([score.cost for score in estimated.values()]) <= 1.15
+    costs = {kind: score.cost for kind, score in estimated.items()}
+    assert np.mean([*costs.values()]) <= 1.15
+    if worlds == FULL:  # of fewer worlds one miss more or less decides
+        assert max(costs.values()) <= 1.15, max(costs, key=lambda kind: costs[kind])
 
 
+def each_alone() -> list[ParameterSet]:
+    """Each way as a parameter, in a process of its own where there are several."""
+    return [pytest.param(way, marks=pytest.mark.xdist_group(f"intervals {way}")) for way in WAYS]
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_tenth_of_the_intervals_without_lies(way: Way) -> None:
     check([kind for kind in HONEST if kind.way == way], FULL // 10, 0.92)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_tenth_of_the_intervals_with_mined_keys(way: Way) -> None:
     kinds = [kind for kind in MINED if kind.way == way]
@@ -179,14 +190,14 @@ def test_a_tenth_of_the_intervals_with_mined_keys(way: Way) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("way", each_alone())
 def test_intervals_without_lies(way: Way) -> None:
     check([kind for kind in HONEST if kind.way == way], FULL, 0.92)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("way", each_alone())
 def test_intervals_with_mined_keys(way: Way) -> None:
     check([kind for kind in MINED if kind.way == way], FULL, 0.90)

@@ -165,6 +165,16 @@ class FinishesAtTheLimit(Behaviour):
 
 
 @dataclass(frozen=True)
+class FinishesEarly(Behaviour):
+    """Says `finish` after every page, cut or not; its COUNT shows that it is not true."""
+
+    spoils = frozenset({READ, SYNC})
+
+    def hints(self, *, sent: int, limit: int, whole: bool) -> list[Any]:
+        return [["finish"]]
+
+
+@dataclass(frozen=True)
 class Unreadable(Behaviour):
     """The frame of one of its events, its lowest id, can not be read."""
 
@@ -280,8 +290,7 @@ class Negentropy(Behaviour):
 class Omits(Behaviour):
     """Leaves `n` of the events that it held at first out of NIP-77: those of the lowest ids.
 
-    Nobody can see that of an event that he did not have before, so a world with it has no syncs,
-    and none of these events is unreadable.
+    Nobody can see that of an event that he did not have before, so a world with it has no syncs.
     """
 
     n: int

@@ -14,6 +14,7 @@ from tests.worlds.behaviours import (
     FalseZero,
     Finishes,
     FinishesAtTheLimit,
+    FinishesEarly,
     Invents,
     LiesCount,
     Limits,
@@ -53,7 +54,10 @@ PREFIXES: Final = (
 """Reasons of refusals: every prefix of NIP-01, none, and nothing."""
 
 
-MOODS: Final = ("wild", "calm", "hasty", "patient", "large", "stale")
+MOODS: Final = ("wild", "calm", "hasty", "patient", "large", "stale", "sketched", "private")
+
+TRICKS: Final = ("", "one has mined keys", "all have mined keys", "one counts more")
+"""What is odd in a sketched world."""
 
 ODD_HINTS: Final[tuple[object, ...]] = (
     "finish",
@@ -78,25 +82,34 @@ class _Drawing:
 
     wild: anything. calm: honest relays alone. hasty: many syncs, a minute apart. patient: syncs
     days apart, with relays that refuse something once. large: more events than a page. stale:
-    counts of relays whose NIP-77 answers leave something out.
+    counts of relays whose NIP-77 answers leave something out. sketched: relays that give registers
+    alone, of many people. private: syncs of a store with events that must not leave it.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.question = self.rng.choice(QUESTIONS)
-        self.mood = self.rng.choices(MOODS, (52, 28, 5, 7, 3, 5))[0]
+        self.mood = self.rng.choices(MOODS, (49, 25, 5, 7, 3, 3, 6, 2))[0]
         if self.mood in ("hasty", "patient") and self.question == "zaps":
             self.question = "notes"
+        self.trick = self.rng.choice(TRICKS)
+        if self.mood == "sketched":
+            mined = self.trick in TRICKS[1:3]
+            self.question = self.rng.choice(("followers", "reactions")) if mined else "followers"
+        if self.mood == "private":
+            self.question = "mentions"
         self.steps = self.rng.choice((1, 2, 2, 3, 3, 4, 6))
         if self.mood in ("hasty", "patient"):
             self.steps = 12 if self.mood == "hasty" else 4
-        self.syncs = self.mood in ("hasty", "patient")
+        self.syncs = self.mood in ("hasty", "patient", "private")
         if self.mood == "stale":
             self.steps = 3
+        elif self.mood == "sketched":
+            self.steps = 1
         elif self.question != "zaps" and self._chance(0.3):
             self.syncs = True
-        self.alone = self._chance(0.25)
+        self.alone = self._chance(0.25) and self.mood != "sketched"
         self.pool = self._pool()
 
     def _chance(self, part: float) -> bool:
@@ -104,17 +117,21 @@ class _Drawing:
 
     def world(self) -> World:
         many = 1 if self.alone else self.rng.choice((2, 2, 3, 3, 4, 8))
-        relays = tuple(self._relay() for _ in range(many))
+        sketched = self.mood == "sketched"
+        relays = self._sketched() if sketched else tuple(self._relay() for _ in range(many))
         steps = tuple(self._step(i, relays) for i in range(self.steps))
         local = tuple(self._some(0.3)) if self.syncs and self._chance(0.6) else ()
         kept = self.syncs or self._chance(0.8)
-        return World(self.seed, self.question, relays, steps, kept, local)
+        private = self.mood != "private" or self._chance(0.3)
+        return World(self.seed, self.question, relays, steps, kept, local, private)
 
     # What there is.
 
     def _pool(self) -> list[Item]:
         """Everything that anybody wrote about the question."""
         people = 125 if self.mood == "large" else self.rng.choice((1, 3, 8, 20, 40, 80, 130))
+        if self.mood == "sketched":
+            people = self.rng.choice((60, 130, 400, 400, 900))
         pool = [
             Item(self.rng.choice(SORTS[self.question]), person, -60 * person - n, n)
             for person in range(people)
@@ -143,6 +160,19 @@ class _Drawing:
             items += self._junk() if self._chance(0.1) else []
             items += self._versions(items) if self._chance(0.1) else []
         return RelaySpec(tuple(self._behaviours()), tuple(items))
+
+    def _sketched(self) -> tuple[RelaySpec, ...]:
+        """Three or four relays with registers, and with what is odd in this world."""
+        mined = MinedKeys(self.rng.choice((3, 10, 30)), self.rng.choice((14, 20)))
+        odd: dict[str, Behaviour] = dict.fromkeys(TRICKS[1:3], mined)
+        odd["one counts more"] = LiesCount(1.15)
+        out = []
+        part = self.rng.choice((0.7, 0.95, 0.95))
+        for i in range(self.rng.choice((3, 4))):
+            items = tuple(self._some(part))
+            has_it = self.trick in odd and (i == 0 or self.trick.startswith("all"))
+            out.append(RelaySpec((Sketches(), odd[self.trick]) if has_it else (Sketches(),), items))
+        return tuple(out)
 
     def _junk(self) -> list[Item]:
         """Events that do not count, newer than all that do, or amid them."""
@@ -173,7 +203,7 @@ class _Drawing:
         if self.mood == "stale":
             left_out = Omits(rng.choice((1, 5)))
             return [*chosen, *rng.choice(((Negentropy(), left_out), (Negentropy(20),)))]
-        if self.mood in ("calm", "patient"):
+        if self.mood in ("calm", "patient", "private"):
             chosen += self._honest()
             return chosen + (self._once() if self.mood == "patient" else [])
         if self._chance(0.1):
@@ -183,10 +213,9 @@ class _Drawing:
         chosen += self._counting()
         chosen += self._negentropy()
         if self._chance(0.08):
-            unreadable = Unreadable(rng.choice(tuple(Unreadable.WAYS)))
-            if not any(isinstance(one, Omits) for one in chosen):  # that it held was never seen
-                chosen.append(unreadable)
-        return chosen + self._refusals()
+            chosen.append(Unreadable(rng.choice(tuple(Unreadable.WAYS))))
+        early = FinishesEarly() in chosen  # which only a COUNT shows: that is never refused
+        return chosen + ([] if early else self._refusals())
 
     def _honest(self) -> list[Behaviour]:
         """What honest relays differ in."""
@@ -211,6 +240,8 @@ class _Drawing:
             return []
         if self.alone and self._chance(0.2):
             return [Counts(), LiesCount(0.0)]
+        if self._chance(0.05) and not self.syncs:
+            return [Counts(), FinishesEarly()]
         chosen: list[Behaviour] = [Sketches() if self._chance(0.35) else Counts()]
         if self._chance(0.3):
             lies = (
@@ -256,9 +287,11 @@ class _Drawing:
         rng = self.rng
         if self.mood == "hasty":
             return Step(rng.choice(("down", "both")))
+        if self.mood == "sketched":
+            return Step("count")
         action = "watch" if self._chance(0.15) else "count"
         if self.syncs:
-            others = () if self.mood == "patient" else ("count",)
+            others = () if self.mood in ("patient", "private") else ("count",)
             action = rng.choice(("down", "down", "both", *others))
         return Step(
             action,

@@ -35,6 +35,8 @@ KINDS = {
     "zap": 9735,
     "junk zap": 9735,
     "message": 4,
+    "mention": 1,
+    "protected": 1,
     "bad signature": 0,
     "foreign": 30_023,
     "deletion": 5,
@@ -130,8 +132,10 @@ def _tags(sort: str, item: Item) -> Tags:
         case "deletion":
             assert isinstance(item.of, Item)
             return (("e", made(item.of).id),)
-        case "message":
+        case "message" | "mention":
             return (("p", TARGET),)
+        case "protected":
+            return (("p", TARGET), ("-",))
     return ()
 
 

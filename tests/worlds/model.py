@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.worlds.items import Item
 
 QUESTIONS: Final = ("followers", "reactions", "notes", "notes+reactions", "zaps", "messages")
+"""What is counted and synced. One more, "mentions", is of any kind and is only synced."""
 
 SORTS: Final = {
     "followers": ("follow",),
@@ -28,6 +29,7 @@ SORTS: Final = {
     "notes+reactions": ("note", "reaction"),
     "zaps": ("zap",),
     "messages": ("message",),
+    "mentions": ("mention", "message", "protected"),
 }
 """The sorts of items that each question is about."""
 
@@ -66,7 +68,10 @@ class Step:
 
 @dataclass(frozen=True)
 class World:
-    """See the module. `kept`: the client has a store. `local`: what is in it at first."""
+    """See the module. `kept`: the client has a store. `local`: what is in it at first.
+
+    `private`: syncs hand over what is of a private kind that the question does not name.
+    """
 
     seed: int
     question: str
@@ -74,6 +79,7 @@ class World:
     steps: tuple[Step, ...]
     kept: bool = True
     local: tuple[Item, ...] = ()
+    private: bool = True
 
     @property
     def size(self) -> int:
@@ -106,6 +112,8 @@ class World:
         """The question's one filter as JSON values."""
         kinds = sorted(KINDS[sort] for sort in SORTS[self.question])
         match self.question:
+            case "mentions":
+                return {"#p": [TARGET]}
             case "followers":
                 return {"kinds": kinds, "#p": [TARGET]}
             case "reactions" | "zaps":
@@ -116,6 +124,19 @@ class World:
     def has_registers(self) -> bool:
         """Whether NIP-45 defines registers for the question."""
         return self.question in ("followers", "reactions")
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether several relays are asked for their single events: their numbers do not add up."""
+        return len(self.relays) > 1 and self.question in ("notes", "notes+reactions")
+
+    def stays(self, item: Item) -> bool:
+        """Whether an event must not be handed to any relay."""
+        return item.sort == "protected" or (item.sort == "message" and self._is_private)
+
+    @property
+    def _is_private(self) -> bool:
+        return self.question == "mentions" and not self.private
 
     @property
     def one_per_author(self) -> bool:

@@ -13,20 +13,26 @@ from unittest import mock
 
 import msgspec
 
-from nostr_client.merge import Claim, ClaimStatus, Figure, Method
+from nostr_client import trust
+from nostr_client.merge import Claim, ClaimStatus, Figure, Method, Retracted
+from nostr_client.merge.better import corrected
+from nostr_client.merge.sketches import Estimate, people
 from nostr_client.messages import Hint
 from nostr_client.protocol import Sent, Stamp
 from nostr_client.snapshot import Proof
 from nostr_client.sync.report import SyncStatus
 from nostr_client.sync.verdicts import Wait
+from nostr_client.walk import Walk
 from nostr_client.zaps import Zap
 from tests.worlds.drawing import drawn
 from tests.worlds.running import ran
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from nostr_client.claims.mark import Mark
     from nostr_client.count.rounds import Round
+    from nostr_client.merge.better import Term
     from nostr_client.merge.rules import Weighed
     from tests.worlds.running import Report
 
@@ -107,11 +113,57 @@ def _at_least(cls: type[Figure], value: int) -> Figure:
     return Figure.at_least(value)
 
 
+def _point(cls: type[Figure], value: int, low: int | None = None) -> Figure:
+    return Figure(value=value, low=value, high=value)
+
+
+def _with_any_finish(original: Callable[..., None]) -> Callable[..., None]:
+    def begin(self: Round, window: object, largest: int, least: int = 0) -> None:
+        original(self, window, largest)
+
+    return begin
+
+
+def _proven_by_a_count(self: Mark, at: int, *, judged: bool) -> Mark:
+    return self.as_proven(at)
+
+
+def _has_a_count(claim: Claim) -> bool:
+    return claim.count is not None and claim.reading is None and claim.listing is None
+
+
+class _WalkPassingOver(Walk):
+    @property
+    def unread_near(self) -> set[int]:
+        return set()
+
+    @unread_near.setter
+    def unread_near(self, seconds: set[int]) -> None:
+        self._cut.update(dict.fromkeys(seconds))
+
+
+def _never_narrower(terms: Sequence[Term], union: bytes, *, robust: bool) -> Estimate:
+    return corrected(terms, union, robust=robust)._replace(sigma=people(union, robust=robust).sigma)
+
+
+def _discards_mined(claim: Claim, claims: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return trust.mined(claim.registers or b"").reasons, ()
+
+
+def _nothing(claim: Claim) -> tuple[str, ...]:
+    return ()
+
+
+async def _is_so(*args: object) -> bool:
+    return True
+
+
 def faults() -> tuple[Fault, ...]:
     """All of them; made on demand, as some wrap what they replace."""
     from nostr_client.count.rounds import Round
 
     sent, count, sync = "nostr_client.protocol.Sent", "nostr_client.count", "nostr_client.sync"
+    weighing = "nostr_client.merge.weighing"
     return (
         Fault("every EOSE is the end", {f"{sent}.finished": _always(True)}),
         Fault(
@@ -157,6 +209,72 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault("a bare zero is a number", {"nostr_client.merge.Claim.weak_zero": _always(False)}),
         Fault("an error is zero", {f"{count}.claiming._failed": _zero}),
+        Fault(
+            "a finish is believed beside a larger COUNT",
+            {f"{count}.rounds.Round._begin": _with_any_finish(Round._begin)},
+        ),
+        Fault(
+            "a page that is no multiple of 50 is the end",
+            {f"{sent}.finished": property(lambda self: self.frames % 50 != 0)},
+        ),
+        Fault(
+            "an equal COUNT proves the members",
+            {"nostr_client.claims.mark.Mark.as_confirmed": _proven_by_a_count},
+        ),
+        Fault(
+            "what is not exact is a point",
+            {"nostr_client.merge.Figure.at_least": classmethod(_point)},
+        ),
+        Fault("an estimated count is exact", {"nostr_client.merge.rules._is_firm": _has_a_count}),
+        Fault(
+            "holes of unreadable frames are filled by negentropy",
+            {f"{count}.rounds.Walk": _WalkPassingOver},
+        ),
+        Fault(
+            "mined keys are trusted",
+            {
+                f"{weighing}._form": lambda claim, claims: ((), ()),
+                "nostr_client.merge.rules.bent": lambda sketches: False,
+            },
+        ),
+        Fault("mined keys discard their relay", {f"{weighing}._form": _discards_mined}),
+        Fault(
+            "counts correct registers whether or not they agree",
+            {f"{weighing}.disagreeing": lambda terms, robust: {}},
+        ),
+        Fault(
+            "an interval never narrows",
+            {"nostr_client.merge.rules.corrected": _never_narrower},
+        ),
+        Fault(
+            "ids are believed without a sample",
+            {"nostr_client.merge.members._twice": lambda lists: frozenset().union(*lists)},
+        ),
+        Fault("a relay that makes ids up is believed", {f"{weighing}._listing_verdict": _nothing}),
+        Fault(
+            "the upper end of a list is not looked at",
+            {f"{count}.listing._Lister._reaches_up": _is_so},
+        ),
+        Fault(
+            "what an author deleted counts",
+            {f"{count}.judging.Judging.retracted": _always(Retracted())},
+        ),
+        Fault(
+            "private kinds are uploaded",
+            {f"{sync}.sharing.is_private": lambda event: False},
+        ),
+        Fault(
+            "protected events are uploaded",
+            {f"{sync}.sharing.is_protected": lambda event: False},
+        ),
+        Fault(
+            "a sync forgets what a relay withheld",
+            {f"{sync}.desk.Desk._still": lambda self, ids: {}},
+        ),
+        Fault(
+            "a sync believes a snapshot without a proof of its floor",
+            {f"{sync}.floor.prove_floor": _proves_nothing_and_says_so},
+        ),
         Fault("relays are added up", {"nostr_client.merge.rules._union": _summed}),
         Fault(
             "nothing is ever exact",

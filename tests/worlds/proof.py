@@ -36,7 +36,7 @@ def of_count(
     world: World, relays: Sequence[SimRelay], read_before: Collection[str], *, silent: bool
 ) -> bool:
     """Whether an exact number was to be had from these relays in this step."""
-    if silent or not relays or any(_has_junk(relay, world) for relay in relays):
+    if silent or not relays or any(has_junk(relay, world) for relay in relays):
         return False
     if len(relays) == 1 and _counts(world, relays[0]):
         return True
@@ -81,10 +81,10 @@ def _read(world: World, relay: SimRelay, before: bool, several: bool) -> bool:
 
 def of_sync(world: World, relay: SimRelay, direction: str) -> bool:
     """Whether this relay could be brought level for certain."""
-    if _spoils(relay, SYNC) or _spoils(relay, COUNT) or _has_junk(relay, world):
+    if _spoils(relay, SYNC) or _spoils(relay, COUNT) or has_junk(relay, world):
         return False
     if _has_whole_negentropy(relay) and not _has(relay, WorksThrough):
-        return True
+        return not _is_dense(world, relay, floor=True)
     return not _is_dense(world, relay) and (_has_whole_negentropy(relay) or not _speaks(relay))
 
 
@@ -114,14 +114,15 @@ def _has_whole_negentropy(relay: SimRelay) -> bool:
     return any(isinstance(one, Negentropy) and one.newest is None for one in relay.behaviours)
 
 
-def _has_junk(relay: SimRelay, world: World) -> bool:
+def has_junk(relay: SimRelay, world: World) -> bool:
     """Whether it holds something that looks like an answer and is none."""
     sorts = ("bad signature", "foreign", "unfollow", "deletion")
     return any(one.item.sort in sorts for one in relay.held.values())
 
 
-def _is_dense(world: World, relay: SimRelay) -> bool:
-    """Whether a second holds as many events as a page may."""
+def _is_dense(world: World, relay: SimRelay, *, floor: bool = False) -> bool:
+    """Whether a second holds as many events as a page may; `floor`: the oldest second."""
     cap = min([LIMIT, *(b.size for b in relay.behaviours if isinstance(b, Cap))])
     found = Counter(o.created_at for o in relay.served() if matches(world.wire, o))
-    return max(found.values(), default=0) >= min(cap, 10)
+    seconds = [min(found, default=0)] if floor else found
+    return max((found[one] for one in seconds), default=0) >= min(cap, 10)

@@ -36,10 +36,14 @@ class SimRelay:
         """Seconds since the world began, as far as gaps go."""
         self.refused_at = 0.0
         self.held: dict[str, Made] = {}
+        self._versions: dict[tuple[int, str, str], Made] = {}
+        """The newest event of each address that it ever took."""
         self.gone: set[str] = set()
         self.spent: Counter[Behaviour] = Counter()
         self.sent_by_id: Counter[str] = Counter()
         """How often each id was sent for a REQ that named it."""
+        self.sent: set[str] = set()
+        """Ids that were sent at all."""
         self.taken: Counter[str] = Counter()
         """How often each id came as EVENT."""
         self.verdicts: dict[str, str] = {}
@@ -62,10 +66,12 @@ class SimRelay:
         if one.id in self.gone or one.id in self.held:
             return
         if one.address is not None and one.valid:
-            for other in [o for o in self.held.values() if o.address == one.address]:
+            other = self._versions.get(one.address)
+            if other is not None and other.id in self.held:
                 if (other.created_at, one.id) >= (one.created_at, other.id):
                     return
                 del self.held[other.id]
+            self._versions[one.address] = one
         self.held[one.id] = one
         if one.kind == 5 and one.valid:
             self._delete(one)
@@ -231,6 +237,7 @@ class SimLine:
         book.pop(key, None)
 
     def _give(self, sub_id: str, one: Made) -> None:
+        self._relay.sent.add(one.id)
         self._send(f'["EVENT",{json.dumps(sub_id)},{self._relay.frame(one)}]')
 
     def _req(self, message: list[Any]) -> None:

@@ -203,7 +203,7 @@ class Run:
             self.world.query.filters,
             direction=direction,
             options=self._pace.syncing,
-            include_private=True,
+            include_private=self.world.private,
             include_others=True,
             timeout=600.0,
         )

@@ -163,7 +163,8 @@ def described(world: World) -> str:
     lines += [f"    {_text(spec)}," for spec in world.relays]
     lines += ["  ),", "  ("]
     lines += [f"    {_text(step)}," for step in world.steps]
-    lines += ["  ),", f"  kept={world.kept}, local={_text(world.local)})"]
+    rest = "" if world.private else ", private=False"
+    lines += ["  ),", f"  kept={world.kept}, local={_text(world.local)}{rest})"]
     return "\n".join(lines)
 
 

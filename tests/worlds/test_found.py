@@ -6,11 +6,12 @@ import pytest
 
 from tests.worlds.behaviours import Cap, Negentropy, Omits, Unreadable
 from tests.worlds.items import Item
-from tests.worlds.model import RelaySpec, Step, World
+from tests.worlds.model import Change, RelaySpec, Step, World
 from tests.worlds.running import ran
 
 ZAPS = (Item("zap", 0, 0), Item("zap", 2, -120))
 NOTE = Item("note", 0, -1, 1)
+NOTES = tuple(Item("note", person, -60 * person) for person in range(24))
 FOREIGN = tuple(Item("foreign", 577 + i, -1_923 + i, 77 + i) for i in range(13))
 AGAIN = tuple(Step(action) for action in ("both", "down") * 4)
 
@@ -26,6 +27,28 @@ FOUND = {
         "notes+reactions",
         (RelaySpec((Cap(13), Negentropy()), (NOTE, *FOREIGN)),),
         (Step("count", gap=21_600), Step("count", gap=3_600)),
+    ),
+    "negentropy does not fill the hole of a frame that could not be read": World(
+        3_834,
+        "notes",
+        (RelaySpec((Negentropy(), Omits(1), Unreadable("deep")), NOTES),),
+        (Step("count", gap=3_600), Step("count", gap=21_600)),
+    ),
+    "a list of ids is proven at its upper end too": World(
+        742,
+        "notes+reactions",
+        (RelaySpec(), RelaySpec((Negentropy(), Omits(1)), (Item("reaction", 0, 0),))),
+        (Step("count", changes=(Change(1, (Item("note", 422, -210),)),)),),
+        kept=False,
+    ),
+    "the authors of deleted events may be fewer": World(
+        61,
+        "notes+reactions",
+        (
+            RelaySpec(items=(NOTE, Item("deletion", 0, 30, 0, NOTE))),
+            RelaySpec(items=(*NOTES[1:], NOTE)),
+        ),
+        (Step("count"),),
     ),
     "an event that breaks the connection is not asked for in every run": World(
         4_678,

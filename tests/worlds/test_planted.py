@@ -6,12 +6,19 @@ set, all of them with `-m long`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.worlds.drawing import drawn
 from tests.worlds.planted import Fault, faults, found
 from tests.worlds.running import ran
 from tests.worlds.shrinking import shrunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from _pytest.mark import ParameterSet
 
 WITHIN = 1_000
 FAULTS = faults()
@@ -23,18 +30,23 @@ QUICK = (
 )
 
 
-@pytest.mark.parametrize(
-    "fault", [one for one in FAULTS if one.name in QUICK], ids=lambda one: one.name
-)
+def each_alone(faults: Iterable[Fault]) -> list[ParameterSet]:
+    """Each fault as a parameter, in a process of its own where there are several."""
+    return [
+        pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(f"fault {one.name}"))
+        for one in faults
+    ]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("fault", each_alone(one for one in FAULTS if one.name in QUICK))
 def test_a_planted_fault_is_found(fault: Fault) -> None:
     assert found(fault, range(100)) is not None
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "fault", [one for one in FAULTS if one.name not in QUICK], ids=lambda one: one.name
-)
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("fault", each_alone(one for one in FAULTS if one.name not in QUICK))
 def test_every_planted_fault_is_found(fault: Fault) -> None:
     assert found(fault, range(WITHIN)) is not None
 

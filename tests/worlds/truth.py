@@ -36,10 +36,13 @@ def of_count(world: World, relays: Sequence[SimRelay], ever: Iterable[Made]) -> 
     """
     union = {one.id: one for relay in relays for one in relay.served()}
     deleted = _deleted(union.values())
-    variants = [
-        _counting(world, union.values()),
-        _counting(world, [one for one in union.values() if one.id not in deleted]),
-    ]
+    left = [one for one in union.values() if one.id not in deleted]
+    variants = [_counting(world, left)]
+    if not world.is_listed:
+        variants.append(_counting(world, union.values()))
+    hidden = set().union(*(_hidden(world, relay) for relay in relays))
+    hidden -= {one.id for relay in relays for one in relay.served() if one.id in relay.sent}
+    variants += [[one for one in variant if one.id not in hidden] for variant in variants]
     if world.question == "followers":
         variants = [_newest_lists(variant, union.values()) for variant in variants]
     authors = frozenset(len({sender(one) for one in variant}) for variant in variants)
@@ -52,6 +55,23 @@ def of_count(world: World, relays: Sequence[SimRelay], ever: Iterable[Made]) -> 
         most_authors = max(most_authors, *told, 0)
         most_events = max(most_events, *told, 0)
     return Truth(authors, events, most_authors, most_events)
+
+
+def _hidden(world: World, relay: SimRelay) -> set[str]:
+    """What nobody can know of: amid what the relay names in NIP-77, not named and never sent.
+
+    What it leaves out at the ends is no such thing: one REQ shows it.
+    """
+    named = relay.listing(world.wire) if world.is_listed else None
+    if not named or relay.asked["NEG-OPEN"] == 0:
+        return set()
+    newest, oldest = max(at for at, _ in named), min(at for at, _ in named)
+    ids = {key for _, key in named}
+    return {
+        one.id
+        for one in relay.served()
+        if one.id not in ids | relay.sent and oldest < one.created_at < newest
+    }
 
 
 def _told(world: World, relay: SimRelay) -> frozenset[int]:
@@ -96,18 +116,18 @@ def missing_here(world: World, relay: SimRelay, local: Sequence[Made]) -> list[M
     """What the relay sends, matches, and the store ought to have and has not."""
     ids = {one.id for one in local}
     kept = [one for one in relay.served() if one.valid and matches(world.wire, one)]
-    return [one for one in kept if one.id not in ids and not _settled(one, local)]
+    return [one for one in kept if one.id not in ids and not settled(one, local)]
 
 
 def missing_there(world: World, relay: SimRelay, local: Sequence[Made]) -> list[Made]:
     """What is in the store, matches, and the relay ought to have and has not."""
     held = list(relay.held.values())
     ids = {one.id for one in held} | relay.gone
-    mine = [one for one in local if matches(world.wire, one)]
-    return [one for one in mine if one.id not in ids and not _settled(one, held)]
+    mine = [one for one in local if matches(world.wire, one) and not world.stays(one.item)]
+    return [one for one in mine if one.id not in ids and not settled(one, held)]
 
 
-def _settled(one: Made, held: Iterable[Made]) -> bool:
+def settled(one: Made, held: Iterable[Made]) -> bool:
     """Whether whoever holds these has a reason not to hold that: a newer version, a deletion."""
     return any(_replaces(other, one) or _deletes(other, one) for other in held)
 
