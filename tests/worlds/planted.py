@@ -138,10 +138,6 @@ def _nothing(claim: Claim) -> tuple[str, ...]:
     return ()
 
 
-async def _is_so(*args: object) -> bool:
-    return True
-
-
 def faults() -> tuple[Fault, ...]:
     """All of them; made on demand, as some wrap what they replace."""
     from nostr_client.count.rounds import Round
@@ -228,10 +224,6 @@ def faults() -> tuple[Fault, ...]:
                 "nostr_client.merge.members._twice": lambda lists: frozenset().union(*lists),
                 f"{weighing}._listing_verdict": _nothing,
             },
-        ),
-        Fault(
-            "the upper end of a list is not looked at",
-            {f"{count}.listing._Lister._reaches_up": _is_so},
         ),
         Fault(
             "what an author deleted counts",
