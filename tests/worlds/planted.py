@@ -22,7 +22,6 @@ from nostr_client.protocol import Sent, Stamp
 from nostr_client.snapshot import Proof
 from nostr_client.sync.report import SyncStatus
 from nostr_client.sync.verdicts import Wait
-from nostr_client.walk import Walk
 from nostr_client.zaps import Zap
 from tests.worlds.drawing import drawn
 from tests.worlds.running import ran
@@ -30,7 +29,6 @@ from tests.worlds.running import ran
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from nostr_client.claims.mark import Mark
     from nostr_client.count.rounds import Round
     from nostr_client.merge.better import Term
     from nostr_client.merge.rules import Weighed
@@ -124,22 +122,8 @@ def _with_any_finish(original: Callable[..., None]) -> Callable[..., None]:
     return begin
 
 
-def _proven_by_a_count(self: Mark, at: int, *, judged: bool) -> Mark:
-    return self.as_proven(at)
-
-
 def _has_a_count(claim: Claim) -> bool:
     return claim.count is not None and claim.reading is None and claim.listing is None
-
-
-class _WalkPassingOver(Walk):
-    @property
-    def unread_near(self) -> set[int]:
-        return set()
-
-    @unread_near.setter
-    def unread_near(self, seconds: set[int]) -> None:
-        self._cut.update(dict.fromkeys(seconds))
 
 
 def _never_narrower(terms: Sequence[Term], union: bytes, *, robust: bool) -> Estimate:
@@ -152,10 +136,6 @@ def _discards_mined(claim: Claim, claims: object) -> tuple[tuple[str, ...], tupl
 
 def _nothing(claim: Claim) -> tuple[str, ...]:
     return ()
-
-
-async def _is_so(*args: object) -> bool:
-    return True
 
 
 def faults() -> tuple[Fault, ...]:
@@ -218,18 +198,10 @@ def faults() -> tuple[Fault, ...]:
             {f"{sent}.finished": property(lambda self: self.frames % 50 != 0)},
         ),
         Fault(
-            "an equal COUNT proves the members",
-            {"nostr_client.claims.mark.Mark.as_confirmed": _proven_by_a_count},
-        ),
-        Fault(
             "what is not exact is a point",
             {"nostr_client.merge.Figure.at_least": classmethod(_point)},
         ),
         Fault("an estimated count is exact", {"nostr_client.merge.rules._is_firm": _has_a_count}),
-        Fault(
-            "holes of unreadable frames are filled by negentropy",
-            {f"{count}.rounds.Walk": _WalkPassingOver},
-        ),
         Fault(
             "mined keys are trusted",
             {
@@ -248,12 +220,10 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "ids are believed without a sample",
-            {"nostr_client.merge.members._twice": lambda lists: frozenset().union(*lists)},
-        ),
-        Fault("a relay that makes ids up is believed", {f"{weighing}._listing_verdict": _nothing}),
-        Fault(
-            "the upper end of a list is not looked at",
-            {f"{count}.listing._Lister._reaches_up": _is_so},
+            {
+                "nostr_client.merge.members._twice": lambda lists: frozenset().union(*lists),
+                f"{weighing}._listing_verdict": _nothing,
+            },
         ),
         Fault(
             "what an author deleted counts",
