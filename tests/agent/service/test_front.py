@@ -25,7 +25,7 @@ def section(tmp_path: Path) -> ApiSection:
 async def test_health_is_reported_and_everything_else_is_starting(section: ApiSection) -> None:
     async with (
         front_door(section) as door,
-        AgentClient(door.api.url, door.token) as client,
+        AgentClient(door.api.url, door.tokens.manage) as client,
         aiohttp.ClientSession(door.api.url) as http,
     ):
         assert (await client.ready()).reasons == ("starting",)
