@@ -117,8 +117,9 @@ def _is_protected(embedded: dict[str, Any], deeper: int) -> bool:
     tags, content = embedded.get("tags"), embedded.get("content")
     if isinstance(tags, list) and any(_is_mark(tag) for tag in tags):
         return True
-    inner = embedded.get("kind") in _REPOSTS and isinstance(content, str)
-    return inner and deeper > 0 and _holds_protected(content, deeper - 1)
+    if embedded.get("kind") not in _REPOSTS or not isinstance(content, str):
+        return False
+    return deeper > 0 and _holds_protected(content, deeper - 1)
 
 
 def _is_mark(tag: object) -> bool:
