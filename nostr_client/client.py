@@ -105,6 +105,7 @@ class NostrClient:
         self._closed = False
         self.pool = RelayPool(options=self._options, signer=signer, now=now)
         """The relays, for whatever this facade does not offer."""
+        self.pool.spell(self._relays.values())
         self._indexers = choice.indexers if choice is not None else ()
         self._finder: RelayFinder | None = None
         if choice is not None:
@@ -408,6 +409,7 @@ class NostrClient:
         chosen = self._relays if relays is None else _named(relays)
         if not chosen:
             raise InvalidInput("no relay to ask")
+        self.pool.spell(chosen.values())
         return [(url, name) for url, name in chosen.items()]
 
     def _chosen(self, relays: RelayNames | None) -> list[tuple[str, Relay]]:

@@ -5,6 +5,7 @@ One table serves the local relay, uploads, mirrors, repairs and exports.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -43,13 +44,21 @@ lists both, and a REQ hides them."""
 LISTS: Final = frozenset(
     {10000, 10001, 10003, 10004, 10005, 10006, 10007, 10009, 10012, 10015, 10017, 10018, 10020}
     | {10030, 10050, 10101, 10102}
-    | {30000, 30002, 30003, 30004, 30005, 30006, 30007, 30015, 30030, 30063, 30267, 31924}
+    | {30000, 30001, 30002, 30003, 30004, 30005, 30006, 30007, 30015, 30030, 30063, 30267, 31924}
     | {39089, 39092}
 )
-"""NIP-51 lists: one with a content is private, as its content holds the encrypted items."""
+"""NIP-51 lists: one with a content is private, as its content holds the encrypted items.
+30001 is the former kind of bookmarks."""
 
 PROTECTED: Final = "-"
 """The tag of an event that relays take from its author alone (NIP-70)."""
+
+_REPOSTS: Final = (kinds.REPOST, kinds.GENERIC_REPOST)
+_NESTED: Final = 8
+"""Reposts of reposts that are looked into; each further one doubles the size of the text."""
+
+_MARK: Final = re.compile(r'\[\s*"(?:-|\\u002[dD])"\s*[],]')
+"""The tag in text that is not read as JSON."""
 
 
 def is_private(event: Event) -> bool:
@@ -87,15 +96,30 @@ def is_protected(event: Event) -> bool:
 
 
 def reposts_protected(event: Event) -> bool:
-    """True for a repost (kinds 6 and 16) whose content holds a protected event (NIP-18, NIP-70)."""
-    if event.kind not in (kinds.REPOST, kinds.GENERIC_REPOST):
-        return False
+    """True for a repost (kinds 6 and 16) whose content holds a protected event (NIP-18, NIP-70).
+
+    The reposts that a repost holds are looked into. Text that is no JSON here may be JSON for
+    somebody else, so there the tag alone decides.
+    """
+    return event.kind in _REPOSTS and _holds_protected(event.content, _NESTED)
+
+
+def _holds_protected(text: str, deeper: int) -> bool:
     try:
-        embedded: Any = msgspec.json.decode(event.content)
+        found: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
+        return _MARK.search(text) is not None
+    embedded = found if isinstance(found, list) else [found]
+    return any(_is_protected(one, deeper) for one in embedded if isinstance(one, dict))
+
+
+def _is_protected(embedded: dict[str, Any], deeper: int) -> bool:
+    tags, content = embedded.get("tags"), embedded.get("content")
+    if isinstance(tags, list) and any(_is_mark(tag) for tag in tags):
+        return True
+    if embedded.get("kind") not in _REPOSTS or not isinstance(content, str):
         return False
-    tags = embedded.get("tags") if isinstance(embedded, dict) else None
-    return isinstance(tags, list) and any(_is_mark(tag) for tag in tags)
+    return deeper > 0 and _holds_protected(content, deeper - 1)
 
 
 def _is_mark(tag: object) -> bool:

@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, Self
 
 import aiohttp
+from yarl import URL
 
 from nostr_client.errors import NetworkError, ProtocolError, clip, without_tls
 from nostr_client.options import Options
@@ -182,7 +183,7 @@ class Transport:
         with _wrapped(url, "connecting"):
             async with asyncio.timeout(options.timeouts.connect):
                 ws = await session.ws_connect(
-                    url,
+                    URL(url, encoded=True),  # as spelled: else `%7E` and `..` are resolved
                     compress=15 if options.connection.compress else 0,
                     max_msg_size=options.limits.message_bytes_in,
                     autoping=False,
@@ -277,5 +278,8 @@ async def _read_capped(stream: aiohttp.StreamReader, most: int, url: str) -> byt
     return bytes(body)
 
 
-def _http(url: str) -> str:
-    return f"http{url[2:]}" if url.startswith(("ws://", "wss://")) else url
+def _http(url: str) -> URL:
+    """A relay's URL by HTTP, as spelled; a wallet's, which a stranger wrote, is quoted."""
+    if url.startswith(("ws://", "wss://")):
+        return URL(f"http{url[2:]}", encoded=True)
+    return URL(url)

@@ -33,6 +33,10 @@ _PSQL: Final = re.compile(rb"-[-+]*|\(\d+ rows?\)")
 TOO_LONG: Final = "a line of more than 16 MiB: write one event a line (jq -c '.[]')"
 PRETTY: Final = "JSON over several lines: write one event a line (jq -c .)"
 PSQL: Final = "a line of a table that psql draws: write bare rows (psql -At)"
+MAX_OPEN: Final = 64
+"""Unended arrays that are noted: files that are read one after the other may each have one."""
+
+CUT_OFF: Final = "an array that begins here and does not end: the file is cut off"
 
 
 def parse_event_line(line: bytes) -> list[Event | InvalidEvent]:
@@ -46,6 +50,31 @@ def parse_event_line(line: bytes) -> list[Event | InvalidEvent]:
         return [parse_event(line)]
     except InvalidEvent as error:
         return _other_form(line, error)
+
+
+class OpenArrays:
+    """Which arrays over several lines have not ended."""
+
+    def __init__(self) -> None:
+        self._begun: list[int] = []
+
+    @property
+    def first(self) -> int | None:
+        """The number of the line in which the first of them begins, None where all have ended."""
+        return self._begun[0] if self._begun else None
+
+    def pass_line(self, number: int, text: bytes) -> None:
+        """Take note of one stripped line; `number` is its place in the file."""
+        if text.startswith(b"["):
+            spread = text[1:].lstrip()[:1] in (b"", b"{") and not _ends(text)
+            if spread and len(self._begun) < MAX_OPEN:
+                self._begun.append(number)
+        elif _ends(text) and self._begun:
+            self._begun.pop()
+
+
+def _ends(text: bytes) -> bool:
+    return text.endswith((b"]", b"],"))
 
 
 def _other_form(line: bytes, error: InvalidEvent) -> list[Event | InvalidEvent]:

@@ -26,7 +26,7 @@ from nostr_client.store.index_removals import Removals
 from nostr_client.store.index_schema import HOT, TRACKED, VERSION, Mark
 from nostr_client.store.index_update import ALIAS, Target, Updater, least, registers_of
 from nostr_client.store.migrate import APPLICATION_ID
-from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_events
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, in_parts, read_events
 from nostr_client.store.schema import INDEX_GENERATION
 
 if TYPE_CHECKING:
@@ -341,14 +341,16 @@ def catch_up_missed(conn: sqlite3.Connection, hasher: TagHasher, mark: Mark) -> 
 
 
 def stored_events(conn: sqlite3.Connection, first: int) -> Iterator[list[Event]]:
-    """Everything that is stored from a seq on."""
+    """Everything that is stored from a seq on, in parts of at most CHUNK events (`in_parts`)."""
     sql = (
         f"SELECT e.seq, {EVENT_COLUMNS} FROM {EVENT_TABLES} WHERE e.seq >= ?"
         f" ORDER BY e.seq LIMIT {CHUNK}"
     )
-    while rows := conn.execute(sql, (first,)).fetchall():
-        yield read_events(row[1:] for row in rows)
+    while rows := next(in_parts(conn.execute(sql, (first,)), CHUNK), None):
         first = rows[-1][0] + 1
+        events = read_events(row[1:] for row in rows)
+        del rows  # they are as large as the events
+        yield events
 
 
 def _place(conn: sqlite3.Connection) -> str:

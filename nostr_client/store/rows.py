@@ -10,10 +10,13 @@ from nostr_client.errors import StoreCorrupt
 from nostr_client.event import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 EVENT_COLUMNS = "e.id, u.pubkey, e.created_at, e.kind, e.tags, e.content, e.sig"
 EVENT_TABLES = "event e JOIN author u ON u.a = e.a"
+
+PART_BYTES = 8 * 2**20
+"""Bytes of texts and blobs after which a list of rows ends: an event may have a megabyte."""
 
 INSERT_EVENT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_TAG = "INSERT INTO tag VALUES (?, ?, ?, ?, ?)"
@@ -50,3 +53,17 @@ def read_event(row: Sequence[Any]) -> Event:
 def read_events(rows: Iterable[Sequence[Any]]) -> list[Event]:
     """The events of rows of EVENT_COLUMNS. Raises StoreCorrupt."""
     return [read_event(row) for row in rows]
+
+
+def in_parts(rows: Iterable[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows in lists of at most `most`; one ends sooner with the row that fills PART_BYTES."""
+    part: list[tuple[Any, ...]] = []
+    left = PART_BYTES
+    for row in rows:
+        part.append(row)
+        left -= sum(len(value) for value in row if isinstance(value, str | bytes))
+        if len(part) == most or left <= 0:
+            yield part
+            part, left = [], PART_BYTES
+    if part:
+        yield part

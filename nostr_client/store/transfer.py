@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.event import Event
 from nostr_client.keys import VerifiedEvent, verify_many
 from nostr_client.store.base import Status
-from nostr_client.store.event_lines import parse_event_line
+from nostr_client.store.event_lines import CUT_OFF, OpenArrays, parse_event_line
 from nostr_client.store.lines import Lines, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from nostr_client.errors import InvalidEvent
     from nostr_client.store.base import Outcome
     from nostr_client.store.lines import Line
 
@@ -80,9 +79,10 @@ async def import_jsonl(
 ) -> ImportReport:
     """Verify and save the events of every line; the rest is counted, with reasons and places.
 
-    `event_lines` says which forms are read. A broken last line is one invalid line. `progress` gets
-    lines and bytes so far. Raises StoreError; what was saved before stays. Cancelled, it keeps
-    what was committed, and importing again continues.
+    `event_lines` says which forms are read. A broken last line is one invalid line, and so is an
+    array over several lines that does not end. `progress` gets lines and bytes so far. Raises
+    StoreError; what was saved before stays. Cancelled, it keeps what was committed, and importing
+    again continues.
     """
     tally = _Tally(progress)
     source = _Source(lines)
@@ -187,12 +187,15 @@ class _Tally:
         self._statuses: Counter[Status] = Counter()
         self._reasons: Counter[str] = Counter()
         self._first_lines: dict[str, int] = {}
+        self._arrays = OpenArrays()
 
     def read(
         self, chunks: Sequence[Sequence[Line]], parsed: Sequence[_Placed | _Refused]
     ) -> list[_Placed]:
         self._lines += len(parsed)
-        self.bytes += sum(len(line.text) + 1 for chunk in chunks for line in chunk)
+        for line in chain.from_iterable(chunks):
+            self.bytes += len(line.text) + 1
+            self._arrays.pass_line(line.number, line.text)
         if self._progress is not None:
             self._progress(self._lines, self.bytes)
         self._refused(parsed)
@@ -221,6 +224,10 @@ class _Tally:
                 self._first_lines[kept] = min(one.line, self._first_lines.get(kept, one.line))
 
     def report(self) -> ImportReport:
+        """What became of all lines, once they have all been read."""
+        if (begun := self._arrays.first) is not None:
+            self._lines += 1
+            self._refused([_Refused(begun, InvalidEvent(CUT_OFF))])
         return ImportReport(
             self._lines,
             self.bytes,

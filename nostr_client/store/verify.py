@@ -10,12 +10,12 @@ from nostr_client.keys import verify_many
 from nostr_client.store import digest, search
 from nostr_client.store.base import PROBLEMS_KEPT, Problem, VerifyReport
 from nostr_client.store.maintain import has_search
-from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_event
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, in_parts, read_event
 from nostr_client.store.rules import d_of, expiration
 from nostr_client.store.schema import NEXT_SEQ
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from nostr_client.event import Event
@@ -80,7 +80,7 @@ class Verifier:
 
     def _all_events(self) -> None:
         (total,) = self._conn.execute("SELECT count(*) FROM event").fetchone()
-        for rows in _in_chunks(self._conn.execute(_ALL)):
+        for rows in in_parts(self._conn.execute(_ALL), CHUNK):
             self._chunk(rows)
             if self._progress is not None:
                 self._progress(self._events, total)
@@ -130,14 +130,3 @@ class Verifier:
     def _authors(self) -> None:
         for (id_,) in self._conn.execute(_ORPHANS):
             self._add(id_.lower(), "its author is missing")
-
-
-def _in_chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    chunk: list[Any] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

@@ -35,9 +35,15 @@ def _held(one: VerifiedEvent) -> Held:
 
 
 async def next_page(relay: Relay, walk: Walk) -> Page | None:
-    """The page that a walk asks for, None at its end. Raises RelayError."""
+    """The page that a walk asks for, None at its end. Raises RelayError.
+
+    A page may take minutes, a connection may not: a relay that refuses it is not waited for.
+    """
     asked = walk.ask()
-    return None if asked is None else await relay.fetch(asked, partial=True)
+    if asked is None:
+        return None
+    await relay.connect()
+    return await relay.fetch(asked, partial=True)
 
 
 def turn_page(walk: Walk, page: Page) -> None:

@@ -21,7 +21,7 @@ from nostr_client.event import EventTemplate
 from nostr_client.options import Limits, Options
 from nostr_client.pool import PublishStatus, RelayPool
 from nostr_client.verifier import ThreadVerifier
-from tests.faults import COUNT_REFUSALS, RefusesCount, Silent
+from tests.faults import COUNT_REFUSALS, RefusesCount, Silent, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.talking import NOTES, SIGNER, note
 
@@ -110,6 +110,34 @@ async def test_a_relay_is_reached_at_the_spelling_that_was_typed(stack: AsyncExi
     pool.spell(["WS://h.example:80/Relay/", "ws://h.example/Relay"])
     relay = pool.relay("ws://h.example/Relay")
     assert (relay.url, relay.address) == ("ws://h.example/Relay", "ws://h.example/Relay/")
+
+
+class NotesPaths(WantsAuth):
+    """Wants AUTH, and notes the path of each handshake as it came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: set[str] = set()
+
+    async def on_connect(self, peer: Peer) -> None:
+        self.paths.add(peer.request.raw_path)
+        await super().on_connect(peer)
+
+
+@pytest.mark.parametrize("typed", ["/relay/", "/a%7eb/", "/x/../y", "/r/?k=%41"])
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_client_dials_and_signs_for_the_spelling_that_was_typed(
+    stack: AsyncExitStack, typed: str, own: bool
+) -> None:
+    behaviour = NotesPaths()
+    (server,) = await serve(stack, behaviour)
+    url = f"{server.url}{typed}"
+    async with NostrClient([url] if own else [], signer=SIGNER) as client:
+        await client.count(NOTES, relays=None if own else [url])
+    assert behaviour.paths == {typed}
+    tags = [message[1]["tags"] for message in server.received if message[0] == "AUTH"]
+    assert tags
+    assert all(["relay", url] in one for one in tags)
 
 
 class AnswersByNotice(Behaviour):

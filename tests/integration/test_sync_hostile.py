@@ -168,3 +168,14 @@ async def test_a_relay_that_is_not_there() -> None:
         good, bad = report.relays
         assert (good.status, bad.status) == (SyncStatus.COMPLETE, SyncStatus.FAILED)
         assert ids(notes(HONEST)) <= await held_ids(store)
+
+
+async def test_a_relay_that_refuses_the_connection_is_not_waited_for() -> None:
+    """By HTTP 404 the next attempt is minutes away, and a page by REQ may take that long."""
+    async with syncing(notes(OURS), (SpeaksNeg(), notes(THEIRS))) as (client, _, servers):
+        servers[0].refuse = 404
+        async with asyncio.timeout(LIMIT_S):
+            report = await client.sync(NOTES)
+    (bad,) = report.relays
+    assert bad.status is SyncStatus.FAILED
+    assert "HTTP 404" in bad.reason

@@ -90,6 +90,31 @@ def test_a_repost_of_a_protected_event_is_seen_however_it_is_written(kind: int, 
     assert not reposts_protected(made(kind, made(1, "x - y").to_json()))
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{"x":' + "[" * 5_000 + "]" * 5_000 + ",%s",  # too deep for us, and for few others
+        '{"x":"\\ud800",%s',  # a lone surrogate, which JavaScript reads
+        "\ufeff{%s",
+        "{%s seen on a relay",
+        "[{%s]",
+    ],
+)
+def test_a_repost_that_is_no_plain_json_hides_no_protected_event(form: str) -> None:
+    for tags, expected in (("-",), True), (("t", "-"), False):
+        inside = made(1, 'of ["-"] tags', tags, by=OTHER).to_json()
+        assert reposts_protected(made(6, form % inside[1:])) is expected
+
+
+@pytest.mark.parametrize("times", [1, 2, 8, 9])
+def test_a_repost_of_a_repost_of_a_protected_event_is_seen(times: int) -> None:
+    inside, plain = made(1, "x", ("-",), by=OTHER), made(1, "y")
+    for _ in range(times):
+        inside, plain = made(6, inside.to_json()), made(6, plain.to_json())
+    assert reposts_protected(inside)
+    assert not reposts_protected(plain)
+
+
 @given(st.text() | st.recursive(st.none() | st.text(), st.lists).map(json.dumps))
 def test_any_content_of_a_repost_is_borne(content: str) -> None:
     for text in (content, f'{{"tags":{content}}}', "[" * 5_000):

@@ -13,8 +13,8 @@ import pytest
 from nostr_client import hll
 from nostr_client.errors import StoreError
 from nostr_client.filters import Filter
-from nostr_client.store import index_update
-from nostr_client.store.index import Day, Hot, Index, Zapped
+from nostr_client.store import index_update, rows
+from nostr_client.store.index import Day, Hot, Index, Zapped, stored_events
 from nostr_client.store.index_schema import DAY, TRACKED
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
@@ -245,6 +245,21 @@ async def test_what_an_index_missed_is_caught_up(tmp_path: Path) -> None:
                 await store.delete([Filter(kinds=[7], limit=5)])
         async with await SqliteStore.open(tmp_path / "s.db", clock=lambda: NOW) as store:
             await check(store, await Index.open(store))
+
+
+async def test_a_build_reads_so_many_bytes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "PART_BYTES", 5_000)
+    sizes = [10, 4_000, 9_000, *[1_200] * 6, 10]
+    made = [make(content="x" * size, at=NOW - n) for n, size in enumerate(sizes)]
+    async with await SqliteStore.open(tmp_path / "s.db", clock=lambda: NOW) as store:
+        await store.save(made)
+        parts = await store.database.read(lambda conn: list(stored_events(conn, 0)))
+    assert {e for part in parts for e in part} == {one.event for one in made}
+    for part in parts:
+        assert sum(len(e.content) for e in part[:-1]) < 5_000
+    assert 1 < len(parts) < len(made)
 
 
 async def test_an_index_of_another_version_is_built_again(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from nostr_client.event import parse_event
 from nostr_client.filters import Filter
 from nostr_client.store import transfer
 from nostr_client.store.base import Status
+from nostr_client.store.event_lines import CUT_OFF
 from nostr_client.store.lines import unpacked
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.store.transfer import export_jsonl, import_jsonl
@@ -81,6 +82,29 @@ async def test_what_is_left_out_is_counted_by_reason(store: SqliteStore) -> None
     assert any("signature" in reason for reason in report.reasons)
     again = await import_jsonl(store, io.BytesIO(forged.to_json().encode()))
     assert again.stored == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "cut_off"),
+    [
+        ("[\n{},\n{}\n]", None),
+        ("[{},\n{}]", None),
+        ("[\n{},\n{}", 1),
+        ("\n[{},\n{},", 2),
+        ("[\n{},\n[\n{}\n]", 1),  # two files, the first of them cut off
+        ('["EVENT","s",{}]\n{}', None),
+        ("{},\n{}\n]", None),
+    ],
+)
+async def test_an_array_that_does_not_end_is_told(
+    store: SqliteStore, text: str, cut_off: int | None
+) -> None:
+    for content in ("one", "two"):
+        text = text.replace("{}", make(content=content).event.to_json(), 1)
+    report = await import_jsonl(store, io.BytesIO(text.encode()))
+    assert report.stored == 2
+    assert report.first_lines == ({} if cut_off is None else {CUT_OFF: cut_off})
+    assert report.lines == 2 + (cut_off is not None)
 
 
 async def test_a_known_event_is_not_verified_again(
