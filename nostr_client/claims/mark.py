@@ -245,10 +245,11 @@ class Drift(NamedTuple):
     def of(cls, mark: Mark, unseen: float, held: int) -> Drift | None:
         """From the event-seconds `unseen` since each of `held` events was last seen; None if 0.
 
-        A relay's own count proves nothing where events come late: one of those and a removal make
-        up for each other.
+        A relay's own count proves no members where events come late: one of those and a removal
+        make up for each other. A round that proved the members themselves leaves nothing open.
         """
-        if not held or (unseen <= 0 and not (mark.missed and mark.confirmed_at)):
+        counted = mark.confirmed_at is not None and mark.proven is not Proven.MEMBERS
+        if not held or (unseen <= 0 and not (mark.missed and counted)):
             return None
         if unseen <= 0:
             return cls(1 / held, mark.missed)

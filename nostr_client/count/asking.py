@@ -253,7 +253,8 @@ class Asking:
     def _members_within_budget(self) -> bool:
         """Whether single events are wanted, and the relay does not say that there are too many."""
         most = max((answer.count for answer in self._outcome.answers), default=0)
-        return self._shared is not None and most <= self._options.budget.events
+        several = self._shared is not None and self._shared.several
+        return several and most <= self._options.budget.events
 
     async def _gather(self) -> None:
         """List the relay's ids where that is enough and it can, else read its events."""

@@ -47,10 +47,13 @@ class SharedIds:
     """What every relay of one question holds or names; `report` once for each relay.
 
     `rand` draws the samples: a relay that could foresee them would have only these events.
+    `several`: the question goes to several relays, also where they are asked one by one. Their
+    numbers alone cannot be merged.
     """
 
-    def __init__(self, urls: Collection[str], rand: random.Random) -> None:
+    def __init__(self, urls: Collection[str], rand: random.Random, *, several: bool) -> None:
         self.rand = rand
+        self.several = several
         self.authors: dict[bytes, bytes] = {}
         """Who signed an event, by id, as far as events came."""
         self.superseded: set[bytes] = set()

@@ -130,9 +130,11 @@ class Counter:
         several = len(relays) + len(beside) > 1
         earlier: dict[str, Claim] = {}
         shared = None
-        if several and _wants_members(query, kept=self.book is not None):
+        judged = several or not (query.one_per_author or is_regular(query))
+        if judged and _wants_members(query, kept=self.book is not None):
             earlier = await self._earlier(query, relays, beside)
-            shared = SharedIds([relay.url for _, relay in relays], self._rand)
+            asked = [relay.url for _, relay in relays]
+            shared = SharedIds(asked, self._rand, several=several)
             for other in beside:
                 if other.url in earlier:
                     shared.recall(other, earlier[other.url])

@@ -16,7 +16,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.merge.better import Term, corrected
 from nostr_client.merge.drift import gone_at_most
-from nostr_client.merge.members import Source, members
+from nostr_client.merge.members import Members, Source, members
 from nostr_client.merge.outliers import FEWEST, SATURATED
 from nostr_client.merge.sketches import (
     Estimate,
@@ -171,7 +171,7 @@ def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figur
 
 def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
     """Distinct events over all relays, for a query whose authors may have several."""
-    if any(w.claim.listing or w.claim.retracted.asked is not None for w in weighed):
+    if _by_ids(weighed):
         return _members_figure(weighed)
     read = _events_read(weighed)
     if all_read(weighed):
@@ -179,12 +179,21 @@ def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
     return _beside_counts(weighed, read.low, read.low, any_read=bool(read.value))
 
 
+def _by_ids(weighed: Sequence[Weighed]) -> bool:
+    """Whether events are counted by their ids: some relays named theirs or know deletions."""
+    return any(w.claim.listing or w.claim.retracted.asked is not None for w in weighed)
+
+
 def _members_figure(weighed: Sequence[Weighed]) -> Figure | None:
-    """Distinct events by their ids, where some relays named theirs or know deletions."""
-    found = members([Source(w.claim, _usable(w), w.trusted) for w in weighed])
+    """Distinct events by their ids."""
+    found = _members(weighed)
     if all_known(weighed):
         return found.figure
     return _beside_counts(weighed, len(found.named), found.low, any_read=bool(found.named))
+
+
+def _members(weighed: Sequence[Weighed]) -> Members:
+    return members([Source(w.claim, _usable(w), w.trusted) for w in weighed])
 
 
 def _beside_counts(
@@ -235,9 +244,13 @@ def _no_more(authors: Figure, events: int) -> Figure:
 
 
 def _no_fewer(events: Figure, people: int) -> Figure:
-    if events.low >= people or (events.high is not None and events.high < people):
+    if events.high is not None and events.high < people:
         return events
-    return msgspec.structs.replace(events, value=max(events.value, people), low=people)
+    # What is not exact keeps an interval.
+    low = people if events.high is None else min(people, events.high - 1)
+    if events.low >= low:
+        return events
+    return msgspec.structs.replace(events, value=max(events.value, people), low=low)
 
 
 def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
@@ -343,9 +356,12 @@ def _less_deleted(read: Figure, weighed: Sequence[Weighed]) -> Figure:
     """The authors who were read, with room below for those whose events are all deleted.
 
     A reading does not keep who wrote which event, so a deleted event may be its author's only one.
+    The same is true of events that a relay may know as deleted and was not asked about.
     """
     deleted = _union(w.claim.retracted.ids for w in weighed if w.claim.answered)
     gone = len(deleted & _union(map(_ids, readings(weighed))))
+    if _by_ids(weighed):
+        gone += _members(weighed).deleted
     if not gone:
         return read
     high = read.value if read.exact else None

@@ -276,13 +276,22 @@ async def test_of_many_that_a_relay_lacks_a_deletion_in_the_sample_asks_about_al
     assert bounds(result) == (150, 150, 150, True)
 
 
-async def test_of_two_versions_the_newer_counts() -> None:
-    def article(i: int, at: int) -> Event:
-        template = EventTemplate(
-            kind=30023, content=str(at), tags=(("d", f"{i}"),), created_at=START + at
-        )
-        return signer(1).sign_now(template).event
+def article(i: int, at: int) -> Event:
+    """A version of article `i`."""
+    tags = (("d", f"{i}"),)
+    template = EventTemplate(kind=30023, content=str(at), tags=tags, created_at=START + at)
+    return signer(1).sign_now(template).event
 
+
+async def test_of_two_versions_on_one_relay_alone_the_newer_counts() -> None:
+    versions = [article(i, at) for at in (1, 2, 3) for i in range(12)]
+    async with World() as world:
+        await world.relay(NoCount(), [*versions, article(12, 1)])
+        result = await world.count(Filter(kinds=[30023]))
+    assert bounds(result) == (13, 13, 13, True)
+
+
+async def test_of_two_versions_the_newer_counts() -> None:
     async with World() as world:
         await world.relay(SpeaksNeg(), [article(i, 1) for i in range(20)])
         await world.relay(SpeaksNeg(), [article(i, 2) for i in range(10, 25)])

@@ -12,7 +12,7 @@ from nostr_client.merge import Method
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import NEG_REFUSALS, RefusesNeg, SpeaksNeg
 from tests.syncing import CONNECTION
-from tests.worlds import NOTE, TARGET, follow, reaction
+from tests.worlds import NOTE, START, TARGET, follow, reaction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,19 @@ async def test_the_second_count_reads_what_changed_and_sees_what_is_gone(tmp_pat
         same = await client.count(FOLLOWERS)
         assert (same.value, same.exact, len(behaviour.sent)) == (65, True, 15)
         assert same.relays[0].events_read == 2
+
+
+async def test_old_events_that_came_late_leave_a_compared_relay_exact(tmp_path: Path) -> None:
+    held = [follow(i, START + 600 * i) for i in range(60)]
+    async with (
+        FaultyRelay(SpeaksNeg(), events=held[20:]) as server,
+        NostrClient(server.url, store=tmp_path / "s.db", options=CONNECTION) as client,
+    ):
+        assert (await client.count(FOLLOWERS)).value == 40
+        server.events = held
+        for _ in range(2):
+            again = await client.count(FOLLOWERS)
+            assert (again.value, again.low, again.high, again.exact) == (60, 60, 60, True)
 
 
 @pytest.mark.parametrize("name", ["notice, strfry disabled", "silence", "closed, empty", "error"])

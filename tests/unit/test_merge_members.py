@@ -140,6 +140,17 @@ def test_deletions_that_were_asked_about_by_a_sample_widen_the_number() -> None:
     assert events(unasked, *both).low == 1_000
 
 
+def test_people_are_no_surer_than_their_events_which_may_be_deleted() -> None:
+    sampled = msgspec.structs.replace(
+        lists("b", range(300)), retracted=Retracted(asked=ids(range(300, 330)))
+    )
+    result = merged(read("a", range(700)), sampled)
+    assert result.events is not None
+    assert result.authors is not None
+    assert (result.events.value, result.events.high, result.events.exact) == (700, 700, False)
+    assert 700 - 60 <= result.authors.low <= result.events.low < 700
+
+
 def test_a_listing_that_names_nothing_is_a_zero() -> None:
     assert events(lists("a", ()), lists("b", ())) == Figure.exactly(0)
 
