@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Sequence
 
-    from agent.reindex.protocol import Repairs
     from nostr_client.event import Event
+    from nostr_client.store.derived import Repairs
     from nostr_client.store.sqlite import SqliteStore
 
     Mend = Callable[[sqlite3.Connection, Sequence[int]], None]
