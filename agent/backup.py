@@ -22,16 +22,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
-from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
+from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
 from nostr_client.store.connect import check_file, make_folder
 from nostr_client.store.differences import Found
+from nostr_client.store.directory import FINGERPRINTS
 from nostr_client.store.faults import making_error, opening_error, store_error
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.maintain import has_search
-from nostr_client.store.migrate import APPLICATION_ID
+from nostr_client.store.migrate import APPLICATION_ID, check_current
+from nostr_client.store.schema import STORE
 from nostr_client.store.search import add_functions, check_words
 from nostr_client.store.sqlite import read_hash_key
 from nostr_client.store.taghash import TagHasher
+from nostr_client.store.tried import SYNC
 from nostr_client.store.verify import Verifier
 
 if TYPE_CHECKING:
@@ -171,7 +174,7 @@ def check(path: Path) -> None:
             hasher = TagHasher(read_hash_key(conn))
             conn.execute("BEGIN")
             report = Verifier(conn, hasher).run()
-            causes = [problem.what for problem in report.problems] or _broken_sums(conn)
+            causes = [problem.what for problem in report.problems] or _other_causes(conn)
             conn.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
         raise StoreError(f"{path}: {error}") from error
@@ -186,8 +189,12 @@ _CAUSES: Final = 5
 """Causes that the error of a damaged store names."""
 
 
-def _broken_sums(conn: sqlite3.Connection) -> list[str]:
-    """Counters that do not add up, where pages, events and derived rows are whole."""
+def _other_causes(conn: sqlite3.Connection) -> list[str]:
+    """What else is wrong where pages, events and derived rows are whole: records, words, sums."""
+    try:
+        check_current(conn, (STORE, SYNC, FINGERPRINTS))
+    except SchemaTooOld as error:  # the record of a schema that is there
+        return [str(error)]
     if has_search(conn):
         check_words(conn)
     found = Found()
