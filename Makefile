@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml requirements.lock
 
 # What only tests need (a JVM, other relays, servers) is left out: a first look is quick.
 demo: $(VENV)/.ready
-	@$(PY) -m agent.demo
+	@$(PY) -m agent demo
 
 $(VENV)/.ready: pyproject.toml requirements.lock
 	@scripts/setup-venv "$(VENV)" "$(PYTHON)" agent,tui no-lock

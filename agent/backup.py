@@ -20,21 +20,21 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from agent.reindex.compare import Found
-from agent.reindex.inputs import Settings
-from agent.reindex.storecheck import StoreCheck
+from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
-from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError
+from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
 from nostr_client.store.connect import check_file, make_folder
+from nostr_client.store.differences import Found
+from nostr_client.store.directory import FINGERPRINTS
 from nostr_client.store.faults import making_error, opening_error, store_error
-from nostr_client.store.index_schema import Mark
 from nostr_client.store.lock import WriterLock
 from nostr_client.store.maintain import has_search
-from nostr_client.store.migrate import APPLICATION_ID
-from nostr_client.store.schema import NEXT_SEQ
+from nostr_client.store.migrate import APPLICATION_ID, check_current
+from nostr_client.store.schema import STORE
 from nostr_client.store.search import add_functions, check_words
 from nostr_client.store.sqlite import read_hash_key
 from nostr_client.store.taghash import TagHasher
+from nostr_client.store.tried import SYNC
 from nostr_client.store.verify import Verifier
 
 if TYPE_CHECKING:
@@ -172,8 +172,10 @@ def check(path: Path) -> None:
                 raise StoreCorrupt(f"{path} is no store of ours")
             add_functions(conn)
             hasher = TagHasher(read_hash_key(conn))
+            conn.execute("BEGIN")
             report = Verifier(conn, hasher).run()
-            causes = [problem.what for problem in report.problems] or _broken_rules(conn, hasher)
+            causes = [problem.what for problem in report.problems] or _other_causes(conn)
+            conn.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
         raise StoreError(f"{path}: {error}") from error
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -187,21 +189,17 @@ _CAUSES: Final = 5
 """Causes that the error of a damaged store names."""
 
 
-def _broken_rules(conn: sqlite3.Connection, hasher: TagHasher) -> list[str]:
-    """What a store holds against its own rules, where its pages and events are whole."""
+def _other_causes(conn: sqlite3.Connection) -> list[str]:
+    """What else is wrong where pages, events and derived rows are whole: records, words, sums."""
+    try:
+        check_current(conn, (STORE, SYNC, FINGERPRINTS))
+    except SchemaTooOld as error:  # the record of a schema that is there
+        return [str(error)]
     if has_search(conn):
         check_words(conn)
     found = Found()
-    conn.execute("BEGIN")
-    sql = "SELECT value FROM meta WHERE key = ?"
-    (next_seq,) = conn.execute(sql, (NEXT_SEQ,)).fetchone()
-    try:
-        StoreCheck(conn, hasher, Mark(next_seq, 0), Settings(now=int(time.time())), found).run()
-    except InvalidInput as error:  # a filter or an event that is none
-        return [str(error)]
-    finally:
-        conn.execute("ROLLBACK")
-    return [f"{one.table} {one.key}: {one.cause}" for one in found.kept]
+    check_sums(conn, found)
+    return [one.text for one in found.kept]
 
 
 def _copy(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:

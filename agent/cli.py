@@ -34,7 +34,7 @@ COMMANDS = {
     "install-service": Entry(
         "agent.commands.install:install_service", "Have systemd or launchd run the agent."
     ),
-    "demo": Entry("agent.commands.demo:demo", "All of it in a minute, on local relays."),
+    "demo": Entry("agent.commands.demo:demo", "All of it in seconds, on local relays."),
     "relay": Entry("agent.relay.command:relay", "Serve a store as a relay, and nothing else."),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""

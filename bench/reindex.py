@@ -17,12 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent.reindex import inputs, reference, rows, run
+from agent.reindex import inputs, reference, run
 from agent.reindex.protocol import STAGES, Stage
 from agent.reindex.tables import COLUMNS
 from agent.reindex.usage import tree, tree_cpu
 from bench.reindex_events import store_of
 from bench.report import Report, arguments
+from nostr_client.store.event_rows import from_store
 from nostr_client.store.index_schema import Mark
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def numpy_registers(store: Path) -> Registers:
     stages events, tags and registers do it; `narrow` is from sorted keys on, nothing written."""
     start, cpu = time.monotonic(), time.process_time()
     with closing(inputs.open_store(store)) as conn:
-        read = rows.from_store(conn, Mark.of_store(conn))
+        read = from_store(conn, Mark.of_store(conn).next_seq)
         made = reference.from_store_rows(read, inputs.Settings(now=0))
     before = time.process_time()
     tables = {name: list(made.rows(name)) for name in ("hot", "hot_author")}

@@ -26,6 +26,9 @@ APP_DATA: Final = 30078  # NIP-78
 
 MAX_KIND: Final = 65535
 
+EPHEMERAL: Final = range(20_000, 30_000)
+"""Kinds that are passed on and never kept (NIP-01)."""
+
 
 def is_replaceable(kind: int) -> bool:
     """True where only the newest event of an author and kind is kept: 0, 3, 10000..19999."""
@@ -39,7 +42,7 @@ def is_addressable(kind: int) -> bool:
 
 def is_ephemeral(kind: int) -> bool:
     """True where an event is passed on and never kept: 20000..29999."""
-    return 20_000 <= kind < 30_000
+    return kind in EPHEMERAL
 
 
 def is_regular(kind: int) -> bool:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import AsyncExitStack
 
 import pytest
 
-from agent.commands.demo_counters import Fleet
-from agent.commands.demo_parts import nats_server
 from nostr_client.extras import EXTRAS
 
 HEAVY = ("asyncio", "aiohttp", "sqlite3", "coincurve")
@@ -87,13 +84,3 @@ def test_modules_load_with_the_extras_agent_and_tui_alone() -> None:
     )
     assert [name for name in run.stdout.splitlines() if not name.startswith(homes)] == []
     assert "nostr_client.counters.jetstream" in run.stdout
-
-
-async def test_a_demonstration_without_the_extra_nats_has_no_hub(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("nats", "nostr_client.counters.jetstream"):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert nats_server() is None
-    async with AsyncExitStack() as stack:
-        assert await Fleet(stack, quiet=True)._hub() is None

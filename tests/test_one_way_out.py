@@ -25,7 +25,6 @@ MAY = {
     "nostr_client/transport.py": {"ws_connect"},  # of a session of `sessions`
     "nostr_client/counters/jetstream/dial.py": {"nats.connect"},  # refused where a proxy applies
     "agent/notify.py": {"socket.socket"},  # to systemd, a Unix socket
-    "agent/commands/demo_parts.py": {"open_connection", "socket.socket"},  # 127.0.0.1
 }
 
 

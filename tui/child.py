@@ -24,12 +24,12 @@ STOP_S: Final = 8.0
 START_S: Final = 60.0
 """How long it may take until it can be talked to."""
 
-SANDBOX: Final = ("-m", "agent.sandbox")
+DEMO: Final = ("-m", "agent", "demo", "--until-eof")
 OWN: Final = ("-m", "agent", "run", "--until-eof", "--set", "service.log=warning")
 
 
 class _Told(msgspec.Struct):
-    """What the sandbox prints: the agent's URL, and the files of its tokens."""
+    """What the demonstration prints: the agent's URL, and the files of its tokens."""
 
     api: str
     token: str

@@ -119,7 +119,7 @@ async def _brought(stack: AsyncExitStack, *, demo: bool, read_only: bool) -> Chi
 
     if not demo and child.is_running():
         return None
-    arguments = child.SANDBOX if demo else child.OWN
+    arguments = child.DEMO if demo else child.OWN
     return await stack.enter_async_context(child.child(arguments, read_only=read_only))
 
 

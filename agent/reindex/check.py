@@ -6,13 +6,15 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from agent.reindex.compare import LIVE, Found, compare
 from agent.reindex.inputs import hash_key, open_store
 from agent.reindex.protocol import Checked
-from agent.reindex.storecheck import StoreCheck
+from nostr_client.counters.engine.read import check_sums
 from nostr_client.errors import StoreError
 from nostr_client.store import index_schema
+from nostr_client.store.compare import LIVE, compare
 from nostr_client.store.connect import file_uri
+from nostr_client.store.derived import DerivedCheck
+from nostr_client.store.differences import Found
 from nostr_client.store.faults import store_error
 from nostr_client.store.index import catch_up_missed
 from nostr_client.store.index_schema import Mark
@@ -42,7 +44,8 @@ def check(store: Path, built: Path, settings: Settings) -> Checked:
             mark = _pinned(conn)
             catch_up_missed(conn, hasher, mark)
             compare(conn, found)
-            repairs = StoreCheck(conn, hasher, mark, settings, found).run()
+            repairs = DerivedCheck(conn, hasher, found, urls=settings.urls).run()
+            check_sums(conn, found)
             conn.execute("COMMIT")
     except sqlite3.Error as error:
         raise store_error(error) from error

@@ -9,6 +9,8 @@ import msgspec
 
 from agent.reindex.inputs import Input, Settings
 from nostr_client.errors import InvalidInput, clip
+from nostr_client.store.derived import Repairs
+from nostr_client.store.differences import Difference
 
 EngineName = Literal["spark", "reference"]
 State = Literal["started", "running", "done", "skipped"]
@@ -70,24 +72,6 @@ class Stage(msgspec.Struct, frozen=True, tag="stage"):
     rows: int = 0
     seconds: float = 0.0
     cpu: float = 0.0
-
-
-class Difference(msgspec.Struct, frozen=True):
-    """One thing that is not as it would be rebuilt, and why."""
-
-    table: str
-    key: str
-    cause: str
-
-
-class Repairs(msgspec.Struct, frozen=True):
-    """What `--repair` has to do in the store: ids in hex, scopes by their filter."""
-
-    tags: tuple[int, ...] = ()
-    dead: tuple[str, ...] = ()
-    columns: tuple[int, ...] = ()
-    requests: tuple[int, ...] = ()
-    scopes: tuple[str, ...] = ()
 
 
 class Checked(msgspec.Struct, frozen=True, tag="checked"):

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from agent.reindex.dead import Requests
-from agent.reindex.rows import Row, event_of
 from agent.reindex.tables import MOST_MSATS
 from nostr_client import hll, kinds
 from nostr_client.store.base import Status
+from nostr_client.store.event_rows import Row, event_of
 from nostr_client.store.index_schema import DAY, TRACKED_NAMES
+from nostr_client.store.tombstones import Tombstones, tombstones
 from nostr_client.zaps import paid
 
 if TYPE_CHECKING:
@@ -164,19 +164,16 @@ def from_store_rows(rows: Iterable[Row], settings: Settings) -> Accumulator:
 
 def from_archive(rows: Rows, settings: Settings) -> Accumulator:
     """The tables of archives; `rows` is called three times, and each event may come again."""
-    requests = Requests(settings)
-    requests.note(rows())
-    requests.settle()
-    requests.rank(rows())
+    blocked = tombstones(rows, settings.urls, settings.now)
     made = Accumulator(settings)
-    made.add(_living(rows(), requests, made.statuses))
+    made.add(_living(rows(), blocked, made.statuses))
     return made
 
 
-def _living(rows: Iterable[Row], requests: Requests, statuses: Counter[str]) -> Iterator[Row]:
+def _living(rows: Iterable[Row], blocked: Tombstones, statuses: Counter[str]) -> Iterator[Row]:
     seen: set[bytes] = set()
     for row in rows:
-        status = Status.DUPLICATE if row.id in seen else requests.status(row)
+        status = Status.DUPLICATE if row.id in seen else blocked.status(row)
         seen.add(row.id)
         statuses[status] += 1
         if status is Status.STORED:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from nostr_client import kinds
 from nostr_client.filters import Filter
 from nostr_client.store import rules
+from nostr_client.store.facts import block_address, block_author, block_ids
 from nostr_client.store.lookup import chunks, rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, INSERT_TAG, read_event
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Sequence
 
-    from agent.reindex.protocol import Repairs
     from nostr_client.event import Event
+    from nostr_client.store.derived import Repairs
     from nostr_client.store.sqlite import SqliteStore
 
     Mend = Callable[[sqlite3.Connection, Sequence[int]], None]
@@ -25,14 +26,6 @@ T = TypeVar("T")
 
 BATCH: Final = 2_000
 """Events mended in one transaction, so that other writers wait for a moment only."""
-
-_VANISHED: Final = """
-INSERT INTO vanished VALUES (?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)
-"""
-_TOMB_ADDR: Final = """
-INSERT INTO tomb_addr VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
-SET until = max(until, excluded.until)
-"""
 
 
 async def repair_rows(store: SqliteStore, wanted: Repairs) -> dict[str, int]:
@@ -105,13 +98,12 @@ def _requests(conn: sqlite3.Connection, seqs: Sequence[int]) -> None:
     """Block again what requests ask for."""
     for _, a, event in _events(conn, seqs):
         if event.kind == kinds.VANISH:
-            conn.execute(_VANISHED, (a, event.created_at))
+            block_author(conn, a, event.created_at)
             continue
         wanted = rules.deletion(event)
-        ids = [(bytes.fromhex(id_), a) for id_ in wanted.ids]
-        conn.executemany("INSERT OR IGNORE INTO tomb_id VALUES (?, ?)", ids)
-        addresses = [(a, one.kind, one.d, event.created_at) for one in wanted.addresses]
-        conn.executemany(_TOMB_ADDR, addresses)
+        block_ids(conn, a, map(bytes.fromhex, wanted.ids))
+        for address in wanted.addresses:
+            block_address(conn, a, address, event.created_at)
 
 
 def _forget(conn: sqlite3.Connection, text: str) -> None:

@@ -16,45 +16,27 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent.reindex import inputs
-from nostr_client.errors import InvalidEvent, InvalidInput, StoreCorrupt
+from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.event import Event, has_valid_id, parse_event
 from nostr_client.extras import optional
 from nostr_client.store.decompress import BUFFER_BYTES, Decompressed, gunzipped
+from nostr_client.store.event_rows import Row
 from nostr_client.store.lines import LINE_LIMIT, read_lines
-from nostr_client.store.rows import decode_tags, encode_tags
-from nostr_client.store.rules import d_of, expiration
+from nostr_client.store.rows import encode_tags
 from nostr_client.store.transfer import REASONS_KEPT
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from agent.reindex.inputs import Input
-    from nostr_client.store.index_schema import Mark
 
 CHUNK: Final = 5_000
 
 KEPT_BYTES: Final = 65_536
 """Bytes of a rejected line that are kept."""
 
-LIGHT: Final = "e.seq, e.id, u.pubkey, e.created_at, e.kind, e.d, e.exp, e.tags"
-_FROM: Final = "FROM event e JOIN author u ON u.a = e.a"
-
 BOM: Final = b"\xef\xbb\xbf"
-
-
-class Row(NamedTuple):
-    """What the tables are made of; `seq` is None for an archive's event."""
-
-    seq: int | None
-    id: bytes
-    pubkey: bytes
-    created_at: int
-    kind: int
-    d: str | None
-    exp: int | None
-    tags: tuple[tuple[str, ...], ...]
 
 
 class Rejected(NamedTuple):
@@ -124,48 +106,6 @@ def checked(event: Event, line: bytes, verify: bool) -> Event | Rejected:
         except InvalidEvent as error:
             return Rejected(reason_of(error), line)
     return event
-
-
-def row_of(event: Event) -> Row:
-    """The columns of an event."""
-    return Row(
-        None,
-        bytes.fromhex(event.id),
-        bytes.fromhex(event.pubkey),
-        event.created_at,
-        event.kind,
-        d_of(event),
-        expiration(event),
-        event.tags,
-    )
-
-
-def event_of(row: Row) -> Event:
-    """The event of a row, without content and signature, which no rule looks at."""
-    return Event(row.id.hex(), row.pubkey.hex(), row.created_at, row.kind, row.tags, "", "")
-
-
-def from_store(conn: sqlite3.Connection, mark: Mark) -> Iterator[Row]:
-    """Every event before a mark, in the order of arrival. Raises StoreCorrupt."""
-    after = 0
-    sql = f"SELECT {LIGHT} {_FROM} WHERE e.seq > ? AND e.seq < ? ORDER BY e.seq LIMIT {CHUNK}"
-    while rows := conn.execute(sql, (after, mark.next_seq)).fetchall():
-        for row in rows:
-            yield stored_row(row)
-        after = rows[-1][0]
-
-
-def stored_row(row: Sequence[Any]) -> Row:
-    """A row of LIGHT. Raises StoreCorrupt."""
-    seq, id_, pubkey, created_at, kind, d, exp, tags = row
-    return Row(seq, id_, pubkey, created_at, kind, d, exp, stored_tags(tags))
-
-
-def stored_tags(tags: object) -> tuple[tuple[str, ...], ...]:
-    """What a store's column of tags holds. Raises StoreCorrupt."""
-    if not isinstance(tags, bytes):
-        raise StoreCorrupt("an event's tags are damaged")
-    return decode_tags(tags)
 
 
 class Spool:

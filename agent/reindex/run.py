@@ -14,8 +14,9 @@ import msgspec
 from agent.reindex import inputs, repair
 from agent.reindex.engines import choose
 from agent.reindex.launcher import ReindexFailed, messages
-from agent.reindex.protocol import Built, Checked, Failed, Job, Repairs, Talk
+from agent.reindex.protocol import Built, Checked, Failed, Job, Talk
 from nostr_client.errors import InvalidInput
+from nostr_client.store.derived import Repairs
 from nostr_client.store.index import Index
 from nostr_client.store.index_update import least
 

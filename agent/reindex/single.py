@@ -16,6 +16,7 @@ from agent.reindex.parquet import write_tables
 from agent.reindex.protocol import Built
 from agent.reindex.publish import NewNumbers, of_keys, publish, store_numbers
 from agent.reindex.reference import from_archive, from_store_rows
+from nostr_client.store.event_rows import from_store, row_of
 from nostr_client.store.faults import store_error
 from nostr_client.store.index_schema import Mark
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from agent.reindex.publish import Published, RowsOf
     from agent.reindex.reference import Accumulator
     from agent.reindex.reporter import Reporter
-    from agent.reindex.rows import Row
+    from nostr_client.store.event_rows import Row
 
 ARCHIVED = Mark(1, 0)
 """The mark of tables whose events are in no store."""
@@ -115,7 +116,7 @@ def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
             conn.execute("BEGIN")
             mark = Mark.of_store(conn)
             with reporter.stage("events") as count:
-                read = _told(rows.from_store(conn, mark), reporter, mark.next_seq - 1)
+                read = _told(from_store(conn, mark.next_seq), reporter, mark.next_seq - 1)
                 tables = from_store_rows(read, job.settings)
                 count(sum(tables.statuses.values()))
     except sqlite3.Error as error:
@@ -130,7 +131,7 @@ def _from_archive(job: Job, reporter: Reporter, rejects: rows.Rejects) -> Accumu
         with tempfile.TemporaryDirectory(dir=work) as folder:
             spool = rows.Spool(Path(folder) / "rows")
             read = rows.events_of(job.source, job.settings.verify, rejects)
-            spool.fill(_told((rows.row_of(event) for event in read), reporter, 0))
+            spool.fill(_told((row_of(event) for event in read), reporter, 0))
             tables = from_archive(spool.rows, job.settings)
         count(sum(tables.statuses.values()))
     return tables

@@ -27,10 +27,12 @@ MOST_WALLETS = 5
 _STYLES = {"ok": "green", "refused": "yellow", "auth_required": "yellow", "unsupported": "yellow"}
 
 
-def show(result: CountResult, out: Console | None = None) -> None:
-    """Print the table and the merged line on stdout."""
+def show(
+    result: CountResult, out: Console | None = None, names: Mapping[str, str] | None = None
+) -> None:
+    """Print the table, its relays called by `names`, and the merged line on stdout."""
     out = out or console()
-    out.print(table(result))
+    out.print(table(result, names))
     out.print(merged_line(result), style="bold", soft_wrap=True)
     for line in second_lines(result):
         out.print(line, soft_wrap=True)

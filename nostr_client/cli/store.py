@@ -197,10 +197,17 @@ async def _stats(path: Path) -> StoreStats:
 
 
 async def _verify(path: Path) -> VerifyReport:
+    """The store's own check, then the sums of counters, of which the event store knows nothing."""
+    from nostr_client.counters.engine.read import check_sums
+    from nostr_client.store.differences import Found
+
     async with await open_to_read(path) as opened:
         total = (await opened.stats()).events
         with _progress("verifying", total) as advance:
-            return await opened.verify(lambda done, _: advance(done))
+            report = await opened.verify(lambda done, _: advance(done))
+        sums = Found()
+        await opened.database.read(lambda conn: check_sums(conn, sums))
+        return report.and_also(sums)
 
 
 async def _query(path: Path, filters: Sequence[Filter]) -> None:

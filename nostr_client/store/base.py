@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nostr_client.event import Event
     from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
+    from nostr_client.store.differences import Found
     from nostr_client.store.select import Page
     from nostr_client.store.snapshot import Snapshot
 
@@ -89,11 +90,11 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         return self.found == 0
 
-    def and_also(self, causes: Sequence[str]) -> VerifyReport:
-        """The report with further problems of the whole store."""
-        more = [Problem("", what) for what in causes]
+    def and_also(self, found: Found, where: str = "") -> VerifyReport:
+        """The report with further problems, of the whole store or of one part of it (`where`)."""
+        more = [Problem(one.event_id, where + one.text) for one in found.kept]
         kept = (*self.problems, *more)[:PROBLEMS_KEPT]
-        return msgspec.structs.replace(self, found=self.found + len(more), problems=kept)
+        return msgspec.structs.replace(self, found=self.found + found.number, problems=kept)
 
 
 PROBLEMS_KEPT = 100

@@ -97,9 +97,7 @@ class Facts:
         self._dead.update((id_, pubkey) for id_ in wanted)
         a = self.authors[pubkey]
         raw = [bytes.fromhex(id_) for id_ in wanted]
-        self._conn.executemany(
-            "INSERT OR IGNORE INTO tomb_id VALUES (?, ?)", [(id_, a) for id_ in raw]
-        )
+        block_ids(self._conn, a, raw)
         rows = rows_in(self._conn, "SELECT seq, id, a, kind, tags FROM event WHERE id IN", raw)
         return [
             (seq, id_)
@@ -109,23 +107,14 @@ class Facts:
 
     def bury_until(self, address: Address, until: int) -> None:
         """Block versions of an address up to a time; the newest bound stands."""
-        a = self.authors[address.pubkey]
         self._addr_tombs = True
         self._dead_until[address] = max(until, self._dead_until.get(address, 0))
-        self._conn.execute(
-            "INSERT INTO tomb_addr VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
-            " SET until = max(until, excluded.until)",
-            (a, address.kind, address.d, until),
-        )
+        block_address(self._conn, self.authors[address.pubkey], address, until)
 
     def vanish(self, pubkey: str, until: int) -> None:
         """Block everything of an author up to a time; the newest bound stands."""
         self._vanished[pubkey] = max(until, self._vanished.get(pubkey, 0))
-        self._conn.execute(
-            "INSERT INTO vanished VALUES (?, ?) ON CONFLICT DO UPDATE"
-            " SET until = max(until, excluded.until)",
-            (self.authors[pubkey], until),
-        )
+        block_author(self._conn, self.authors[pubkey], until)
 
     def _is_dead(self, event: Event) -> bool:
         dead = self._dead
@@ -143,6 +132,29 @@ class Facts:
         return max(
             (self._vanished[key] for key in owners(event) if key in self._vanished), default=None
         )
+
+
+def block_ids(conn: sqlite3.Connection, a: int, ids: Iterable[bytes]) -> None:
+    """Block ids for the events that author `a` owns."""
+    conn.executemany("INSERT OR IGNORE INTO tomb_id VALUES (?, ?)", [(id_, a) for id_ in ids])
+
+
+def block_address(conn: sqlite3.Connection, a: int, address: Address, until: int) -> None:
+    """Block versions of an address of author `a` up to a time; the newest bound stands."""
+    conn.execute(
+        "INSERT INTO tomb_addr VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
+        " SET until = max(until, excluded.until)",
+        (a, address.kind, address.d, until),
+    )
+
+
+def block_author(conn: sqlite3.Connection, a: int, until: int) -> None:
+    """Block everything of author `a` up to a time; the newest bound stands."""
+    conn.execute(
+        "INSERT INTO vanished VALUES (?, ?) ON CONFLICT DO UPDATE"
+        " SET until = max(until, excluded.until)",
+        (a, until),
+    )
 
 
 def _held(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:

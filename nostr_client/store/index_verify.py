@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.store import digest
 from nostr_client.store import index_schema as schema
+from nostr_client.store.compare import LIVE, compare
 from nostr_client.store.connect import file_uri
+from nostr_client.store.differences import Found
 from nostr_client.store.faults import store_error
 from nostr_client.store.index import is_usable, stored_events
 from nostr_client.store.index_files import file_of
@@ -25,28 +27,12 @@ from nostr_client.store.taghash import TagHasher
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LIVE: Final = "live"
-
 _TRIES: Final = 5
 """How often the two are looked at while the writer is between their commits."""
 
-_ROWS: Final = {
-    "target": "SELECT name, value, kind, events, authors FROM {s}.hot",
-    "author of a target": (
-        "SELECT name, value, kind, a, n FROM {s}.hot_author JOIN {s}.hot USING (t)"
-    ),
-    "day": "SELECT * FROM {s}.daily",
-    "author of a day": "SELECT * FROM {s}.daily_author",
-    "zap sum": "SELECT * FROM {s}.zap",
-}
-_REGISTERS: Final = f"""
-SELECT count(*) FROM {_LIVE}.hot l JOIN {ALIAS}.hot b USING (name, value, kind)
-WHERE NOT l.dirty AND l.registers <> b.registers
-"""
 
-
-def index_problems(store: Path, hash_key: bytes) -> list[str]:
-    """What is wrong with the index beside a store; empty where there is none.
+def check_index(store: Path, hash_key: bytes) -> Found:
+    """What is wrong with the index beside a store; nothing where there is none.
 
     Builds the tables again in a temporary file: about 25 s per million events. Raises StoreError.
     """
@@ -58,29 +44,31 @@ def index_problems(store: Path, hash_key: bytes) -> list[str]:
             (generation,) = conn.execute(sql, (INDEX_GENERATION,)).fetchone()
             live = file_of(store, int(generation))
             if live is None or not live.exists():
-                return []
-            conn.execute(f"ATTACH ? AS {_LIVE}", (file_uri(live, "ro"),))
+                return Found()
+            conn.execute(f"ATTACH ? AS {LIVE}", (file_uri(live, "ro"),))
             conn.execute(f"ATTACH '' AS {ALIAS}")
             schema.create(conn, 0, schema=ALIAS)
-            return _problems(conn, TagHasher(hash_key))
+            return _check(conn, TagHasher(hash_key))
     except sqlite3.Error as error:
         raise store_error(error) from error
 
 
-def _problems(conn: sqlite3.Connection, hasher: TagHasher) -> list[str]:
+def _check(conn: sqlite3.Connection, hasher: TagHasher) -> Found:
     for _ in range(_TRIES):
         conn.execute("BEGIN")
         try:
             # The index first: its snapshot is then no newer than that of the events.
-            about = schema.about(conn, schema=_LIVE)
+            about = schema.about(conn, schema=LIVE)
             read, now = Mark.of_index(about), Mark.of_store(conn)
             if read == now and is_usable(about):
                 return _unequal(conn, hasher)
             if read is not None and (wrong := _impossible(conn, read, now)):
-                return [f"the index {wrong}; opening the store builds it again"]
+                found = Found()
+                found.add("index", "", f"it {wrong}; opening the store builds it again")
+                return found
         finally:
             conn.execute("ROLLBACK")
-    return []
+    return Found()
 
 
 def _impossible(conn: sqlite3.Connection, read: Mark, now: Mark) -> str:
@@ -93,20 +81,8 @@ def _impossible(conn: sqlite3.Connection, read: Mark, now: Mark) -> str:
     return ""
 
 
-def _unequal(conn: sqlite3.Connection, hasher: TagHasher) -> list[str]:
+def _unequal(conn: sqlite3.Connection, hasher: TagHasher) -> Found:
     Updater(hasher).apply(conn, stored_events(conn, 0), scan=True)
-    found = [text for what, sql in _ROWS.items() if (text := _compared(conn, what, sql))]
-    (registers,) = conn.execute(_REGISTERS).fetchone()
-    if registers:
-        found.append(f"the index has wrong registers of {registers} targets")
+    found = Found()
+    compare(conn, found)
     return found
-
-
-def _compared(conn: sqlite3.Connection, what: str, sql: str) -> str:
-    """How rows of the live index and of the rebuilt one differ, or ""."""
-    live, built = sql.format(s=_LIVE), sql.format(s=ALIAS)
-    (more,) = conn.execute(f"SELECT count(*) FROM ({live} EXCEPT {built})").fetchone()
-    (less,) = conn.execute(f"SELECT count(*) FROM ({built} EXCEPT {live})").fetchone()
-    if not more and not less:
-        return ""
-    return f"the index has {more} rows ({what}) that the events do not give, and misses {less}"

@@ -262,6 +262,7 @@ DAMAGES = {
     "counter": "UPDATE counter_message SET incr = '+7' WHERE seq = 2",
     "fingerprints": "UPDATE neg_chunk SET n = n + 1",
     "filter of fingerprints": "UPDATE neg_scope SET filter = '{{'",
+    "record of a schema": "UPDATE _sqlite_migrations SET migration_set = upper(migration_set)",
     "text index": "DELETE FROM search_data WHERE id > 10",
 }
 """A row of each table that is against its events, its neighbours or the rules."""

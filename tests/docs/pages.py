@@ -62,8 +62,7 @@ CODES: Final = {
 """Other exit codes than 0, where the page says so."""
 
 CANNOT_RUN: Final = {
-    "make": "the test run itself, and the demonstration, which tests/agent/service runs",
-    "nostr-agent demo": "tests/agent/service/test_demo_agent.py runs it",
+    "make": "the test run itself, and the demonstration, which tests/agent/test_demo.py runs",
     "nostr-agent install-service --system": "writes into /etc, as root",
     "pipx": "installs from a registry",
     "spark-submit": "needs a cluster",

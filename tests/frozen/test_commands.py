@@ -142,10 +142,9 @@ OF_THE_AGENT = (
 )  # fmt: skip
 
 NOT_RUN = {
-    "nostr-agent demo": "takes a minute",
+    "nostr-agent demo": "its own test reads its JSON",
     "nostr-agent run": "stays; its logs are pinned by tests of the service",
     "nostr-agent relay": "stays; its output is pinned by tests of the relay",
-    "nostr-agent demo counters": "takes twenty seconds",
 }
 
 CONFIGURATION = """

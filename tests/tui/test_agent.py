@@ -25,7 +25,7 @@ from tests.agent.service.kit import an_agent, config_text
 from tests.rights import secret_file
 from tests.tui.driving import driving
 from tests.worlds import signer
-from tui.child import SANDBOX, Child, child
+from tui.child import DEMO, Child, child
 from tui.cli import _locate
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ def test_an_agent_of_our_own_that_has_said_nothing_yet_is_starting() -> None:
 async def test_an_agent_of_our_own_lives_as_long_as_we_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "nostr-sandbox-of-one-that-was-killed").mkdir()
+    (tmp_path / "nostr-agent-demo-of-one-that-was-killed").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    async with child(SANDBOX) as one, driving(one.locate, now=time.time, patience=PATIENCE) as tui:
+    async with child(DEMO) as one, driving(one.locate, now=time.time, patience=PATIENCE) as tui:
         await tui.until(lambda: "author-followers" in tui.text())
         await tui.until(lambda: any(w.figure for w in tui.app.model.watches.values()))
         assert one.process.returncode is None

@@ -110,7 +110,6 @@ PROGRAMS = {
     "nostr-client": "nostr_client",
     "nostr-agent": "agent",
     "nostr-tui": "tui",
-    "demo": "agent.demo",
 }
 
 
@@ -143,7 +142,6 @@ def run_in_a_shell(line: str, **env: str) -> subprocess.CompletedProcess[bytes]:
         ("nostr-agent --version >/dev/full", 1),
         ("nostr-agent check --example >/dev/full", 2),
         ("nostr-tui --help >/dev/full", 1),
-        ("demo >/dev/full", 1),
     ],
 )
 def test_closed_and_full_streams_are_no_traceback(line: str, code: int) -> None:

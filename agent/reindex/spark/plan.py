@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from agent.reindex.spark import counts, days, groups, numeric
-from agent.reindex.spark.dead import TAGS
 from agent.reindex.tables import MOST_MSATS
 from nostr_client import kinds
 
@@ -110,7 +109,7 @@ def kinds_table(daily: DataFrame) -> DataFrame:
 
 def zaps(events: DataFrame) -> DataFrame:
     """`tables.COLUMNS["zap"]`, of receipts whose `tags` say what was paid for what."""
-    tag = f.explode(f.from_json("tags", TAGS)).alias("tag")
+    tag = f.explode(f.from_json("tags", "array<array<string>>")).alias("tag")
     one = events.where(f.col("kind") == kinds.ZAP).select(tag)
     name, value, msats = (f.get("tag", f.lit(at)) for at in range(3))
     total = f.sum(msats.cast("decimal(20,0)"))

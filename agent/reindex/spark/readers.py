@@ -15,10 +15,11 @@ from pyspark.sql import functions as f
 from agent.reindex import inputs
 from agent.reindex.inputs import for_hadoop
 from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
-from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse, row_of
+from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
 from agent.reindex.spark.files import emptied
+from nostr_client.store.event_rows import row_of
 from nostr_client.store.lines import LINE_LIMIT
 
 if TYPE_CHECKING:

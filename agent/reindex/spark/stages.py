@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from agent.reindex import inputs
 from agent.reindex.single import ARCHIVED
-from agent.reindex.spark import dead, plan, readers
+from agent.reindex.spark import plan, readers, tombstones
 from agent.reindex.spark.columns import SCHEMA
 from agent.reindex.spark.counts import COUNTS
 from agent.reindex.spark.days import DAYS
@@ -133,7 +133,7 @@ class Stages:
         self._staging.run(
             "dead",
             {
-                "judged": lambda: dead.with_status(read("events", "events"), settings),
+                "judged": lambda: tombstones.with_status(read("events", "events"), settings),
                 "status": lambda: (
                     read("dead", "judged").groupBy("status").agg(f.count("*").alias("events"))
                 ),

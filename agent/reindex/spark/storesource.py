@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from agent.reindex.inputs import open_store
-from agent.reindex.rows import stored_tags
 from agent.reindex.spark import counts, days, groups, numeric
 from agent.reindex.spark.columns import ARROW, from_columns
 from agent.reindex.spark.files import whole
 from nostr_client.errors import StoreCorrupt
+from nostr_client.store.event_rows import stored_tags
 from nostr_client.store.lookup import rows_in
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client.counters import rules
-from nostr_client.counters.audit import Step
+from nostr_client.counters.audit import Step, recount
 from nostr_client.counters.base import Entry, Message, NoStream
 from nostr_client.counters.config import check_name
 from nostr_client.counters.engine import sourcemap
@@ -13,12 +13,14 @@ from nostr_client.counters.engine.lookup import Found, page, under
 from nostr_client.counters.engine.rows import COLUMNS, FROM, Row, render
 from nostr_client.counters.numbers import is_integer, parse_integer
 from nostr_client.counters.subjects import matches
+from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nostr_client.counters.rules import SourceMap
+    from nostr_client.store.differences import Found as Differences
 
 BY_SEQ = f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq = ?"
 AS_OF = (
@@ -218,6 +220,23 @@ def steps(conn: sqlite3.Connection, stream: int, subject: str) -> Iterator[Step]
     """The kept messages of a counter for a recount, oldest first; raises CounterError 10172."""
     for row in conn.execute(HISTORY, (stream, subject, 0, -1)):
         yield step(Row(*row))
+
+
+def check_sums(conn: sqlite3.Connection, found: Differences) -> None:
+    """Find counters whose kept messages do not add up to their value."""
+    present = "SELECT 1 FROM sqlite_schema WHERE name = 'counter_latest'"
+    if conn.execute(present).fetchone() is None:
+        return
+    subjects = conn.execute("SELECT stream, subject FROM counter_latest").fetchall()
+    found.compared["counter"] = len(subjects)
+    for stream, subject in subjects:
+        try:
+            holds = recount(steps(conn, stream, subject)).holds
+        except (CounterError, TypeError, ValueError) as error:  # its digits may be no text
+            found.add("counter", subject, f"its messages cannot be read: {error}")
+            continue
+        if not holds:
+            found.add("counter", subject, "its kept messages do not add up to its value")
 
 
 def changes_since(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.reindex.rows import Row
 from agent.reindex.spark import days, groups
 from agent.reindex.spark.columns import KEY, batch
+from nostr_client.store.event_rows import Row
 from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:

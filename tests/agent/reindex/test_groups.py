@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.reindex.rows import Row
 from agent.reindex.spark import counts, groups
 from agent.reindex.spark.columns import KEY, batch
 from nostr_client import hll
+from nostr_client.store.event_rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

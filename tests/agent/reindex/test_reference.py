@@ -11,6 +11,7 @@ from agent.reindex import inputs, reference, rows
 from agent.reindex.inputs import Settings
 from nostr_client.event import parse_event
 from nostr_client.store import index_update
+from nostr_client.store.event_rows import from_store, row_of
 from nostr_client.store.index import Index
 from nostr_client.store.index_schema import Mark
 from tests.agent.reindex import looking
@@ -59,7 +60,7 @@ async def test_a_store_gives_what_its_index_holds(tmp_path: Path, events: list[E
     path = tmp_path / "store.db"
     live = await live_tables(path, events)
     with closing(inputs.open_store(path)) as conn:
-        made = reference.from_store_rows(rows.from_store(conn, Mark.of_store(conn)), SETTINGS)
+        made = reference.from_store_rows(from_store(conn, Mark.of_store(conn).next_seq), SETTINGS)
     assert looking.of_tables(made) == live
     assert all(live.values())
 
@@ -70,7 +71,7 @@ async def test_an_archive_gives_what_a_store_would_hold(
     live = await live_tables(tmp_path / "store.db", events)
     archive = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", events))])
     rejects = rows.Rejects()
-    found = [rows.row_of(event) for event in rows.events_of(archive, True, rejects)]
+    found = [row_of(event) for event in rows.events_of(archive, True, rejects)]
     made = reference.from_archive(lambda: found, SETTINGS)
     assert looking.of_tables(made) == live
     assert not rejects.reasons
@@ -84,7 +85,7 @@ async def test_kinds_and_fingerprints_are_those_of_what_is_stored(
     path = tmp_path / "store.db"
     await live_tables(path, events)
     with closing(inputs.open_store(path)) as conn:
-        made = reference.from_store_rows(rows.from_store(conn, Mark.of_store(conn)), SETTINGS)
+        made = reference.from_store_rows(from_store(conn, Mark.of_store(conn).next_seq), SETTINGS)
         kinds = conn.execute("SELECT kind, count(*) FROM event GROUP BY 1 ORDER BY 1").fetchall()
         ids = conn.execute("SELECT created_at, id FROM event").fetchall()
     assert sorted(made.rows("kinds")) == kinds

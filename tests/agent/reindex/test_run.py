@@ -20,7 +20,6 @@ from click.testing import CliRunner
 from agent.api.rebuilds import RebuildBody
 from agent.cli import cli
 from agent.reindex import inputs, launcher, run
-from agent.reindex.compare import KEPT, Found
 from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import Built, Checked, Stage, checked_memory, from_line, to_line
 from agent.reindex.reporter import Reporter
@@ -31,6 +30,7 @@ from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.filters import Filter
 from nostr_client.keys import stored_event
 from nostr_client.store import index_update
+from nostr_client.store.differences import KEPT, Found
 from nostr_client.store.index import Index
 from nostr_client.store.index_read import check_built
 from tests.agent.reindex import looking

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from agent.reindex import inputs, loading, single
+from agent.reindex import inputs, single
 from agent.reindex.inputs import Settings
 from agent.reindex.protocol import STAGES, Built, Checked, Job, Stage, from_line
 from agent.reindex.reporter import Reporter
@@ -28,7 +28,6 @@ from nostr_client.store.index_schema import DAY
 from tests.agent.reindex import dirty, looking
 from tests.agent.reindex.nasty import (
     HOT,
-    NOTE,
     NOW,
     URLS,
     fill,
@@ -169,11 +168,6 @@ async def test_a_store_an_archive_and_the_live_index_are_equal(
     assert sums_of(job, heard) == sums_in(path)
     people = looking.people_of(path)
     assert looking.of_file(ours) == looking.of_file(tmp_path / "store.index-0.db", people)
-
-    loading.load(job.out, [NOTE], tmp_path / "some.db")
-    whole = {row[:3]: row[3:] for row in looking.of_file(ours)["hot"] if row[1] == NOTE}
-    _, found = loading.ask(tmp_path / "some.db")
-    assert {tuple(o.target): (o.events, o.authors, o.registers) for o in found} == whole
 
     again = by_spark(spark, job)
     assert {state for name, state in again.states().items() if name in STAGES} == {"skipped"}

@@ -1,4 +1,4 @@
-"""Local relays of every kind that there is: with registers, without, slow, refusing, lying."""
+"""Local relays of every kind: with registers, without, slow, reading only, lying, refusing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from agent.relay.options import RelayOptions
 from agent.relay.server import serve
-from nostr_client import hll
+from nostr_client import hll, kinds
 from nostr_client.store.snapshot import Snapshot
 from nostr_client.store.sqlite import SqliteStore
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AsyncExitStack
 
-    from agent.sandbox.people import Deed
+    from agent.demo.world import Post
     from nostr_client.filters import Filter
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class LateStore(SqliteStore):
 
 
 class LyingSnapshot(Snapshot):
-    """Says that twenty times as many people were there, by registers that no people make."""
+    """Counts twenty times as many people, with registers that no people make."""
 
     def count(self, filters: Sequence[Filter]) -> int:
         return 20 * super().count(filters)
@@ -63,17 +63,24 @@ KINDS: Final = (
     Kind("reader", RelayOptions(name="a relay that cannot count", count=False, negentropy=False)),
     Kind("late", RelayOptions(name="a slow relay"), LateStore),
     Kind("liar", RelayOptions(name="a relay that lies"), LyingStore),
+    Kind(
+        "refuser",
+        RelayOptions(
+            name="a relay that refuses",
+            private_kinds=frozenset({kinds.CONTACTS, kinds.REACTION}),
+        ),
+    ),
 )
-GOOD: Final = 5
-"""Relays that events are sent to; what lies needs none."""
+SPREAD: Final = 5
+"""Posts are spread over the first relays; those that lie or refuse hold the posts of the past."""
 
 
-async def start(stack: AsyncExitStack, deeds: Sequence[Deed]) -> list[str]:
-    """Start one of each with the deeds that were sent to it; their URLs."""
-    urls = []
+async def start(stack: AsyncExitStack, posts: Sequence[Post]) -> dict[str, str]:
+    """Start one relay of each kind with the posts that were sent to it; their names by URL."""
+    names = {}
     for n, kind in enumerate(KINDS):
         store = await stack.enter_async_context(await kind.store.open(":memory:"))
-        await store.save([deed.event for deed in deeds if n in deed.relays or n >= GOOD])
+        await store.save([post.event for post in posts if n in post.relays or n >= SPREAD])
         server = await stack.enter_async_context(serve(store, port=0, options=kind.options))
-        urls.append(server.url)
-    return urls
+        names[server.url] = kind.name
+    return names

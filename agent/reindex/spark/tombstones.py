@@ -1,12 +1,12 @@
 """The stage `dead`: what a store would say to each event of an archive, as relations.
 
-The same rules as `agent.reindex.dead`, which are those of `store.rules`: requests to vanish come
-first, then requests for deletion, then the rest.
+Requests are few: `store.rules` itself reads in Python what they ask for. What follows for all
+events is stated by `store.tombstones`; the relations here are tested against it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Window
@@ -14,9 +14,9 @@ from pyspark.sql import functions as f
 
 from nostr_client import kinds
 from nostr_client.event import Event
+from nostr_client.store import rules
 from nostr_client.store.base import Status
 from nostr_client.store.rows import decode_tags
-from nostr_client.store.rules import vanishes_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from agent.reindex.inputs import Settings
-
-TAGS: Final = "array<array<string>>"
-_ID: Final = r"\A[0-9a-f]{64}\z"
-_ADDRESS: Final = r"(?s)\A([0-9]{1,5}):([0-9a-f]{64})(?::(.*))?\z"
 
 
 def with_status(events: DataFrame, settings: Settings) -> DataFrame:
@@ -48,23 +44,11 @@ def vanishing(events: DataFrame, settings: Settings) -> DataFrame:
 
 
 def deletions(judged: DataFrame, settings: Settings) -> DataFrame:
-    """The tags of deletion requests that count: `who`, `at`, `name`, `value`."""
+    """What requests for deletion ask for: `who`, `at`, and `id`, or `kind` and `d`."""
     live = ~_expired(settings) & f.col("vanished_until").isNull()
     asked = judged.where((f.col("kind") == kinds.DELETION) & live)
-    return _tags_of(asked).where("name IN ('e', 'a')")
-
-
-def _tags_of(events: DataFrame) -> DataFrame:
-    """Exploded tags of events: `id`, `who`, `at`, `name`, `value`."""
-    one = f.explode(f.from_json("tags", TAGS)).alias("tag")
-    rows = events.select("id", f.col("pubkey").alias("who"), f.col("created_at").alias("at"), one)
-    return rows.where(f.size("tag") > 1).select(
-        "id",
-        "who",
-        "at",
-        f.get("tag", f.lit(0)).alias("name"),
-        f.get("tag", f.lit(1)).alias("value"),
-    )
+    rows = asked.select("pubkey", "created_at", "tags")
+    return rows.mapInArrow(_wanted, "who binary, at long, id binary, kind int, d string")
 
 
 def _with_vanished(events: DataFrame, vanished: DataFrame) -> DataFrame:
@@ -85,41 +69,26 @@ def _with_vanished(events: DataFrame, vanished: DataFrame) -> DataFrame:
 
 def _receivers(events: DataFrame) -> DataFrame:
     """Whom gift wraps are for: `id`, `who`."""
-    wraps = _tags_of(events.where(f.col("kind") == kinds.GIFT_WRAP))
-    named = wraps.where((f.col("name") == "p") & f.col("value").rlike(_ID))
-    return named.select("id", f.unhex("value").alias("who"))
+    wraps = events.where(f.col("kind") == kinds.GIFT_WRAP).select("id", "tags")
+    return wraps.mapInArrow(_wrapped_for, "id binary, who binary")
 
 
 def _with_deleted(judged: DataFrame, asked: DataFrame) -> DataFrame:
     """Adds `by_id` and `deleted_until`."""
-    ids = asked.where((f.col("name") == "e") & f.col("value").rlike(_ID))
-    ids = ids.select(f.unhex("value").alias("id"), "who").distinct()
+    ids = asked.where(f.col("id").isNotNull()).select("id", "who").distinct()
     # An event's owners are its author and, of a gift wrap, its recipients.
     owners = judged.select("id", f.col("pubkey").alias("who")).unionByName(_receivers(judged))
     by_id = owners.join(ids, ["id", "who"]).select("id", f.lit(True).alias("by_id")).distinct()
     found = judged.join(by_id, "id", "left")
-    return found.join(_addresses(asked), ["pubkey", "kind", "d"], "left")
-
-
-def _addresses(asked: DataFrame) -> DataFrame:
-    """Until when versions of an address are deleted: `pubkey`, `kind`, `d`, `deleted_until`."""
-    part = [f.regexp_extract("value", _ADDRESS, n) for n in (1, 2, 3)]
-    rows = asked.where((f.col("name") == "a") & f.col("value").rlike(_ADDRESS)).select(
-        part[0].cast("int").alias("kind"),
-        f.unhex(part[1]).alias("pubkey"),
-        part[2].alias("d"),
-        "who",
-        "at",
-    )
-    kept = _is_addressable() | (_is_replaceable() & (f.col("d") == ""))
-    own = rows.where((f.col("who") == f.col("pubkey")) & kept)
-    return own.groupBy("pubkey", "kind", "d").agg(f.max("at").alias("deleted_until"))
+    addresses = asked.where(f.col("kind").isNotNull()).withColumnRenamed("who", "pubkey")
+    until = addresses.groupBy("pubkey", "kind", "d").agg(f.max("at").alias("deleted_until"))
+    return found.join(until, ["pubkey", "kind", "d"], "left")
 
 
 def _refused(settings: Settings) -> Column:
     """The status that needs no other version of the event."""
     kind = f.col("kind")
-    ephemeral = kind.between(20_000, 29_999)
+    ephemeral = kind.between(kinds.EPHEMERAL.start, kinds.EPHEMERAL.stop - 1)
     vanished = f.col("vanished_until").isNotNull() & (kind != kinds.VANISH)
     deletable = ~kind.isin(kinds.DELETION, kinds.VANISH)
     deleted = f.col("by_id").isNotNull() | (f.col("deleted_until") >= f.col("created_at"))
@@ -151,16 +120,6 @@ def _expired(settings: Settings) -> Column:
     return f.coalesce(f.col("exp") <= settings.now, f.lit(False))
 
 
-def _is_addressable() -> Column:
-    return f.col("kind").between(30_000, 39_999)
-
-
-def _is_replaceable() -> Column:
-    return f.col("kind").isin(kinds.METADATA, kinds.CONTACTS) | f.col("kind").between(
-        10_000, 19_999
-    )
-
-
 def _speaks_to(
     urls: tuple[str, ...],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -172,17 +131,52 @@ def _speaks_to(
             found = [
                 (who, at)
                 for who, at, tags in zip(*(c.to_pylist() for c in batch.columns), strict=True)
-                if vanishes_here(_request(tags), urls)
+                if rules.vanishes_here(_event(kinds.VANISH, tags), urls)
             ]
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "who": pa.array([who for who, _ in found], pa.binary()),
-                    "at": pa.array([at for _, at in found], pa.int64()),
-                }
-            )
+            yield _batch(found, _VANISHING)
 
     return run
 
 
-def _request(tags: str) -> Event:
-    return Event("", "", 0, kinds.VANISH, decode_tags(tags.encode()), "", "")
+def _wanted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What `rules.deletion` reads out of requests, as rows of `deletions`."""
+    for batch in batches:
+        found: list[tuple[Any, ...]] = []
+        for who, at, tags in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            wanted = rules.deletion(_event(kinds.DELETION, tags, who.hex()))
+            found += ((who, at, bytes.fromhex(id_), None, None) for id_ in wanted.ids)
+            found += ((who, at, None, one.kind, one.d) for one in wanted.addresses)
+        yield _batch(found, _WANTED)
+
+
+def _wrapped_for(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Whom `rules.wrapped_for` reads out of gift wraps, once each."""
+    for batch in batches:
+        found = []
+        for id_, tags in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            named = filter(rules.is_id, rules.wrapped_for(_event(kinds.GIFT_WRAP, tags)))
+            found += [(id_, bytes.fromhex(who)) for who in dict.fromkeys(named)]
+        yield _batch(found, _RECEIVERS)
+
+
+def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [pa.array(one, of.type) for one, of in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+_WANTED: Final = pa.schema(
+    [
+        ("who", pa.binary()),
+        ("at", pa.int64()),
+        ("id", pa.binary()),
+        ("kind", pa.int32()),
+        ("d", pa.string()),
+    ]
+)
+_RECEIVERS: Final = pa.schema([("id", pa.binary()), ("who", pa.binary())])
+_VANISHING: Final = pa.schema([("who", pa.binary()), ("at", pa.int64())])
+
+
+def _event(kind: int, tags: str, pubkey: str = "") -> Event:
+    return Event("", pubkey, 0, kind, decode_tags(tags.encode()), "", "")

@@ -1,32 +1,33 @@
-"""Which events of an archive a store would not hold: the rules of `store.rules` over a whole set.
+"""Which events of a set a store would hold: the rules of `rules` over the whole set at once.
 
 A set has no order of arrival, so one is chosen: requests to vanish come first, then requests for
-deletion, then the rest. A store that takes the events in this order holds the same.
+deletion, then the rest. A store that takes the events in this order holds the same. This is the one
+statement of the rules for sets: the check of a store and the plain engine of a rebuild run it, and
+Spark's relations are tested against it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.reindex.rows import event_of
 from nostr_client import kinds
 from nostr_client.store import rules
 from nostr_client.store.base import Status
+from nostr_client.store.event_rows import event_of
 from nostr_client.store.rules import Address, Known, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
 
-    from agent.reindex.inputs import Settings
-    from agent.reindex.rows import Row
+    from nostr_client.store.event_rows import Row
 
 
-class Requests:
-    """What the requests in a set ask for. Fill it by `note`, `settle` it, then ask `status`."""
+class Tombstones:
+    """What the requests in a set block: made by `tombstones`, then asked by `status`."""
 
-    def __init__(self, settings: Settings, *, expires: bool = True) -> None:
-        self._settings = settings
-        self._expires = expires
+    def __init__(self, urls: Collection[str], now: int | None) -> None:
+        self._urls = urls
+        self._now = now
         self._vanished: dict[str, int] = {}
         self._deletions: list[Row] = []
         self._ids: set[tuple[bytes, bytes]] = set()
@@ -38,7 +39,7 @@ class Requests:
         for row in rows:
             if row.kind == kinds.VANISH and not self._expired(row):
                 event = event_of(row)
-                if rules.vanishes_here(event, self._settings.urls):
+                if rules.vanishes_here(event, self._urls):
                     until = max(row.created_at, self._vanished.get(event.pubkey, 0))
                     self._vanished[event.pubkey] = until
             elif row.kind == kinds.DELETION and not self._expired(row):
@@ -69,7 +70,7 @@ class Requests:
                 self._best[address] = version
 
     def status(self, row: Row) -> Status:
-        """What a store says to a row, its duplicates aside."""
+        """What a store answers to a row of the set, duplicates aside."""
         address = address_of(row)
         refused = self._refused(row, address)
         if refused is not None:
@@ -84,8 +85,8 @@ class Requests:
             deleted_until=None if address is None else self._until.get(address),
             vanished_until=self._vanished_until(row),
         )
-        ends = row.exp if self._expires else None
-        status, _ = rules.verdict(event_of(row), known, ends, self._settings.now)
+        ends, now = (None, 0) if self._now is None else (row.exp, self._now)
+        status, _ = rules.verdict(event_of(row), known, ends, now)
         return None if status is Status.STORED else status
 
     def _is_deleted(self, row: Row) -> bool:
@@ -102,20 +103,24 @@ class Requests:
         return until if until is not None and row.created_at <= until else None
 
     def _expired(self, row: Row) -> bool:
-        return self._expires and row.exp is not None and row.exp <= self._settings.now
+        return self._now is not None and row.exp is not None and row.exp <= self._now
+
+
+def tombstones(
+    rows: Callable[[], Iterable[Row]], urls: Collection[str], now: int | None
+) -> Tombstones:
+    """What the requests of a set block; `rows` is called twice.
+
+    `urls`: normalised addresses that requests to vanish may name. `now`: Unix seconds at which
+    expired events are dead; None keeps them, as a store does until it sweeps.
+    """
+    found = Tombstones(urls, now)
+    found.note(rows())
+    found.settle()
+    found.rank(rows())
+    return found
 
 
 def address_of(row: Row) -> Address | None:
     """What a row is a version of."""
     return None if row.d is None else Address(row.kind, row.pubkey.hex(), row.d)
-
-
-def judged(rows: Iterable[Row], requests: Requests) -> Iterator[tuple[Row, Status]]:
-    """Each row with its status; later ones of an id are duplicates."""
-    seen: set[bytes] = set()
-    for row in rows:
-        if row.id in seen:
-            yield row, Status.DUPLICATE
-            continue
-        seen.add(row.id)
-        yield row, requests.status(row)

@@ -7,23 +7,19 @@ an author (`dirty`) may be higher than what is rebuilt.
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
-from agent.reindex.protocol import Difference
-from nostr_client.errors import clip
 from nostr_client.store.index_update import ALIAS
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator
 
-BUCKETS: Final = 1024
-KEPT: Final = 1_000
-"""Differences of each table that are told one by one, so that none hides those of another."""
+    from nostr_client.store.differences import Found
 
+BUCKETS: Final = 1024
 LIVE: Final = "live"
 """The name under which the live index is attached."""
 
@@ -71,22 +67,6 @@ _DAY: Final = ("daily", "daily_author")
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 Sums = list[list[int]]
-
-
-class Found:
-    """Differences as they are found: all counted, the first ones of each table kept."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.kept: list[Difference] = []
-        self.compared: dict[str, int] = {}
-        self._of: Counter[str] = Counter()
-
-    def add(self, table: str, key: object, cause: str) -> None:
-        self.number += 1
-        self._of[table] += 1
-        if self._of[table] <= KEPT:
-            self.kept.append(Difference(table, clip(str(key), 300), clip(cause, 200)))
 
 
 class Key(NamedTuple):

@@ -1,0 +1,246 @@
+"""The one check of what a store derives from its events: columns, tag index, blocks, fingerprints.
+
+`store verify`, a backup and a rebuild's `--check` run it. Everything is read in one snapshot. A
+repair follows from what is found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+import msgspec
+
+from nostr_client import kinds
+from nostr_client.errors import InvalidInput
+from nostr_client.filters import Filter
+from nostr_client.negentropy.chunks import head_of, record, records
+from nostr_client.store import rules
+from nostr_client.store.base import Status
+from nostr_client.store.compare import BUCKETS, unequal_buckets
+from nostr_client.store.event_rows import event_of, from_store
+from nostr_client.store.lookup import rows_in
+from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, read_event, read_events
+from nostr_client.store.tombstones import tombstones
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable, Iterator
+
+    from nostr_client.store.compare import Sums
+    from nostr_client.store.differences import Found
+    from nostr_client.store.event_rows import Row
+    from nostr_client.store.taghash import TagHasher
+    from nostr_client.store.tombstones import Tombstones
+
+    TagRow = tuple[int, int, int, int, int]
+
+MOST_REPAIRS: Final = 100_000
+"""Places that one repair mends; a second one mends the rest."""
+
+_TAGS: Final = "SELECT h, created_at, seq, kind, a FROM tag"
+_CHUNKS: Final = "SELECT lo_ts, lo_id, n, sum, ids FROM neg_chunk WHERE scope = ?"
+_LOG: Final = "SELECT ts, id, gone FROM neg_log WHERE n > ? ORDER BY n"
+_ALL: Final = f"SELECT {EVENT_COLUMNS} FROM {EVENT_TABLES}"
+_EVERYTHING: Final = Filter()
+
+
+class Repairs(msgspec.Struct, frozen=True):
+    """What a repair has to do: events by seq, those to remove by id in hex, scopes by filter."""
+
+    tags: tuple[int, ...] = ()
+    dead: tuple[str, ...] = ()
+    columns: tuple[int, ...] = ()
+    requests: tuple[int, ...] = ()
+    scopes: tuple[str, ...] = ()
+
+
+class DerivedCheck:
+    """One check of one snapshot, which lasts as long as the connection's transaction.
+
+    `urls`: normalised addresses that requests to vanish may name. `damaged`: events by seq that
+    cannot be read. They are left out, and so is what follows from all events together.
+    """
+
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        hasher: TagHasher,
+        found: Found,
+        *,
+        urls: Collection[str] = (),
+        damaged: Collection[int] = (),
+    ) -> None:
+        self._conn = conn
+        self._hasher = hasher
+        self._found = found
+        self._urls = urls
+        self._damaged = damaged
+        self._a: dict[bytes, int] = {}
+
+    def run(self) -> Repairs:
+        """Check everything; differences go to `found`. Raises StoreCorrupt, InvalidInput."""
+        self._a = dict(self._conn.execute("SELECT pubkey, a FROM author"))
+        blocked = None if self._damaged else tombstones(self._true_rows, self._urls, None)
+        dead, columns, wanted = self._walk(blocked)
+        tags = tuple(self._tags(wanted))[:MOST_REPAIRS]
+        if self._damaged:
+            return Repairs(tags=tags, columns=tuple(columns)[:MOST_REPAIRS])
+        return Repairs(
+            tags=tags,
+            dead=tuple(dead)[:MOST_REPAIRS],
+            columns=tuple(columns)[:MOST_REPAIRS],
+            requests=tuple(self._requests())[:MOST_REPAIRS],
+            scopes=tuple(self._fingerprints()),
+        )
+
+    def _rows(self) -> Iterator[Row]:
+        return from_store(self._conn, skip=self._damaged)
+
+    def _walk(self, blocked: Tombstones | None) -> tuple[list[str], list[int], Sums]:
+        """Dead events, wrong columns, and the buckets of the tag rows that there should be."""
+        dead: list[str] = []
+        columns: list[int] = []
+        wanted: Sums = [[0] * BUCKETS, [0] * BUCKETS]
+        events = 0
+        for row in self._rows():
+            events += 1
+            true = _true(row)
+            status = Status.STORED if blocked is None else blocked.status(true)
+            if status is not Status.STORED:
+                dead.append(row.id.hex())
+                self._found.add("event", row.id.hex(), f"it is stored, but it is {status}")
+            if row != true:
+                columns.append(row.seq or 0)
+                column = "address" if row.d != true.d else "expiration"
+                cause = f"the {column} column does not fit the event"
+                self._found.add("event", row.id.hex(), cause)
+            _sum(wanted, self._tag_rows(row))
+        self._found.compared["event"] = events
+        self._found.compared["tag"] = sum(wanted[0])
+        return dead, columns, wanted
+
+    def _true_rows(self) -> Iterable[Row]:
+        return map(_true, self._rows())
+
+    def _tag_rows(self, row: Row) -> Iterator[TagRow]:
+        a, seq = self._a.get(row.pubkey, 0), row.seq or 0
+        for h in self._hasher.of_tags(row.tags):
+            yield h, row.created_at, seq, row.kind, a
+
+    def _held_tags(self) -> Iterable[TagRow]:
+        rows: Iterable[TagRow] = self._conn.execute(_TAGS)
+        return (row for row in rows if row[2] not in self._damaged) if self._damaged else rows
+
+    def _tags(self, wanted: Sums) -> Iterator[int]:
+        """Events whose rows of the tag index are not what their tags give."""
+        held: Sums = [[0] * BUCKETS, [0] * BUCKETS]
+        _sum(held, self._held_tags())
+        unequal = unequal_buckets(wanted, held)
+        if not unequal:
+            return
+        ids = {row.seq: row.id.hex() for row in self._rows()}
+        rows = (row for row in self._rows() if (row.seq or 0) % BUCKETS in unequal)
+        ours = {one for row in rows for one in self._tag_rows(row)}
+        theirs = {row for row in self._held_tags() if row[2] % BUCKETS in unequal}
+        for seq in sorted({row[2] for row in ours ^ theirs}):
+            less = sum(row[2] == seq for row in ours - theirs)
+            more = sum(row[2] == seq for row in theirs - ours)
+            cause = f"of the tag index, {less} rows are missing, {more} should not be"
+            self._found.add("tag", ids.get(seq, f"seq {seq}"), cause)
+            yield seq
+
+    def _requests(self) -> Iterator[int]:
+        """Requests whose ids, addresses or authors are not blocked."""
+        for row in from_store(self._conn, kinds=(kinds.DELETION, kinds.VANISH)):
+            if row.kind == kinds.DELETION and not self._blocks(row):
+                self._found.add("tomb", row.id.hex(), "what it deletes is not blocked")
+                yield row.seq or 0
+            elif row.kind == kinds.VANISH and not self._vanishes(row):
+                self._found.add("vanished", row.id.hex(), "its author is not blocked")
+                yield row.seq or 0
+
+    def _blocks(self, row: Row) -> bool:
+        wanted, a = rules.deletion(event_of(row)), self._a.get(row.pubkey)
+        ids = {bytes.fromhex(id_) for id_ in wanted.ids}
+        rows = rows_in(self._conn, "SELECT id, a FROM tomb_id WHERE id IN", list(ids))
+        sql = "SELECT until FROM tomb_addr WHERE a = ? AND kind = ? AND d = ?"
+        untils = [
+            self._conn.execute(sql, (a, one.kind, one.d)).fetchone() for one in wanted.addresses
+        ]
+        held = {id_ for id_, by in rows if by == a}
+        return ids <= held and all(until and until[0] >= row.created_at for until in untils)
+
+    def _vanishes(self, row: Row) -> bool:
+        if not rules.vanishes_here(event_of(row), self._urls):
+            return True
+        sql = "SELECT until FROM vanished WHERE a = ?"
+        until = self._conn.execute(sql, (self._a.get(row.pubkey),)).fetchone()
+        return until is not None and until[0] >= row.created_at
+
+    def _fingerprints(self) -> Iterator[str]:
+        """The filters of those scopes whose chunks and log together are not the events."""
+        present = "SELECT 1 FROM sqlite_schema WHERE name = 'neg_scope'"
+        if self._conn.execute(present).fetchone() is None:
+            return
+        scopes = self._conn.execute("SELECT scope, filter, folded FROM neg_scope").fetchall()
+        self._found.compared["fingerprint"] = len(scopes)
+        for scope, text, folded in scopes:
+            filter = Filter.from_json(text)
+            held = _held_records(self._conn, scope)
+            if held is not None:
+                _apply_log(self._conn, held, folded, filter)
+            if held is None or held != _matching(self._conn, filter):
+                cause = "the kept fingerprints are not those of the events"
+                self._found.add("fingerprint", text, cause)
+                yield text
+
+
+def _true(row: Row) -> Row:
+    """The row with the columns that its event gives."""
+    event = event_of(row)
+    return row._replace(d=rules.d_of(event), exp=rules.expiration(event))
+
+
+def _sum(sums: Sums, rows: Iterable[TagRow]) -> None:
+    numbers, totals = sums
+    for row in rows:
+        at = row[2] % BUCKETS
+        numbers[at] += 1
+        totals[at] += crc32(repr(row).encode())
+
+
+def _held_records(conn: sqlite3.Connection, scope: int) -> set[bytes] | None:
+    """The records of a scope's chunks; None where a chunk is damaged, or not as its head says."""
+    held: set[bytes] = set()
+    number = 0
+    for stamp, id_, n, total, packed in conn.execute(_CHUNKS, (scope,)):
+        try:
+            head = head_of(packed)
+        except InvalidInput:
+            return None
+        if (head.stamp, head.id, head.count) != (stamp, id_, n):
+            return None
+        if head.total.to_bytes(32, "little") != total:
+            return None
+        held.update(records(packed))
+        number += n
+    return held if len(held) == number else None
+
+
+def _apply_log(conn: sqlite3.Connection, held: set[bytes], folded: int, filter: Filter) -> None:
+    final = {record(ts, id_): gone for ts, id_, gone in conn.execute(_LOG, (folded,))}
+    held.difference_update(final)
+    came = {one for one, gone in final.items() if not gone}
+    if filter != _EVERYTHING:
+        rows = rows_in(conn, f"{_ALL} WHERE e.id IN", [one[8:] for one in came])
+        matching = {bytes.fromhex(e.id) for e in read_events(rows) if filter.matches(e)}
+        came = {one for one in came if one[8:] in matching}
+    held.update(came)
+
+
+def _matching(conn: sqlite3.Connection, filter: Filter) -> set[bytes]:
+    if filter == _EVERYTHING:
+        return {record(at, id_) for at, id_ in conn.execute("SELECT created_at, id FROM event")}
+    events = (read_event(row) for row in conn.execute(_ALL))
+    return {record(e.created_at, bytes.fromhex(e.id)) for e in events if filter.matches(e)}
