@@ -20,13 +20,13 @@ from nostr_client.cli.relays import (
     timeout_option,
 )
 from nostr_client.cli.runner import run_async
-from nostr_client.cli.secretkey import key_file_option, load_signer
+from nostr_client.cli.secretkey import key_file_option, load_signer, optional_signer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nostr_client.client import NostrClient
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.keys import KeySigner, VerifiedEvent
     from nostr_client.pool import PublishResult
 
 _LARGEST = 64 * 2**20
@@ -72,15 +72,18 @@ def publish(
     from nostr_client.client import NostrClient
 
     urls = chosen_relays(relays)
+    signer: KeySigner | None
     if content is not None:
         if file is not None:
             raise click.UsageError("give FILE or --content, not both")
-        events = [_signed(content, kind, tags, key_file)]
+        own = load_signer(key_file)
+        events, signer = [_signed(content, kind, tags, own)], own
     else:
         if tags:
             raise click.UsageError("--tag goes with --content: a signed event has its tags")
         events = _given(file)
-    client = NostrClient(urls, timeout=timeout, options=network(proxy))
+        signer = optional_signer(key_file)
+    client = NostrClient(urls, timeout=timeout, signer=signer, options=network(proxy))
     codes = run_async(_publish(client, events, timeout, as_json))
     if any(code in (NO_RELAY, TIMEOUT) for code in codes):
         say("nostr-client: publish: no relay answered")
@@ -110,13 +113,13 @@ def _given(file: str | None) -> list[VerifiedEvent]:
     return list(events.values())
 
 
-def _signed(content: str, kind: int, tags: Sequence[str], key_file: str | None) -> VerifiedEvent:
+def _signed(content: str, kind: int, tags: Sequence[str], signer: KeySigner) -> VerifiedEvent:
     from nostr_client.event import EventTemplate
     from nostr_client.typed import tag_of
 
     made = tuple(tag_of(text) for text in tags)
     template = EventTemplate(kind=kind, content=content, tags=made, created_at=int(time.time()))
-    return load_signer(key_file).sign_now(template)
+    return signer.sign_now(template)
 
 
 async def _publish(

@@ -11,6 +11,7 @@ import msgspec
 class SyncStatus(StrEnum):
     """How far the sync with one relay got."""
 
+    RUNNING = "running"  # not at its end, and nothing is left undone so far
     COMPLETE = "complete"  # the sets are equal, as far as the direction and our store's rules go
     PARTIAL = "partial"  # something is left; the reason says what
     UNSUPPORTED = "unsupported"  # the relay does not speak NIP-77, and nothing else was allowed

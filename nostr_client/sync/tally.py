@@ -159,9 +159,9 @@ class Tally:
 
     @property
     def status(self) -> SyncStatus:
-        """What the numbers so far amount to, if nothing more comes."""
+        """What the numbers so far amount to; never complete before the end."""
         if not (self._left or self.withheld or self.refused):
-            return SyncStatus.COMPLETE
+            return SyncStatus.COMPLETE if self.ended else SyncStatus.RUNNING
         if self.windows or self.downloaded or self.uploaded or self.rounds:
             return SyncStatus.PARTIAL
         return SyncStatus.UNSUPPORTED if self.no_other_way else SyncStatus.FAILED

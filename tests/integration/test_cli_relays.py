@@ -316,6 +316,16 @@ async def test_publish_events_one_a_line() -> None:
     assert "line 2: " in refused.err
 
 
+async def test_a_relay_that_wants_to_know_who_publishes_is_answered() -> None:
+    event, key = follow(1), signer(5)
+    async with FaultyRelay(WantsAuth()) as relay:
+        args = ("publish", "-", "-r", relay.url, "--timeout", "10")
+        unknown = await cli(*args, stdin=event.to_json())
+        known = await cli(*args, stdin=event.to_json(), NOSTR_TALLY_KEY=key.nsec())
+        answers = [message[1]["pubkey"] for message in relay.received if message[0] == "AUTH"]
+    assert (unknown.code, known.code, answers) == (1, 0, [key.pubkey])
+
+
 async def test_published_tags_hold_what_identifiers_name(tmp_path: Any) -> None:
     key = tmp_path / "key"
     key.write_text(signer(5).nsec(), "ascii")

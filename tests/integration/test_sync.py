@@ -17,6 +17,7 @@ from nostr_client.options import Limits
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.options import Direction, SyncOptions
 from nostr_client.sync.report import SyncStatus
+from tests.faults import Silent
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.negrelay import NEG_REFUSALS, FilterEvents, LateAnswers, RefusesNeg, SendsFew, SpeaksNeg
 from tests.syncing import (
@@ -861,12 +862,22 @@ async def test_several_filters_that_overlap_move_each_event_once() -> None:
 
 
 async def test_progress_is_told_until_the_end() -> None:
-    told: list[int] = []
+    told: list[tuple[int, str]] = []
     async with syncing([], (SpeaksNeg(), notes(range(99)))) as (client, _, _):
         await client.sync(
-            NOTES, on_progress=lambda relays: told.append(relays[0].downloaded), direction="both"
+            NOTES,
+            on_progress=lambda relays: told.append((relays[0].downloaded, relays[0].status)),
+            direction="both",
         )
-    assert told[-1] == 99
+    assert told[-1] == (99, "complete")
+
+
+async def test_no_relay_is_complete_before_its_sync_ends() -> None:
+    told: list[str] = []
+    async with syncing([], (Silent(), notes(range(9)))) as (client, _, _):
+        await client.sync(NOTES, on_progress=lambda relays: told.append(relays[0].status), timeout=2)
+    assert told[0] == "running"
+    assert "complete" not in told
 
 
 async def test_the_json_has_the_promised_keys() -> None:
