@@ -85,12 +85,20 @@ class ThreadVerifier:
         fresh = [i for i, found in enumerate(results) if found is None]
         self.reused += len(events) - len(fresh)
         parts = [fresh[i : i + self._chunk] for i in range(0, len(fresh), self._chunk)]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._check([events[i] for i in part])) for part in parts]
-        for part, task in zip(parts, tasks, strict=True):
-            for index, result in zip(part, task.result(), strict=True):
+        checked = await self._check_all([[events[i] for i in part] for part in parts])
+        for part, found in zip(parts, checked, strict=True):
+            for index, result in zip(part, found, strict=True):
                 results[index] = result
         return [result for result in results if result is not None]
+
+    async def _check_all(
+        self, chunks: Sequence[list[Event]]
+    ) -> list[list[VerifiedEvent | InvalidEvent]]:
+        if len(chunks) == 1:  # a task of its own costs as much as checking one event
+            return [await self._check(chunks[0])]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._check(chunk)) for chunk in chunks]
+        return [task.result() for task in tasks]
 
     async def _check(self, events: list[Event]) -> list[VerifiedEvent | InvalidEvent]:
         async with self._turns:
