@@ -20,7 +20,7 @@ from enum import Enum
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from nostr_client.errors import InvalidEvent, StoreError
 from nostr_client.gate import Gate
@@ -58,6 +58,9 @@ Result = Outcome | InvalidEvent | Skip | StoreError
 
 Settle = Callable[["Sequence[Event | VerifiedEvent]", Sequence[Result]], None]
 """Gets the events of one `put` and a result for each, in order, after the commit."""
+
+_LOW: Final = 0.75
+"""The part of `waiting` at which sources go on: not all of them for each event that is done."""
 
 _Checked = VerifiedEvent | InvalidEvent | Skip | StoreError
 
@@ -264,7 +267,7 @@ class Ingest:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that sources have to wait too; until half of it has results."""
+        """Whether sources have to wait; it stays until a quarter of what waits has results."""
         return self._is_full
 
     def put(self, events: Sequence[Event | VerifiedEvent], relay: str, settle: Settle) -> None:
@@ -379,12 +382,23 @@ class Ingest:
             known = await self._known([one.id for one in raw]) if self._known and raw else ()
         except StoreError as error:
             return [error] * len(events)
-        fresh = list(dict.fromkeys(one for one in raw if one.id not in known))
+        first: dict[str, Event] = {}
+        fresh: list[Event] = []
+        for one in raw:
+            if one.id not in known and (one.id not in first or first[one.id] != one):
+                first.setdefault(one.id, one)  # an unequal one under the same id: one is forged
+                fresh.append(one)
         verified = await self._verifier.verify(fresh) if fresh else []
-        found: dict[Event, _Checked] = dict(zip(fresh, verified, strict=True))
-        return [
-            one if isinstance(one, VerifiedEvent) else found.get(one, Skip.KNOWN) for one in events
-        ]
+        found: dict[int, _Checked] = dict(zip(map(id, fresh), verified, strict=True))
+
+        def result(one: Event | VerifiedEvent) -> _Checked:
+            if isinstance(one, VerifiedEvent):
+                return one
+            if one.id in known:
+                return Skip.KNOWN
+            return found[id(one) if id(one) in found else id(first[one.id])]
+
+        return list(map(result, events))
 
     async def _save_entries(self) -> None:
         while True:
@@ -433,7 +447,10 @@ class Ingest:
         self._open -= batch.events
         self._open_bytes -= batch.size
         options = self._options
-        if self._open <= options.waiting // 2 and self._open_bytes <= options.waiting_bytes // 2:
+        if (
+            self._open <= _LOW * options.waiting
+            and self._open_bytes <= _LOW * options.waiting_bytes
+        ):
             self._is_full = False
         for entry in batch.entries:
             entry.settle(
