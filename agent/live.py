@@ -4,28 +4,31 @@ What came while nobody listened (the agent was away, or the relay) is heard firs
 again soon after, not only when its interval is over.
 
 Only the relay's own answer changes a claim. The event itself goes into the store where a watch that
-it belongs to says `keep`, and nowhere else.
+it belongs to says `keep`, and nowhere else; when the store is behind, it is left to a sync and
+counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent.listening import live_filters
 from agent.watching import KIND
-from nostr_client.errors import NostrTallyError, RelayError
+from nostr_client.errors import NostrTallyError, RelayError, StoreError, StoreFull
+from nostr_client.store.base import Outcome
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent.clock import Clock
-    from agent.hearing import Hearing
     from agent.journal import Journal
     from agent.watching import Watching
     from agent.worker import Worker
+    from nostr_client.event import Event
     from nostr_client.filters import Filter
+    from nostr_client.ingest import Ingest, Result
     from nostr_client.keys import VerifiedEvent
 
 RETRY_S = 60.0
@@ -33,6 +36,9 @@ RETRY_S = 60.0
 
 MISSED = 500
 """Stored events that a filter may bring, newest first: enough to know which numbers have moved."""
+
+MOST: Final = 5_000
+"""Live events that wait for the store; further ones are dropped and counted."""
 
 
 class Live:
@@ -44,14 +50,20 @@ class Live:
         journal: Journal,
         watching: Watching,
         worker: Worker,
-        hearing: Hearing,
+        ingest: Ingest,
     ) -> None:
         self.heard = 0
+        self.kept = 0
+        """Events that the store took."""
+        self.dropped = 0
+        """Events that were to be kept and are not: too many waited, or the store failed."""
         self._clock = clock
         self._journal = journal
         self._watching = watching
         self._worker = worker
-        self._hearing = hearing
+        self._ingest = ingest
+        self._waiting = 0
+        self._failed: StoreError | None = None
         self._wanted: dict[str, tuple[Filter, ...]] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._began: dict[str, int] = {}
@@ -119,7 +131,30 @@ class Live:
                 self._worker.nudge(f"{KIND} {name} {url}", self._watching.live_delay(name, url))
             keep = keep or self._watching.watches[name].spec.keep
         if keep:
-            self._hearing.put(url, verified)
+            self._keep(url, verified)
+
+    def _keep(self, url: str, verified: VerifiedEvent) -> None:
+        """Store an event that `url` sent, soon."""
+        if self._waiting >= MOST:
+            self.dropped += 1
+            return
+        self._waiting += 1
+        self._ingest.put((verified,), url, self._saved)
+
+    def _saved(self, events: Sequence[Event | VerifiedEvent], results: Sequence[Result]) -> None:
+        self._waiting -= len(events)
+        for one in results:
+            if isinstance(one, StoreError):
+                self.dropped += 1
+                self._report(one)
+            else:
+                self.kept += isinstance(one, Outcome) and one.stored
+
+    def _report(self, error: StoreError) -> None:
+        """Log an error of the store once, although each event of its batch brings it."""
+        if error is not self._failed and not isinstance(error, StoreFull):  # the ticker logs that
+            self._journal.error("not_kept", why=str(error))
+        self._failed = error
 
     def _again(self, url: str, filters: Sequence[Filter]) -> list[Filter]:
         """After a reconnect: what came meanwhile too."""

@@ -85,7 +85,7 @@ async def ours(url: str, path: Path, limit: int) -> int:
     async with (
         await SqliteStore.open(path) as store,
         RelayPool(options=Options(limits=limits)) as pool,
-        Ingest(store) as ingest,
+        Ingest(store, verifier=pool.verifier, known=store.known) as ingest,
     ):
         wanted = Filter(limit=limit)
         with pool.subscribe(wanted, [url], live=False, overflow=Overflow.WAIT) as events:

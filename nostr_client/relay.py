@@ -161,6 +161,11 @@ class Relay:
             self._supervisor.session.name_by_user(self.address, signer)
 
     @property
+    def verifier(self) -> Verifier:
+        """What verifies the events of this relay; for an `Ingest` beside it."""
+        return self._verifier
+
+    @property
     def behind(self) -> float:
         """Seconds that the relay's clock was behind ours when it took the connection, else 0."""
         return self._knowledge.behind

@@ -38,7 +38,8 @@ class Verifier(Protocol):
 class _Known:
     """The verified events last seen, bounded in number and in bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._events: OrderedDict[str, VerifiedEvent] = OrderedDict()
         self._bytes = 0
 
@@ -51,11 +52,11 @@ class _Known:
 
     def add(self, verified: VerifiedEvent) -> None:
         event = verified.event
-        if event.id in self._events:
+        if event.id in self._events or not self._most:
             return
         self._events[event.id] = verified
         self._bytes += footprint(event)
-        while self._bytes > _CACHE_BYTES or len(self._events) > _CACHE_EVENTS:
+        while self._bytes > _CACHE_BYTES or len(self._events) > self._most:
             self._bytes -= footprint(self._events.popitem(last=False)[1].event)
 
 
@@ -67,15 +68,18 @@ def footprint(event: Event) -> int:
 class ThreadVerifier:
     """Verifies in worker threads, `chunk` events a hand-over; remembers what it verified last.
 
-    `workers`: threads, by default one for each core, at most 4. Close it last.
+    `workers`: threads, by default one for each core, at most 4. `remember`: how many events, of
+    16 MiB at most; 0 where none comes twice. Close it last.
     """
 
-    def __init__(self, *, chunk: int = 128, workers: int | None = None) -> None:
+    def __init__(
+        self, *, chunk: int = 128, workers: int | None = None, remember: int = _CACHE_EVENTS
+    ) -> None:
         self._chunk = chunk
         self._workers = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
         self._threads: ThreadPoolExecutor | None = None
         self._turns = asyncio.Semaphore(2 * self._workers)  # chunks handed over and not back yet
-        self._known = _Known()
+        self._known = _Known(remember)
         self.checked = 0
         self.reused = 0
 
@@ -85,12 +89,20 @@ class ThreadVerifier:
         fresh = [i for i, found in enumerate(results) if found is None]
         self.reused += len(events) - len(fresh)
         parts = [fresh[i : i + self._chunk] for i in range(0, len(fresh), self._chunk)]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._check([events[i] for i in part])) for part in parts]
-        for part, task in zip(parts, tasks, strict=True):
-            for index, result in zip(part, task.result(), strict=True):
+        checked = await self._check_all([[events[i] for i in part] for part in parts])
+        for part, found in zip(parts, checked, strict=True):
+            for index, result in zip(part, found, strict=True):
                 results[index] = result
         return [result for result in results if result is not None]
+
+    async def _check_all(
+        self, chunks: Sequence[list[Event]]
+    ) -> list[list[VerifiedEvent | InvalidEvent]]:
+        if len(chunks) == 1:  # a task of its own costs as much as checking one event
+            return [await self._check(chunks[0])]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._check(chunk)) for chunk in chunks]
+        return [task.result() for task in tasks]
 
     async def _check(self, events: list[Event]) -> list[VerifiedEvent | InvalidEvent]:
         async with self._turns:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.filters import Filter
-    from nostr_client.store.transfer import ImportReport
+    from nostr_client.jsonl import ImportReport
 
 
 @click.group()

@@ -19,11 +19,11 @@ from agent.reindex import inputs
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.event import Event, has_valid_id, parse_event
 from nostr_client.extras import optional
+from nostr_client.jsonl import REASONS_KEPT
 from nostr_client.store.decompress import BUFFER_BYTES, Decompressed, gunzipped
 from nostr_client.store.event_rows import Row
 from nostr_client.store.lines import LINE_LIMIT, read_lines
 from nostr_client.store.rows import encode_tags
-from nostr_client.store.transfer import REASONS_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -122,7 +122,7 @@ class Connection:
                 case Unwatch():
                     self._unwatch(output.subscription)
                 case Settle():
-                    self._core.ingest.after_announced(output.subscription.settle)
+                    self._core.ingest.after_commit(output.subscription.settle)
                 case End():
                     self.end(output)
                 case SaveJob():
@@ -192,7 +192,7 @@ class Connection:
     def _save(self, job: SaveJob) -> None:
         self._unsaved += 1
         self._check_room()
-        self._core.ingest.put(self, job)
+        self._core.save(self, job)
 
     def saved(self, outputs: Iterable[Output]) -> None:
         """One of this connection's events is settled; the answer is in `outputs`."""

@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from agent.relay.hub import Hub
-from agent.relay.ingest import Ingest
 from agent.relay.outbox import Waiting
 from agent.relay.outputs import End
+from nostr_client.errors import StoreError
+from nostr_client.ingest import Ingest, IngestOptions
+from nostr_client.store.base import Outcome, Status
+from nostr_client.verifier import ThreadVerifier
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from agent.relay.connection import Connection, Route
     from agent.relay.context import Context
     from agent.relay.options import RelayOptions
+    from agent.relay.outputs import SaveJob
     from nostr_client.event import Event
+    from nostr_client.ingest import Result
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.store.base import EventStore
 
 INTERNAL_ERROR = 1011
@@ -28,18 +35,32 @@ TICK_S = 1.0
 """How often idle NIP-77 sessions are looked for."""
 
 WORKERS = 2
-"""Threads for signatures and reconciliation: libsecp256k1 and numpy leave the GIL to others."""
+"""Threads for signatures, and as many for NIP-77: libsecp256k1 and numpy release the GIL."""
+
+INGEST: Final = IngestOptions(batch=1_024)
+"""A commit of more events would let those behind it wait for longer than about 0.1 s."""
+
+_NEW: Final = (Status.STORED, Status.EPHEMERAL)
 
 
 class Core:
-    """One relay without its sockets."""
+    """One relay without its sockets. `heard`: gets the id of each event to save, and `url`."""
 
-    def __init__(self, store: EventStore, context: Context) -> None:
+    def __init__(
+        self,
+        store: EventStore,
+        context: Context,
+        url: str = "",
+        heard: Callable[[str, str], None] | None = None,
+    ) -> None:
         self.store = store
         self.context = context
         self.hub: Hub[Route] = Hub()
         self.threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="relay")
-        self.ingest = Ingest(store, self.threads, self.announce)
+        self.url = url
+        self._verifier = ThreadVerifier(workers=WORKERS)
+        """Not that of a pool, which would share events: `is_saving` goes by identity."""
+        self.ingest = Ingest(store, INGEST, verifier=self._verifier, heard=heard)
         self.connections: set[Connection] = set()
         self.stopped = False
         self.waiting = Waiting(context.options.limits.send_total_bytes)
@@ -50,6 +71,30 @@ class Core:
     def options(self) -> RelayOptions:
         """The relay's options."""
         return self.context.options
+
+    def save(self, connection: Connection, job: SaveJob) -> None:
+        """Store an event of a client: OK after the commit, then to the subscriptions.
+
+        The caller reads no further frames until there is room (`Ingest.room`).
+        """
+        self.ingest.put((job.event,), self.url, partial(self._saved, connection, job))
+
+    def _saved(
+        self,
+        connection: Connection,
+        job: SaveJob,
+        events: Sequence[Event | VerifiedEvent],
+        results: Sequence[Result],
+    ) -> None:
+        (result,) = results
+        session = connection.session
+        if isinstance(result, StoreError):  # whether the event is good or not: it may come again
+            connection.saved(session.failed(job, f"error: not stored: {result}"))
+            return
+        outcome = result if isinstance(result, Outcome) else str(result)
+        connection.saved(session.saved(job.event, outcome))
+        if isinstance(result, Outcome) and result.status in _NEW:
+            self.announce([job.event])
 
     def announce(self, events: Sequence[Event]) -> None:
         """Hand new events to the subscriptions that match them; they are committed, or ephemeral.
@@ -110,6 +155,7 @@ class Core:
         """The connection is gone."""
         self.connections.discard(connection)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let the threads go."""
         self.threads.shutdown(wait=False, cancel_futures=True)
+        await self._verifier.close()

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from nostr_client.event import Event
-    from nostr_client.keys import VerifiedEvent
     from nostr_client.rate import TokenBucket
     from nostr_client.store.base import EventStore
 
@@ -82,7 +81,7 @@ class RelayServer:
         self._addresses = Addresses(core.options.limits)
         self._handlers: set[asyncio.Task[Any]] = set()
         self.port = port
-        self.url = relay_url(self._scheme, host, port)
+        self.url = core.url
 
     @property
     def counted(self) -> Mapping[str, int]:
@@ -103,10 +102,6 @@ class RelayServer:
     def count_seconds(self) -> Sequence[float]:
         """How long each of the newest COUNTs took, from frame to answer."""
         return tuple(self._core.context.count_seconds)
-
-    def before_save(self, call: Callable[[Sequence[VerifiedEvent]], object]) -> None:
-        """Call with the valid events of each batch from clients that is about to be saved."""
-        self._core.ingest.before_save.append(call)
 
     def announce(self, events: Sequence[Event]) -> None:
         """Tell subscribers of events that got into the store by another way; after their commit."""
@@ -233,11 +228,13 @@ async def serve(
     options: RelayOptions | None = None,
     clock: Clock | None = None,
     on_break: Callable[[], object] | None = None,
+    heard: Callable[[str, str], None] | None = None,
 ) -> AsyncIterator[RelayServer]:
     """Serve `store` as a relay while the block runs; port 0 takes a free one.
 
     `on_break` is called when the relay can do nothing any more (its ingest broke): leave the block
-    then, which raises why.
+    then, which raises why. `heard` gets the id of each valid event of a client, and the relay's own
+    URL, before it is saved.
 
     Leaving the block refuses new connections, answers every EVENT that was taken, and closes all
     sockets with 1001. Raises InvalidInput when the address needs TLS, a token or a policy that
@@ -256,7 +253,7 @@ async def serve(
         clock=clock or Clock(),
     )
     store.answer_for(context.urls)
-    core = Core(store, context)
+    core = Core(store, context, relay_url("wss" if tls else "ws", host, port), heard)
     server = RelayServer(core, host, port)
     async with _running(core, server, listener, tls, on_break):
         yield server
@@ -289,7 +286,7 @@ async def _running(
     finally:
         await _end(working)
         await runner.cleanup()
-        core.close()
+        await core.close()
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -12,7 +12,6 @@ from agent.api.feed import Feed
 from agent.finding import KIND as FIND
 from agent.finding import Finding
 from agent.fleet.arrivals import SOON_S
-from agent.hearing import Hearing
 from agent.keeping import KIND as HOUSE
 from agent.keeping import Keeping
 from agent.leaving import Leaving
@@ -100,8 +99,7 @@ class Agent:
             LINK: self.linking.run,
         }
         self.worker = Worker(clock, journal, runners, self._limits())
-        self.hearing = Hearing(parts.store, journal, parts.provenance.note)
-        self.live = Live(clock, journal, self.watching, self.worker, self.hearing)
+        self.live = Live(clock, journal, self.watching, self.worker, parts.ingest)
         self.metrics = Metrics(self._numbers, self.links.all)
         journal.listeners.append(lambda line: self.feed.publish(log=line))
 
@@ -193,7 +191,7 @@ class Agent:
         async with task_group() as group:
             group.create_task(self.worker.run())
             group.create_task(self.live.run())
-            group.create_task(self.hearing.run())
+            group.create_task(self.parts.ingest.run())
             group.create_task(self.alerting.run())
             group.create_task(self.reindexing.run())
 
@@ -271,8 +269,8 @@ class Agent:
             "tasks_started_total": ("Tasks that were started.", self.worker.started),
             "tasks_failed_total": ("Tasks that did not go well.", self.worker.failed),
             "live_events_total": ("Live events that came.", self.live.heard),
-            "kept_events_total": ("Live events that the store took.", self.hearing.kept),
-            "unkept_events_total": ("Live events that did not fit.", self.hearing.dropped),
+            "kept_events_total": ("Live events that the store took.", self.live.kept),
+            "unkept_events_total": ("Live events that did not fit.", self.live.dropped),
             "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),
             "uploaded_events_total": ("Events that relays took.", self.syncing.uploaded),
             "removed_events_total": ("Events removed by age.", self.keeping.removed_total),

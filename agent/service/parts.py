@@ -21,6 +21,7 @@ from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.ingest import IngestCounters, Provenance, ingest_stream
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import StoreFull
+from nostr_client.ingest import Ingest
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import ConnectionOptions, Options
 from nostr_client.places import store_path, user_path
@@ -78,6 +79,8 @@ class Parts:
     counters: SqliteCounterStore
     signer: Signer | None
     provenance: Provenance
+    ingest: Ingest
+    """Stores what counts read and live watches keep, while `Agent.run` runs it."""
     health: Heartbeat
     run: str
     index: Indexing | None
@@ -112,17 +115,20 @@ async def open_parts(
         run = secrets.token_hex(6)
         await counters.remotes.begin_run(run)
         # Counts only where a configured stream listens on events.*, relay.*.received, zaps.*.msats.
-        ingest = IngestCounters(clock=lambda: int(clock.wall() * 1e9))
-        store.on_batch.append(ingest)
+        counted = IngestCounters(clock=lambda: int(clock.wall() * 1e9))
+        store.on_batch.append(counted)
+        provenance = counted.provenance
+        ingest = Ingest(store, verifier=pool.verifier, heard=provenance.note)
         yield Parts(
             store=store,
             path=str(path),
             pool=pool,
-            count_options=count_options(options, store, ingest.provenance),
+            count_options=count_options(options, store, ingest),
+            ingest=ingest,
             memory=memory_of(store, clock.wall),
             counters=counters,
             signer=signer,
-            provenance=ingest.provenance,
+            provenance=provenance,
             health=Heartbeat(),
             run=run,
             index=index,
@@ -167,16 +173,14 @@ def pool_options(config: Config) -> Options:
     )
 
 
-def count_options(options: Options, store: SqliteStore, provenance: Provenance) -> CountOptions:
+def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> CountOptions:
     """How watches count, and where the events that they read would be kept."""
 
     async def keep(relay: str, events: Sequence[VerifiedEvent]) -> None:
         if store.full:
             return  # counting goes on
-        for verified in events:
-            provenance.note(verified.event.id, relay)
         try:
-            await store.save(events)
+            await ingest.save(events, relay)
         except StoreFull:
             return
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from agent.syncing import Syncing
     from agent.watching import Watching
     from nostr_client.filters import Filter
-    from nostr_client.keys import VerifiedEvent
 
 
 class Wanted:
@@ -107,14 +106,11 @@ async def serve_relay(
         return ""
     host, port = parse_address(section.listen)
     options = relay_options(section, wanted)
-    served = serve(parts.store, host=host, port=port, options=options, on_break=on_break)
+    served = serve(
+        parts.store, host=host, port=port, options=options, on_break=on_break,
+        heard=parts.provenance.note,
+    )  # fmt: skip
     server = await stack.enter_async_context(served)
-
-    def note(events: Sequence[VerifiedEvent]) -> None:
-        for one in events:
-            parts.provenance.note(one.event.id, server.url)
-
-    server.before_save(note)
     await stack.enter_async_context(following(parts.store, server))
     return server.url
 

@@ -194,7 +194,7 @@ async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> Asyn
             cut = await agent.worker.drain(seconds(agent.config.service.drain))
             await agent.alerting.settle(ALERTS_S)
             agent.journal.info("drained", cut_off=cut)
-            await agent.hearing.flush()
+            await agent.parts.ingest.drain()
             await agent.keep_relays()
         await _end(working)
 

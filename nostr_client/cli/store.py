@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nostr_client.filters import Filter
+    from nostr_client.jsonl import ImportReport
     from nostr_client.store.base import StoreStats, VerifyReport
-    from nostr_client.store.transfer import ImportReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -170,9 +170,9 @@ def _fields(struct: object) -> dict[str, Any]:
 
 
 async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
+    from nostr_client.jsonl import import_jsonl
     from nostr_client.store.lines import joined, unpacked
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.store.transfer import import_jsonl
 
     async with await SqliteStore.open(path) as opened:
         with _progress("importing", _size(files)) as advance:
@@ -181,8 +181,8 @@ async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
 
 
 async def _export(path: Path, filters: Sequence[Filter], include_private: bool) -> int:
+    from nostr_client.jsonl import export_jsonl
     from nostr_client.private_kinds import PublicEvents
-    from nostr_client.store.transfer import export_jsonl
 
     async with await open_to_read(path) as opened:
         events = PublicEvents(opened.export(filters), filters, include_private=include_private)

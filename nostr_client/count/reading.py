@@ -17,7 +17,7 @@ from nostr_client.count.claiming import Found
 from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent, verify_many
+from nostr_client.keys import VerifiedEvent
 from nostr_client.merge import Proven, Reading
 from nostr_client.options import ReadBudget
 
@@ -363,7 +363,7 @@ class Reader:
         if room <= 0:
             return []
         taken = await page.received(room)
-        results = await asyncio.to_thread(verify_many, [item.event for item in taken])
+        results = await self._relay.verifier.verify([item.event for item in taken])
         return [result for result in results if isinstance(result, VerifiedEvent)]
 
     async def _taken(self, events: Sequence[VerifiedEvent]) -> list[Held]:

@@ -10,15 +10,19 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.gate import Gate
+from nostr_client.store.base import Status
 from nostr_client.sync.memory import ANYWHERE, Place, Side
 from nostr_client.sync.verdicts import SETTLED, Note, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from nostr_client.store.base import EventStore
+    from nostr_client.store.base import EventStore, Outcome
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
+
+_FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
+"""What the store keeps no note of."""
 
 _CHUNK = 2_000
 """Ids looked up in the store at once."""
@@ -184,8 +188,13 @@ class Desk:
                 self._open[relay] -= 1
         self._gate.wake()
 
+    def saved(self, outcomes: Sequence[Outcome]) -> list[bytes]:
+        """Close the ids that the store knows from now on; gives the others, for `declined`."""
+        self.came([bytes.fromhex(one.id) for one in outcomes if one.status not in _FORGOTTEN])
+        return [bytes.fromhex(one.id) for one in outcomes if one.status in _FORGOTTEN]
+
     async def declined(self, ids: Sequence[bytes]) -> None:
-        """Our store does not keep these, whoever sends them."""
+        """Remember that our store does not keep these, whoever sends them."""
         notes = dict.fromkeys(ids, Note(Verdict.UNFIT, "no event that a store keeps"))
         if ids:
             await self._memory.note(ANYWHERE, Side.DOWN, notes, self._options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import (
@@ -13,27 +14,35 @@ from nostr_client.errors import (
     RelayRefused,
 )
 from nostr_client.filters import Filter
+from nostr_client.ingest import Skip, plain
 from nostr_client.reasons import Reason, classify
-from nostr_client.store.base import Status
+from nostr_client.store.base import Outcome
 from nostr_client.sync.tally import RelayOut
 from nostr_client.sync.verdicts import NOT_SENT, UNASKED, Note, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nostr_client.event import Event
+    from nostr_client.ingest import Ingest, Result
     from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
-    from nostr_client.store.base import EventStore
-    from nostr_client.subscription import Subscription
     from nostr_client.sync.desk import Desk
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.tally import Tally
 
-_HELD = (Status.STORED, Status.DUPLICATE)
-_FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
-"""What the store keeps no note of."""
-
 _BROKE = Note(Verdict.WITHHELD, "asked for when a frame of the relay ended the connection")
+
+
+class _Reply:
+    """The ids that one REQ brought."""
+
+    def __init__(self) -> None:
+        self.came: set[bytes] = set()
+        self.unasked: set[bytes] = set()
+        """Ids of events that do not match what the sync asks for; nothing of them is verified."""
+        self.declined: list[bytes] = []
+        """Ids that no store keeps."""
 
 
 class Downloads:
@@ -43,14 +52,14 @@ class Downloads:
         self,
         relay: Relay,
         desk: Desk,
-        store: EventStore,
+        ingest: Ingest,
         filters: Sequence[Filter],
         options: SyncOptions,
         tally: Tally,
     ) -> None:
         self._relay = relay
         self._desk = desk
-        self._store = store
+        self._ingest = ingest
         self._filters = filters
         self._options = options
         self._tally = tally
@@ -93,34 +102,40 @@ class Downloads:
     async def _request(self, left: dict[bytes, None]) -> RelayError | None:
         """One REQ; what comes is taken from `left`."""
         error: RelayError | None = None
+        reply = _Reply()
         with self._relay.subscribe(Filter(ids=[key.hex() for key in left]), live=False) as page:
             try:
-                while batch := await self._batch(page):
-                    await self._store_batch(batch, left)
+                await self._ingest.take(
+                    page,
+                    wanted=self._filters,
+                    silence=self._options.progress,
+                    settle=partial(self._settle, reply),
+                )
                 error = page.error
             except TimeoutError:
                 text = f"no answer to REQ within {self._options.progress:g} s"
                 error = DeadlineExceeded(text, relay=self._relay.url)
+        for key in (*reply.came, *reply.unasked):
+            left.pop(key, None)
+        await self._desk.declined(reply.declined)
+        unasked = [key for key in reply.unasked if key not in reply.came]
+        await self._withheld(unasked, UNASKED)
         return error
 
-    async def _batch(self, page: Subscription) -> list[VerifiedEvent]:
-        async with asyncio.timeout(self._options.progress):
-            return await page.batch()
-
-    async def _store_batch(self, batch: list[VerifiedEvent], left: dict[bytes, None]) -> None:
-        fitting = [one for one in batch if any(f.matches(one.event) for f in self._filters)]
-        self._tally.hears(fitting)
-        outcomes = await self._store.save(fitting)
-        keys = {one.event.id: bytes.fromhex(one.event.id) for one in batch}
-        for key in keys.values():
-            left.pop(key, None)
-        self._tally.downloaded += sum(one.stored for one in outcomes)
-        self._tally.declined += sum(one.status not in _HELD for one in outcomes)
-        self._tally.moves += len(batch)
-        self._desk.came([keys[one.id] for one in outcomes if one.status not in _FORGOTTEN])
-        await self._desk.declined([keys[one.id] for one in outcomes if one.status in _FORGOTTEN])
-        fit = {one.event.id for one in fitting}
-        await self._withheld([key for id_, key in keys.items() if id_ not in fit], UNASKED)
+    def _settle(
+        self,
+        reply: _Reply,
+        events: Sequence[Event | VerifiedEvent],
+        results: Sequence[Result],
+    ) -> None:
+        """Count what was stored at once, so that nobody asks for it again."""
+        outcomes = [one for one in results if isinstance(one, Outcome)]
+        reply.came.update(bytes.fromhex(one.id) for one in outcomes)
+        if Skip.UNWANTED in results:  # then all of them are
+            reply.unasked.update(bytes.fromhex(plain(one).id) for one in events)
+        self._tally.saves(outcomes)
+        self._tally.moves += len(outcomes)
+        reply.declined += self._desk.saved(outcomes)
 
     async def _withheld(self, ids: Sequence[bytes], note: Note) -> None:
         if not ids:

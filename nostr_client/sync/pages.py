@@ -6,27 +6,23 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.claims import Held
 from nostr_client.errors import RelayError, RelayRefused
-from nostr_client.store.base import Status
+from nostr_client.store.base import Outcome
 from nostr_client.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
     from nostr_client.filters import Filter
+    from nostr_client.ingest import Ingest
     from nostr_client.keys import VerifiedEvent
     from nostr_client.page import Page
     from nostr_client.relay import Relay
-    from nostr_client.store.base import EventStore
     from nostr_client.sync.desk import Desk
     from nostr_client.sync.tally import Tally
     from nostr_client.sync.windows import Window
 
 MOST_COUNTS: Final = 8
 """COUNTs for one window: dense seconds are rare, and a hostile relay can make them up."""
-
-_HELD = (Status.STORED, Status.DUPLICATE)
-_FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
-"""What the store keeps no note of."""
 
 
 def _held(one: VerifiedEvent) -> Held:
@@ -78,16 +74,13 @@ def tell_gaps(walk: Walk, tally: Tally) -> None:
 
 
 class Pages:
-    """See the module. `keep`: whether new events are stored."""
+    """See the module. `ingest`: where new events are stored; None: they are only named."""
 
-    def __init__(
-        self, relay: Relay, desk: Desk, store: EventStore | None, tally: Tally, *, keep: bool
-    ) -> None:
+    def __init__(self, relay: Relay, desk: Desk, ingest: Ingest | None, tally: Tally) -> None:
         self._relay = relay
         self._desk = desk
-        self._store = store
+        self._ingest = ingest
         self._tally = tally
-        self._keep = keep
 
     async def read(self, window: Window) -> list[bytes] | None:
         """Read the window to its end; the local ids that the relay did not send.
@@ -112,17 +105,9 @@ class Pages:
         fresh = [key for key in keys.values() if not any(key in one for one in seen)]
         lacking = set(await self._desk.met(self._relay.url, fresh))
         self._tally.needs(list(lacking))
-        if self._keep and self._store is not None:
-            await self._save(
-                self._store, [one for one in page.events if keys[one.event.id] in lacking]
-            )
-
-    async def _save(self, store: EventStore, events: Sequence[VerifiedEvent]) -> None:
-        self._tally.hears(events)
-        outcomes = await store.save(events)
-        self._tally.downloaded += sum(one.stored for one in outcomes)
-        self._tally.declined += sum(one.status not in _HELD for one in outcomes)
-        known = [bytes.fromhex(one.id) for one in outcomes if one.status not in _FORGOTTEN]
-        forgotten = [bytes.fromhex(one.id) for one in outcomes if one.status in _FORGOTTEN]
-        self._desk.came(known)
-        await self._desk.declined(forgotten)
+        if self._ingest is not None:
+            new = [one for one in page.events if keys[one.event.id] in lacking]
+            results = await self._ingest.save(new, self._relay.url)
+            outcomes = [one for one in results if isinstance(one, Outcome)]
+            self._tally.saves(outcomes)
+            await self._desk.declined(self._desk.saved(outcomes))

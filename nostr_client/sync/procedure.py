@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import InvalidInput, NostrTallyError, RelayError, innermost
 from nostr_client.filters import Filter
+from nostr_client.ingest import Ingest
 from nostr_client.keys import verify
 from nostr_client.sync.desk import Desk
 from nostr_client.sync.job import checked, filters_of, prepared
@@ -20,6 +22,8 @@ from nostr_client.sync.report import RelayReport, SyncReport
 from nostr_client.sync.tally import Tally
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from nostr_client.event import Event
     from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
@@ -91,17 +95,29 @@ class Syncer:
         on_progress: OnProgress | None,
     ) -> SyncReport:
         local = job.local if mode.every else None
-        tallies = [Tally(name, relay, mode.keep_ids, local, self._heard) for name, relay in relays]
+        tallies = [Tally(name, relay, mode.keep_ids, local) for name, relay in relays]
         desk = self._desk(mode)
         try:
-            async with asyncio.timeout(timeout):
-                await self._run_all(job, tallies, desk, mode, on_progress)
+            async with asyncio.timeout(timeout), self._ingest(relays, mode) as ingest:
+                await self._run_all(job, tallies, desk, mode, on_progress, ingest)
         except TimeoutError:
             for tally in tallies:
                 if not tally.ended:
                     tally.lacks(f"stopped after {timeout:g} s")
         await desk.forget_moved()
         return _report(job, tallies, desk, mode)
+
+    @asynccontextmanager
+    async def _ingest(
+        self, relays: Sequence[tuple[str, Relay]], mode: Mode
+    ) -> AsyncIterator[Ingest | None]:
+        """What stores the downloads of all relays; None where nothing is downloaded."""
+        if self._store is None or not mode.downloads or not relays:
+            yield None
+            return
+        verifier = relays[0][1].verifier  # the pool has one for all its relays
+        async with Ingest(self._store, heard=self._heard, verifier=verifier) as ingest:
+            yield ingest
 
     def _desk(self, mode: Mode) -> Desk:
         return Desk(
@@ -115,12 +131,16 @@ class Syncer:
         desk: Desk,
         mode: Mode,
         on_progress: OnProgress | None,
+        ingest: Ingest | None,
     ) -> None:
         now = int(self._now())
         runs = [
-            RelayRun(one.relay, job, self._store, desk, self._memory, self._options, mode, one, now)
+            RelayRun(
+                one.relay, job, self._store, desk, self._memory, self._options, mode, one, now,
+                ingest,
+            )
             for one in tallies
-        ]
+        ]  # fmt: skip
         try:
             async with asyncio.TaskGroup() as group:
                 ticker = group.create_task(tell(tallies, on_progress)) if on_progress else None

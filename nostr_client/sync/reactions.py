@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from nostr_client.filters import Filter
+    from nostr_client.ingest import Ingest
     from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
@@ -75,6 +76,7 @@ class Reactions:
         schedule: Schedule,
         now: int,
         *,
+        ingest: Ingest | None,
         learn: Callable[[Learned], Awaitable[int]],
         compared: Callable[[Compared], Awaitable[None]],
         lacking_there: Callable[[Iterable[bytes]], Awaitable[None]],
@@ -106,7 +108,7 @@ class Reactions:
         """Whether the filter event was handed over, or must not be."""
         self.pages = None
         if options.pages and (mode.moves or mode.by_req):
-            self.pages = Pages(relay, desk, store, tally, keep=mode.downloads)
+            self.pages = Pages(relay, desk, ingest, tally)
 
     async def recall(self) -> None:
         """Whether this relay said a short while ago that it has no NIP-77."""

@@ -20,6 +20,7 @@ from nostr_client.sync.uploads import Uploads
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nostr_client.ingest import Ingest
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.desk import Desk
@@ -37,7 +38,7 @@ _DELETING: Final = frozenset({DELETION, VANISH})
 
 
 class RelayRun:
-    """See the module; what happens stands in the tally."""
+    """See the module; what happens stands in the tally. `ingest` None: nothing is downloaded."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class RelayRun:
         mode: Mode,
         tally: Tally,
         now: int,
+        ingest: Ingest | None = None,
     ) -> None:
         self._relay = relay
         self._place = place_of(relay)
@@ -69,12 +71,12 @@ class RelayRun:
         if store is not None and mode.uploads:
             sharing = Sharing(job.filters, relay.pubkey, mode.include_private, mode.include_others)
             self._uploads = Uploads(relay, store, memory, options, tally, sharing, desk.all_brought)
-        if store is not None and mode.downloads:
-            self._downloads = Downloads(relay, desk, store, job.filters, options, tally)
+        if ingest is not None:
+            self._downloads = Downloads(relay, desk, ingest, job.filters, options, tally)
         self._reactions = Reactions(
             relay, job, store, desk, memory, options, mode, tally, self._schedule, now,
-            learn=self._learn, compared=self._compared, lacking_there=self._lacking_there,
-            wake=self._gate.wake,
+            ingest=ingest, learn=self._learn, compared=self._compared,
+            lacking_there=self._lacking_there, wake=self._gate.wake,
         )  # fmt: skip
         self._floors = Floors(relay, job, store, self._reactions.pages, options, mode, tally)
 

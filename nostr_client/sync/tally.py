@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import NostrTallyError
+from nostr_client.store.base import Status
 from nostr_client.sync.report import RelayReport, SyncStatus
 from nostr_client.sync.verdicts import SETTLED, Note, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Sequence
 
-    from nostr_client.keys import VerifiedEvent
     from nostr_client.relay import Relay
+    from nostr_client.store.base import Outcome
     from nostr_client.sync.desk import Missing
     from nostr_client.sync.sharing import HeldBack
+
+_HELD = (Status.STORED, Status.DUPLICATE)
 
 _REASONS = 4
 """Reasons kept for one relay: enough to see what went wrong."""
@@ -35,8 +38,6 @@ class Tally:
     keep_ids: bool = False
     local: int | None = None
     """Local items in all, where `held` is wanted."""
-    heard: Callable[[str, str], None] | None = None
-    """Told the id and the relay of each event before it is saved."""
     need: int = 0
     have: int = 0
     downloaded: int = 0
@@ -129,11 +130,10 @@ class Tally:
         """Uploads that the relay refused, in this run or before."""
         return sum(count for note, count in self.unmoved.items() if note.verdict not in SETTLED)
 
-    def hears(self, events: Iterable[VerifiedEvent]) -> None:
-        """The relay brought these; they are saved next."""
-        if self.heard is not None:
-            for one in events:
-                self.heard(one.event.id, self.relay.url)
+    def saves(self, outcomes: Sequence[Outcome]) -> None:
+        """Count what the store did with events of this relay."""
+        self.downloaded += sum(one.stored for one in outcomes)
+        self.declined += sum(one.status not in _HELD for one in outcomes)
 
     def needs(self, ids: list[bytes]) -> None:
         """The relay has these and we do not."""

@@ -875,7 +875,9 @@ async def test_progress_is_told_until_the_end() -> None:
 async def test_no_relay_is_complete_before_its_sync_ends() -> None:
     told: list[str] = []
     async with syncing([], (Silent(), notes(range(9)))) as (client, _, _):
-        await client.sync(NOTES, on_progress=lambda relays: told.append(relays[0].status), timeout=2)
+        await client.sync(
+            NOTES, on_progress=lambda relays: told.append(relays[0].status), timeout=2
+        )
     assert told[0] == "running"
     assert "complete" not in told
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from nostr_client.store import transfer
+from nostr_client import jsonl
 from nostr_client.store.base import Outcome, Status
 from tests.conformance.store_events import make
 
@@ -32,10 +32,10 @@ class _Sizes:
 
 
 async def test_a_batch_ends_at_its_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "CHUNK", 5)
-    monkeypatch.setattr(transfer, "BATCH_BYTES", 20_000)
+    monkeypatch.setattr(jsonl, "CHUNK", 5)
+    monkeypatch.setattr(jsonl, "BATCH_BYTES", 20_000)
     lines = [make(n, content="x" * 1000).event.to_json().encode() for n in range(60)]
     target = _Sizes()
-    report = await transfer.import_jsonl(target, BytesIO(b"\n".join(lines)))
+    report = await jsonl.import_jsonl(target, BytesIO(b"\n".join(lines)))
     assert (report.stored, sum(target.sizes)) == (60, 60)
     assert max(target.sizes) <= 20

@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client import verifier as module
-from nostr_client.errors import StoreError, StoreFull
+from nostr_client.errors import InvalidEvent, StoreError, StoreFull
 from nostr_client.event import Event
 from nostr_client.filters import Filter
 from nostr_client.ingest import Ingest, IngestOptions, IngestReport
 from nostr_client.keys import verify_many
 from nostr_client.options import Limits
 from nostr_client.protocol import Tally
-from nostr_client.store.base import Status
+from nostr_client.store.base import Outcome, Status
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.subscription import Overflow, Received, Subscription
-from nostr_client.verifier import ThreadVerifier
+from nostr_client.verifier import ThreadVerifier, footprint
 from tests.conformance.store_events import NOW, make
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
     from nostr_client.keys import VerifiedEvent
-    from nostr_client.store.base import Outcome
 
 RELAY, OTHER = "wss://one.example", "wss://two.example"
 
@@ -69,7 +68,7 @@ async def send(
 
 
 async def taken(store: SqliteStore, source: Subscription, **options: Any) -> IngestReport:
-    async with Ingest(store, IngestOptions(**options)) as ingest:
+    async with Ingest(store, IngestOptions(**options), known=store.known) as ingest:
         return await asyncio.wait_for(ingest.take(source), 30)
 
 
@@ -78,7 +77,7 @@ async def test_everything_that_comes_is_stored(store: SqliteStore, verified: lis
     source = subscription(queue=50)
     async with asyncio.TaskGroup() as group:
         group.create_task(send(source, events))
-        report = await taken(store, source, chunk=16, batch=100, waiting=150)
+        report = await taken(store, source, step=16, batch=100, waiting=150)
     assert (report.received, report.stored, report.invalid) == (1_000, 1_000, 0)
     assert await store.count([Filter()]) == 1_000
     assert len(verified) == 1_000
@@ -105,8 +104,9 @@ async def test_what_two_relays_send_is_verified_once(
     source = subscription(RELAY, OTHER)
     await send(source, events[:60])
     await send(source, events[40:], OTHER)
-    report = await taken(store, source, chunk=16)
-    assert (report.stored, report.known) == (100, 20)
+    report = await taken(store, source, step=16)
+    assert (report.stored, report.known + report.outcomes[Status.DUPLICATE]) == (100, 20)
+    assert (source.sources[RELAY].delivered, source.sources[OTHER].duplicates) == (60, 20)
     assert sorted(verified) == sorted(v.event.id for v in events)
 
 
@@ -151,17 +151,19 @@ async def test_outcomes_are_told_by_status(store: SqliteStore) -> None:
     }
 
 
-async def test_subscriptions_share_the_batches(store: SqliteStore) -> None:
-    batches: list[int] = []
-    store.on_batch.append(lambda conn, pairs: batches.append(len(pairs)))
-    sources = [subscription() for _ in range(4)]
-    for number, source in enumerate(sources):
-        await send(source, [make(number, at=n) for n in range(5)])
-    options = IngestOptions(linger=5, batch=20)
-    async with Ingest(store, options) as ingest, asyncio.timeout(4), asyncio.TaskGroup() as group:
-        for source in sources:
-            group.create_task(ingest.take(source))
-    assert batches == [20]
+class Held:
+    """A store that keeps every event, and holds up each commit until it is let go."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.batches: list[int] = []
+        self.began = asyncio.Event()
+
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+        self.batches.append(len(events))
+        self.began.set()
+        await self.go.wait()
+        return [Outcome(one.event.id, Status.STORED) for one in events]
 
 
 class Failing:
@@ -169,15 +171,106 @@ class Failing:
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
-        self.error: StoreError | None = StoreFull("no room left")
-
-    async def known(self, ids: Iterable[str]) -> set[str]:
-        return set()
+        self.offered = 0
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+        self.offered += len(events)
         await self.go.wait()
-        assert self.error is not None
-        raise self.error
+        raise StoreFull("no room left")
+
+
+async def test_what_waits_for_a_commit_makes_the_next_batch() -> None:
+    """A lone event waits for nobody; all sources share what comes after it."""
+    held = Held()
+    async with Ingest(held) as ingest, asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(ingest.save([make(at=1)], RELAY))
+        await held.began.wait()
+        for number in range(4):
+            events = [make(number, at=n) for n in range(10, 15)]  # verified: one turn is enough
+            group.create_task(ingest.save(events, RELAY))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        held.go.set()
+    assert held.batches == [1, 20]
+
+
+async def test_a_full_batch_is_waited_for_while_more_is_on_its_way() -> None:
+    held = Held()
+    held.go.set()
+    options = IngestOptions(step=2, batch=6, full=True)
+    async with Ingest(held, options) as ingest, asyncio.timeout(30), asyncio.TaskGroup() as group:
+        for n in range(20):
+            group.create_task(ingest.save([make(at=n).event]))
+    assert held.batches == [6, 6, 6, 2]
+
+
+async def test_a_batch_ends_at_its_bytes() -> None:
+    held = Held()
+    held.go.set()
+    size = footprint(make(at=0).event)
+    options = IngestOptions(step=2, batch_bytes=4 * size, full=True)
+    async with Ingest(held, options) as ingest, asyncio.timeout(30), asyncio.TaskGroup() as group:
+        for n in range(10):
+            group.create_task(ingest.save([make(at=n).event]))
+    assert held.batches == [4, 4, 2]
+
+
+async def test_each_entry_gets_its_own_results(store: SqliteStore) -> None:
+    good, forged = make(content="x").event, make(content="y").event
+    forged = Event(forged.id, forged.pubkey, forged.created_at, 1, (), "forged", forged.sig)
+    async with Ingest(store) as ingest, asyncio.TaskGroup() as group:
+        first = group.create_task(ingest.save([forged, good]))
+        second = group.create_task(ingest.save([good, make(kind=20_000)]))
+    invalid, stored = first.result()
+    assert isinstance(invalid, InvalidEvent)
+    statuses = [one.status for one in (stored, *second.result()) if isinstance(one, Outcome)]
+    assert statuses == [Status.STORED, Status.DUPLICATE, Status.EPHEMERAL]
+
+
+async def test_only_what_matches_is_verified_and_saved(
+    store: SqliteStore, verified: list[str]
+) -> None:
+    notes, others = [make(at=n) for n in range(5)], [make(kind=7, at=n) for n in range(5)]
+    source = subscription()
+    await send(source, [*notes, *others])
+    async with Ingest(store) as ingest:
+        report = await asyncio.wait_for(ingest.take(source, wanted=[Filter(kinds=[1])]), 30)
+    assert (report.stored, report.unwanted) == (5, 5)
+    assert len(verified) == 5
+
+
+async def test_a_silent_source_keeps_what_it_sent(store: SqliteStore) -> None:
+    source = subscription()
+    await source.put(Received(RELAY, make().event, 500))
+    async with Ingest(store) as ingest:
+        with pytest.raises(TimeoutError):
+            await ingest.take(source, silence=0.05)
+        assert await store.count([Filter()]) == 1
+
+
+async def test_a_failed_save_leaves_the_next_one_be() -> None:
+    failing = Failing()
+    failing.go.set()
+    async with Ingest(failing) as ingest:
+        for n in range(2):
+            with pytest.raises(StoreFull):
+                await ingest.save([make(at=n).event])
+
+
+async def test_a_bug_in_a_callback_ends_the_ingest_and_is_raised(store: SqliteStore) -> None:
+    def breaks(events: object, results: object) -> None:
+        raise ZeroDivisionError
+
+    async def broken() -> None:
+        async with Ingest(store) as ingest:
+            ingest.put([make().event], RELAY, breaks)
+            await ingest.drain()
+            with pytest.raises(StoreError, match="has ended"):
+                await ingest.save([make(at=2).event])
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await asyncio.wait_for(broken(), 30)
+    assert caught.group_contains(ZeroDivisionError)
 
 
 async def test_a_slow_store_holds_up_the_relay() -> None:
@@ -185,14 +278,16 @@ async def test_a_slow_store_holds_up_the_relay() -> None:
     failing = Failing()
     source = subscription(queue=20)
     relay = asyncio.create_task(send(source, [make(at=n) for n in range(500)]))
-    async with Ingest(failing, IngestOptions(chunk=5, batch=10, waiting=30)) as ingest:
+    options = IngestOptions(step=5, batch=10, waiting=30)
+    async with Ingest(failing, options) as ingest:
         taking = asyncio.create_task(ingest.take(source))
         before = -1
-        while before != (now := source.statistics().delivered):
+        while before != (now := failing.offered):
             before = now
             await asyncio.wait([relay, taking], timeout=0.3)
         assert not relay.done()
-        assert now <= 30 + 4 * 5
+        assert ingest.is_full
+        assert source.statistics().queued == 20
         failing.go.set()
         with pytest.raises(StoreFull):
             await asyncio.wait_for(taking, 30)
@@ -206,7 +301,7 @@ async def test_a_cancelled_reader_leaves_a_whole_store(store: SqliteStore) -> No
         await source.put(Received(RELAY, make(at=n).event, 500))
     saved, loop = asyncio.Event(), asyncio.get_running_loop()
     store.on_batch.append(lambda conn, pairs: loop.call_soon_threadsafe(saved.set))
-    async with Ingest(store, IngestOptions(chunk=32)) as ingest:
+    async with Ingest(store, IngestOptions(step=32)) as ingest:
         taking = asyncio.create_task(ingest.take(source))
         await asyncio.wait_for(saved.wait(), 30)
         taking.cancel()
@@ -227,4 +322,4 @@ async def test_who_brought_an_event_is_told_before_it_is_saved(store: SqliteStor
     await send(source, [true])
     async with Ingest(store, heard=lambda id_, relay: heard.append((id_, relay))) as ingest:
         await asyncio.wait_for(ingest.take(source), 30)
-    assert heard == [(true.id, OTHER)]
+    assert heard == [(true.id, OTHER), (true.id, RELAY)]  # the first counts

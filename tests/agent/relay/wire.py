@@ -70,7 +70,7 @@ async def core_over(store: EventStore, options: RelayOptions | None = None) -> A
             yield core
         finally:
             working.cancel()
-            core.close()
+            await core.close()
 
 
 @asynccontextmanager

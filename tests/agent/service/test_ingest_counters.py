@@ -81,8 +81,8 @@ async def test_what_live_watches_keep_is_stored_and_counted(tmp_path: Path) -> N
                 await relay.broadcast(signed(n + 1, kind, created_at=int(time.time()) + 1))
 
         async def heard() -> bool:
-            hearing = agent.service.agent.hearing
-            return (hearing.kept, agent.service.agent.live.heard) == (4, 8)
+            live = agent.service.agent.live
+            return (live.kept, live.heard) == (4, 8)
 
         await eventually(heard)
         assert (await agent.client.store()).kinds == {"3": 4}

@@ -12,9 +12,9 @@ import pytest
 from nostr_client.errors import StoreCorrupt
 from nostr_client.event import MAX_TIME
 from nostr_client.filters import Filter
+from nostr_client.jsonl import export_jsonl, import_jsonl
 from nostr_client.store.base import Status
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.store.transfer import export_jsonl, import_jsonl
 from tests.conformance.store_events import NOW, make, pubkey
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client import jsonl, verifier
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.event import parse_event
 from nostr_client.filters import Filter
-from nostr_client.store import transfer
+from nostr_client.jsonl import export_jsonl, import_jsonl
 from nostr_client.store.base import Status
 from nostr_client.store.event_lines import CUT_OFF
 from nostr_client.store.lines import unpacked
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.store.transfer import export_jsonl, import_jsonl
 from tests.conformance.store_events import NOW, make
 from tests.conftest import shared_path
 
@@ -117,7 +117,7 @@ async def test_a_known_event_is_not_verified_again(
         assert not events, "verified twice"
         return []
 
-    monkeypatch.setattr(transfer, "verify_many", never)
+    monkeypatch.setattr(verifier, "verify_many", never)
     report = await import_jsonl(store, io.BytesIO(line))
     assert report.statuses == {Status.DUPLICATE: 1}
 
@@ -127,14 +127,14 @@ async def test_reasons_do_not_grow_with_the_file(store: SqliteStore) -> None:
     lines += "\n".join('{"' + "k" * n + '":' for n in range(200))
     report = await import_jsonl(store, io.BytesIO(lines.encode()))
     assert report.statuses == {Status.INVALID: report.lines}
-    assert len(report.reasons) <= transfer.REASONS_KEPT + 1
+    assert len(report.reasons) <= jsonl.REASONS_KEPT + 1
 
 
 async def test_many_batches_and_progress(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transfer, "CHUNK", 3)
-    monkeypatch.setattr(transfer, "BATCH", 4)
+    monkeypatch.setattr(jsonl, "CHUNK", 3)
+    monkeypatch.setattr(jsonl, "BATCH", 4)
     events = [make(n % 5, at=n) for n in range(50)]
     text = b"".join(e.event.to_json().encode() + b"\n" for e in events)
     seen: list[tuple[int, int]] = []

@@ -1,10 +1,12 @@
-"""JSONL in and out of a store, in constant memory."""
+"""JSONL: reads events of lines into a store, and writes them out of it, in constant memory."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -12,31 +14,33 @@ import msgspec
 
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.event import Event
-from nostr_client.keys import VerifiedEvent, verify_many
-from nostr_client.store.base import Status
+from nostr_client.ingest import Flow, Ingest, IngestOptions, Skip
+from nostr_client.store.base import Outcome, Status
 from nostr_client.store.event_lines import CUT_OFF, OpenArrays, parse_event_line
 from nostr_client.store.lines import Lines, read_lines
+from nostr_client.verifier import ThreadVerifier
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from nostr_client.store.base import Outcome
+    from nostr_client.ingest import Result
+    from nostr_client.keys import VerifiedEvent
     from nostr_client.store.lines import Line
 
     Progress = Callable[[int, int], None]
 
 CHUNK = 256
-"""Lines that one thread parses and verifies at a time."""
+"""Lines that one thread parses, and events that it verifies, at a time."""
 
-BATCH = 80
-"""Chunks of one commit: twenty thousand events touch each page of the indexes once, not often;
-they take some 100 MB of memory."""
+BATCH = 20_480
+"""Events of one commit: it touches each page of the indexes once, not often; they take some 100 MB
+of memory."""
 
 BATCH_BYTES = 32 * 2**20
-"""Bytes of lines after which a batch ends sooner: long follow lists would fill the memory."""
+"""Bytes of events after which a batch ends sooner: long follow lists would fill the memory."""
 
 THREADS = 2
-"""Signatures are checked without the GIL; rows and SQL leave little for a third thread."""
+"""Threads that parse, and threads that check signatures: rows and SQL leave little for more."""
 
 REASONS_KEPT = 20
 """Different reasons that a report tells apart; a hostile file could make one for each line."""
@@ -81,69 +85,69 @@ async def import_jsonl(
 
     `event_lines` says which forms are read. A broken last line is one invalid line, and so is an
     array over several lines that does not end. `progress` gets lines and bytes so far. Raises
-    StoreError; what was saved before stays. Cancelled, it keeps what was committed, and importing
-    again continues.
+    StoreError and InvalidInput; what was saved before stays, and what stands before the damage of
+    a file is saved. Cancelled, it keeps what was committed, and importing again continues.
     """
     tally = _Tally(progress)
     source = _Source(lines)
+    loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as threads:
-        verified = await _next_batch(store, source, threads, tally)
-        while verified is not None:
-            saving = asyncio.ensure_future(store.save(verified))
-            try:
-                verified = await _next_batch(store, source, threads, tally)
-            finally:
-                tally.saved(await saving)
+        async with _ingest(store) as ingest:
+            flow = Flow(ingest)
+            while chunks := await loop.run_in_executor(threads, source.take, THREADS):
+                jobs = [loop.run_in_executor(threads, parse_lines, chunk) for chunk in chunks]
+                parsed = [one for part in await asyncio.gather(*jobs) for one in part]
+                found = tally.read(chunks, parsed)
+                events = [one.event for one in found]
+                await flow.put(events, "", partial(tally.settle, found))
+            await flow.settled()
+    source.check()
     return tally.report()
 
 
-async def _next_batch(
-    store: Target, source: _Source, threads: ThreadPoolExecutor, tally: _Tally
-) -> list[VerifiedEvent] | None:
-    """The verified events of the next chunks; None at the end of the lines."""
-    loop = asyncio.get_running_loop()
-    batch: list[VerifiedEvent] = []
-    end = tally.bytes + BATCH_BYTES
-    for turn in range(0, BATCH, THREADS):
-        if tally.bytes >= end:
-            break
-        try:
-            chunks = await loop.run_in_executor(threads, source.take, THREADS)
-        except InvalidInput:
-            if not turn:
-                raise
-            break  # the next batch raises it, when this one is saved
-        if not chunks:
-            return batch if turn else None
-        parsed = [loop.run_in_executor(threads, parse_lines, chunk) for chunk in chunks]
-        found = tally.read(chunks, [one for part in await asyncio.gather(*parsed) for one in part])
-        held = await store.held([one.event.id for one in found])
-        fresh = tally.known(found, held)
-        parts = [fresh[at : at + CHUNK] for at in range(0, len(fresh), CHUNK)]
-        jobs = [loop.run_in_executor(threads, _verify, part) for part in parts]
-        batch.extend(tally.checked([one for part in await asyncio.gather(*jobs) for one in part]))
-    return batch
+@asynccontextmanager
+async def _ingest(store: Target) -> AsyncIterator[Ingest]:
+    """An ingest whose verifier remembers nothing: the same event seldom stands in a file twice."""
+    verifier = ThreadVerifier(chunk=CHUNK, workers=THREADS, remember=0)
+    try:
+        async with Ingest(store, _options(), verifier=verifier, known=store.held) as ingest:
+            yield ingest
+    finally:
+        await verifier.close()
+
+
+def _options() -> IngestOptions:
+    """Large commits: nobody waits for one line of a file."""
+    return IngestOptions(
+        batch=BATCH,
+        batch_bytes=BATCH_BYTES,
+        full=True,
+        waiting=2 * BATCH,
+        waiting_bytes=2 * BATCH_BYTES,
+    )
 
 
 class _Source:
-    """The lists of lines of an input; where it cannot be read on, those before come first."""
+    """The lists of lines of an input; where it cannot be read on, those before it come first."""
 
     def __init__(self, lines: Lines) -> None:
         self._lists = read_lines(lines, CHUNK)
         self._broken: InvalidInput | None = None
 
     def take(self, most: int) -> list[list[Line]]:
-        """The next `most` lists, fewer only at the end. Raises InvalidInput."""
-        if self._broken is not None:
-            raise self._broken
+        """The next `most` lists, fewer only at the end or where the input is broken."""
         taken: list[list[Line]] = []
         try:
-            taken.extend(islice(self._lists, most))
+            if self._broken is None:
+                taken.extend(islice(self._lists, most))
         except InvalidInput as error:
             self._broken = error
-            if not taken:
-                raise
         return taken
+
+    def check(self) -> None:
+        """Raise the InvalidInput that ended the lists, if one did."""
+        if self._broken is not None:
+            raise self._broken
 
 
 class _Placed(NamedTuple):
@@ -166,14 +170,6 @@ def parse_lines(lines: Sequence[Line]) -> list[_Placed | _Refused]:
         _Placed(line.number, one) if isinstance(one, Event) else _Refused(line.number, one)
         for line in lines
         for one in parse_event_line(line.text)
-    ]
-
-
-def _verify(found: Sequence[_Placed]) -> list[VerifiedEvent | _Refused]:
-    results = verify_many([one.event for one in found])
-    return [
-        result if isinstance(result, VerifiedEvent) else _Refused(one.line, result)
-        for one, result in zip(found, results, strict=True)
     ]
 
 
@@ -201,17 +197,15 @@ class _Tally:
         self._refused(parsed)
         return [one for one in parsed if isinstance(one, _Placed)]
 
-    def known(self, found: Sequence[_Placed], held: set[str]) -> list[_Placed]:
-        fresh = [one for one in found if one.event.id not in held]
-        self._statuses[Status.DUPLICATE] += len(found) - len(fresh)
-        return fresh
-
-    def checked(self, results: Sequence[VerifiedEvent | _Refused]) -> list[VerifiedEvent]:
-        self._refused(results)
-        return [one for one in results if isinstance(one, VerifiedEvent)]
-
-    def saved(self, outcomes: Sequence[Outcome]) -> None:
-        self._statuses.update(outcome.status for outcome in outcomes)
+    def settle(self, found: Sequence[_Placed], events: object, results: Sequence[Result]) -> None:
+        """Count the results of events, which stand where `found` says."""
+        for placed, result in zip(found, results, strict=True):
+            if isinstance(result, Outcome):
+                self._statuses[result.status] += 1
+            elif isinstance(result, InvalidEvent):
+                self._refused([_Refused(placed.line, result)])
+            elif result is Skip.KNOWN:
+                self._statuses[Status.DUPLICATE] += 1
 
     def _refused(self, results: Sequence[object]) -> None:
         for one in results:

@@ -1,0 +1,71 @@
+"""Live events that a watch keeps: a bounded number waits for the store, the rest is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from agent import live as module
+from agent.clock import SystemClock
+from agent.journal import Journal
+from agent.live import Live
+from nostr_client.errors import StoreError, StoreFull
+from nostr_client.ingest import Ingest
+from nostr_client.store.base import Outcome, Status
+from tests.conformance.store_events import make
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+    from nostr_client.keys import VerifiedEvent
+
+URL = "wss://relay.example"
+
+
+class Store:
+    """Holds up each commit until it is let go; then stores, or fails with `error`."""
+
+    def __init__(self, error: StoreError | None = None) -> None:
+        self.go = asyncio.Event()
+        self._error = error
+
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
+        await self.go.wait()
+        if self._error is not None:
+            raise self._error
+        return [Outcome(one.event.id, Status.STORED) for one in events]
+
+
+async def kept(store: Store, count: int) -> tuple[Live, list[dict[str, Any]]]:
+    """What becomes of so many events that come while the store is busy; the lines of the log."""
+    out = io.StringIO()
+    journal = Journal(lambda: 0.0, style="json", out=out)
+    async with Ingest(store) as ingest:
+        live = Live(SystemClock(), journal, cast("Any", None), cast("Any", None), ingest)
+        for n in range(count):
+            live._keep(URL, make(at=n))
+        store.go.set()
+        await asyncio.wait_for(ingest.drain(), 30)
+        live._keep(URL, make(at=count))
+    return live, [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+async def test_what_is_too_much_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 10)
+    live, _ = await kept(Store(), 15)
+    assert (live.kept, live.dropped) == (10 + 1, 5)
+
+
+async def test_a_failure_of_the_store_is_logged_once() -> None:
+    live, lines = await kept(Store(StoreError("the disk is gone")), 7)
+    assert (live.kept, live.dropped) == (0, 8)
+    assert [(one["event"], one["why"]) for one in lines] == [("not_kept", "the disk is gone")]
+
+
+async def test_a_full_store_is_left_to_the_ticker() -> None:
+    live, lines = await kept(Store(StoreFull("no room")), 3)
+    assert (live.dropped, lines) == (4, [])
