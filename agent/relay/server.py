@@ -190,7 +190,10 @@ class RelayServer:
             compress=options.compress,
             max_msg_size=options.limits.message_bytes,
         )
-        await ws.prepare(request)
+        try:
+            await ws.prepare(request)
+        except ConnectionError:  # the client has gone: no error of ours, and nothing to log
+            return web.Response()
         connection = Connection(self._core, Session(self._core.context, peer), Sender(request, ws))
         self._core.context.counted["connections"] += 1
         end = await connection.run(_frames(ws))

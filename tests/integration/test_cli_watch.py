@@ -141,7 +141,11 @@ async def check_history(run: Run, tmp_path: Path) -> None:
         (["watch", "add", "x", "followers", "nobody"], 2, "not bech32"),
         (["watch", "add", "x"], 2, "WHAT and TARGET"),
         (["watch", "add", "a/b", "followers", NPUB], 2, "name"),
-        (["watch", "add", "x", "followers", NPUB, "--interval", "soon"], 2, "duration"),
+        (
+            ["watch", "add", "x", "followers", NPUB, "--interval", "soon"],
+            2,
+            "is not a number and a unit",
+        ),
         (["watch", "add", "x", "followers", NPUB, "--interval", "1s"], 2, "10 seconds"),
         (["watch", "list"], 1, "no store"),
         (["watch", "show", "x"], 1, "no store"),

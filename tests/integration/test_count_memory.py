@@ -11,11 +11,11 @@ import pytest
 from nostr_client import count
 from nostr_client.client import NostrClient
 from nostr_client.errors import StoreError
-from nostr_client.filters import Filter
+from nostr_client.event import Event, EventTemplate
 from nostr_client.options import ReadBudget
 from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
-from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction
+from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, signer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 
 FOLLOWERS = count.followers(TARGET)
 REACTIONS = count.reactions(NOTE)
-TAGGED = count.query(Filter(kinds=[7], tags={"#e": [NOTE]}))
+REPOSTS = count.reposts(NOTE)
 """Every event that matches counts, so an equal COUNT of the relay proves its number."""
 NOW = START + 1_000_000.0
+
+
+def repost(i: int) -> Event:
+    """The repost of NOTE by person `i`."""
+    template = EventTemplate(kind=6, content="", tags=(("e", NOTE),), created_at=START + 10 * i)
+    return signer(i).sign_now(template).event
 
 
 def plain() -> Behaviour:
@@ -72,11 +78,11 @@ async def test_events_read_is_what_was_new(tmp_path: Path) -> None:
 
 async def test_a_relay_that_counts_confirms_what_is_held(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    events = [reaction(i) for i in range(2000)]
+    events = [repost(i) for i in range(2000)]
     async with FaultyRelay(events=list(events)) as relay:
-        await counted(path, relay, query=TAGGED)
+        await counted(path, relay, query=REPOSTS)
         del relay.events[500]
-        second = await counted(path, relay, query=TAGGED, now=NOW + 60)
+        second = await counted(path, relay, query=REPOSTS, now=NOW + 60)
     assert second.events is not None
     assert (second.events.value, second.events.exact) == (1999, True)
     assert (second.value, second.exact) == (1999, False)  # of whom, a number does not tell

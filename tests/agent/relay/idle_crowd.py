@@ -7,6 +7,7 @@ and holds them until its stdin ends.
 from __future__ import annotations
 
 import asyncio
+import resource
 import sys
 
 AT_ONCE = 200
@@ -29,7 +30,9 @@ async def enter(host: str, port: int, gate: asyncio.Semaphore, *, mute: bool) ->
 
 
 async def main(host: str, port: int, count: int, mute: int) -> None:
-    """Hold the crowd until stdin ends."""
+    """Hold the crowd until stdin ends; the descriptors that the relay may not have are for it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     gate = asyncio.Semaphore(AT_ONCE)
     entries = [enter(host, port, gate, mute=n < mute) for n in range(count + mute)]
     crowd = await asyncio.gather(*entries)

@@ -21,6 +21,7 @@ from nostr_client.filters import Filter
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect, deaf
+from tests.agent.relay.idle_crowd import REQUEST
 from tests.agent.relay.kit import FakeClock, auth_event, frame, numbered, signed
 
 if TYPE_CHECKING:
@@ -211,6 +212,19 @@ async def test_more_connections_than_descriptors_cost_nobody_anything(
             assert (await client.ask("COUNT", "q", {}))[2]["count"] == 1
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert caplog.records == []
+
+
+async def test_clients_that_leave_amid_the_handshake_leave_no_error(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serve(store, port=0) as server, connect(server.url) as client:
+        for _ in range(50):
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            head = REQUEST.format(host="127.0.0.1", port=server.port)
+            writer.write(head.encode())
+            writer.transport.abort()
+        assert (await client.ask("COUNT", "q", {}))[2]["count"] == 0
     assert caplog.records == []
 
 
