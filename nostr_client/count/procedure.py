@@ -21,7 +21,7 @@ from nostr_client.count.unfollowed import (
     readings,
     without_unfollowed,
 )
-from nostr_client.merge import TrustPolicy, merge_claims
+from nostr_client.merge import TrustPolicy, Unit, merge_claims
 from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group
 
@@ -130,8 +130,7 @@ class Counter:
         several = len(relays) + len(beside) > 1
         earlier: dict[str, Claim] = {}
         shared = None
-        judged = several or not (query.one_per_author or is_regular(query))
-        if judged and _wants_members(query, kept=self.book is not None):
+        if (several or _has_versions(query)) and _wants_members(query):
             earlier = await self._earlier(query, relays, beside)
             asked = [relay.url for _, relay in relays]
             shared = SharedIds(asked, self._rand, several=several)
@@ -259,7 +258,7 @@ class Counter:
         look_up: LookUp,
     ) -> Claim:
         silent = relay.url in self._silent
-        kept = self.book is not None and not (query.needs_target or query.by_content)
+        kept = not (query.needs_target or query.by_content or _has_versions(query))
         place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
         asking = Asking(
             relay,
@@ -307,12 +306,17 @@ def _noted(query: Query, merged: Merged) -> Merged:
     return msgspec.structs.replace(merged, parts=tuple(parts))
 
 
-def _wants_members(query: Query, *, kept: bool) -> bool:
-    """Whether several relays are asked for single events: their numbers alone cannot be merged.
+def _wants_members(query: Query) -> bool:
+    """Whether relays are asked for single events: their numbers alone cannot be merged."""
+    return not (query.by_registers or query.reads or query.judges or query.searches)
 
-    `kept`: what is read is kept for later rounds. Which of two versions of an event holds (all but
-    regular kinds) can be seen only while they are read.
+
+def _has_versions(query: Query) -> bool:
+    """Whether a question counts events of which one may stand in the place of another.
+
+    Which of two versions holds (all but regular kinds) can be seen only while they are read, so
+    nothing of them is kept for later rounds.
     """
-    if query.by_registers or query.reads or query.judges or query.searches:
-        return False
-    return not kept or query.one_per_author or is_regular(query)
+    return query.unit is Unit.EVENTS and not (
+        query.is_zaps or query.one_per_author or is_regular(query)
+    )

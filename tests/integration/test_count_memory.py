@@ -12,6 +12,7 @@ from nostr_client import count
 from nostr_client.client import NostrClient
 from nostr_client.errors import StoreError
 from nostr_client.event import Event, EventTemplate
+from nostr_client.filters import Filter
 from nostr_client.options import ReadBudget
 from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
@@ -33,6 +34,14 @@ def repost(i: int) -> Event:
     """The repost of NOTE by person `i`."""
     template = EventTemplate(kind=6, content="", tags=(("e", NOTE),), created_at=START + 10 * i)
     return signer(i).sign_now(template).event
+
+
+def article(i: int, at: int) -> Event:
+    """A version of article `i`."""
+    template = EventTemplate(
+        kind=30023, content=str(at), tags=(("d", f"{i}"),), created_at=START + at
+    )
+    return signer(1).sign_now(template).event
 
 
 def plain() -> Behaviour:
@@ -87,6 +96,19 @@ async def test_a_relay_that_counts_confirms_what_is_held(tmp_path: Path) -> None
     assert (second.events.value, second.events.exact) == (1999, True)
     assert (second.value, second.exact) == (1999, False)  # of whom, a number does not tell
     assert second.relays[0].events_read < 0.25 * 2000
+
+
+async def test_of_two_versions_the_newer_counts_with_a_store_too(tmp_path: Path) -> None:
+    path, query = tmp_path / "store.db", count.query(Filter(kinds=[30023]))
+    old, new = ([article(i, 10 * i + at) for i in range(10)] for at in (1, 2))
+    async with (
+        FaultyRelay(plain(), events=[*old, *new]) as careless,
+        FaultyRelay(plain(), events=old) as behind,
+    ):
+        alone = await counted(path, careless, query=query)
+        both = await counted(path, careless, behind, query=query)
+        again = await counted(path, careless, behind, query=query, now=NOW + 60)
+    assert [one.value for one in (alone, both, again)] == [10, 10, 10]
 
 
 async def test_a_relay_that_does_not_count_is_not_called_exact_later(tmp_path: Path) -> None:
