@@ -160,6 +160,8 @@ class Judging:
         self._shared = shared
         self._known = frozenset[bytes]() if earlier is None else earlier.retracted.ids
         self._asked: set[bytes] = set()
+        self._unread = False
+        """A frame about deletions could not be read: what it deletes is not known."""
         self._named_by: dict[bytes, set[bytes]] = {}
         self.listing = listing
         self.traffic = 0
@@ -236,7 +238,8 @@ class Judging:
             left = set(part)
             while left and (named := await self._deletions(left)):
                 left -= named
-            self._asked.update(part)
+            if not self._unread:
+                self._asked.update(part)
         await self._learn_authors()
 
     async def _deletions(self, ids: set[bytes]) -> set[bytes]:
@@ -244,6 +247,7 @@ class Judging:
         asked = Filter(kinds=[kinds.DELETION], tags={"#e": [id.hex() for id in sorted(ids)]})
         page = await self._relay.fetch([asked])
         self.traffic += page.bytes
+        self._unread = self._unread or page.malformed > 0
         named: set[bytes] = set()
         for one in page.events:
             for id in ids.intersection(_deleted_by(one.event)):

@@ -263,7 +263,7 @@ class Round:
         by = self._check.told - held
         if by and not self._check.gave_up:
             memory.differ(by)
-        elif not by and not memory.mark.differs:
+        elif not (by or memory.mark.differs or memory.mark.unread):  # unread: so it holds more
             self._confirm(memory)
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.behaviours import Cap, Negentropy, Omits, Unreadable
+from tests.worlds.behaviours import Cap, Counts, LiesCount, Negentropy, Omits, Unreadable
 from tests.worlds.items import Item
 from tests.worlds.model import Change, RelaySpec, Step, World
 from tests.worlds.running import ran
@@ -49,6 +49,34 @@ FOUND = {
             RelaySpec(items=(*NOTES[1:], NOTE)),
         ),
         (Step("count"),),
+    ),
+    "a deletion that cannot be read is an open question": World(
+        1_489,
+        "notes+reactions",
+        (
+            RelaySpec(items=(Item("note", 115, -6_900),)),
+            RelaySpec(
+                (Unreadable("lone surrogate"),),
+                (Item("deletion", 115, -6_870, 0, Item("note", 115, -6_900)),),
+            ),
+        ),
+        (Step("count", gap=172_800),),
+    ),
+    "an equal count does not fill the hole of a frame that could not be read": World(
+        2_170,
+        "notes+reactions",
+        (
+            RelaySpec(
+                (Counts(), LiesCount(0.9), Unreadable("lone surrogate")),
+                (Item("reaction", 7, -420),),
+            ),
+            RelaySpec(),
+        ),
+        (
+            Step("watch", gap=3_600, live=(Change(0, (Item("note", 302, 52),)),)),
+            Step("count"),
+        ),
+        kept=False,
     ),
     "an event that breaks the connection is not asked for in every run": World(
         4_678,
