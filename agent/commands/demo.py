@@ -31,7 +31,7 @@ PACE_S: Final = 1.5
 @json_option
 @click.pass_context
 def demo(ctx: click.Context, until_eof: bool, as_json: bool) -> None:
-    """Start local relays and an agent; count, sync and watch; show the truth beside each number.
+    """Start local relays and an agent; count, sync, watch; show the truth beside each number.
 
     People, follows and reactions are made up from a seed. Everything is local, in a folder that is
     removed. Exit code 1 when a number does not hold the truth.

@@ -60,9 +60,9 @@ async def test_a_copy_with_a_known_id_and_other_content_is_not_believed(
 
 
 async def test_the_memory_of_what_was_verified_is_bounded(
-    verifier: ThreadVerifier, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_CACHE_EVENTS", 10)
+    verifier = ThreadVerifier(chunk=64, remember=10)
     await verifier.verify(EVENTS[:60])  # one chunk: several end in any order
     await verifier.verify(EVENTS[50:60])
     assert verifier.reused == 10
@@ -72,6 +72,7 @@ async def test_the_memory_of_what_was_verified_is_bounded(
     await verifier.verify(EVENTS[100:160])
     await verifier.verify(EVENTS[157:160])
     assert verifier.reused == 12
+    await verifier.close()
 
 
 async def test_it_happens_in_other_threads_and_may_be_cancelled(verifier: ThreadVerifier) -> None:

@@ -1,4 +1,4 @@
-"""What the plain engine leaves of archives is what Spark leaves: tables that can be loaded."""
+"""What the plain engine leaves of archives is what Spark leaves: tables of Parquet."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from agent.cli import cli
-from agent.reindex import inputs, loading, parquet, reference, run, tables
+from agent.reindex import inputs, parquet, reference, run, tables
+from agent.reindex.inputs import Settings
 from agent.reindex.protocol import Talk, from_line
 from agent.reindex.reporter import Reporter
 from agent.reindex.single import run_job
 from agent.reindex.spark import groups, numeric
 from agent.reindex.tables import COLUMNS
 from nostr_client.errors import InvalidInput
-from nostr_client.nip19 import Note
-from tests.agent.reindex.nasty import HOT, NOTE, NOW, URLS, nasty, write_archive
-from tests.agent.reindex.test_loading import SETTINGS, Rows
+from nostr_client.store.event_rows import row_of
+from tests.agent.reindex.nasty import HOT, NOW, URLS, nasty, write_archive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from nostr_client.event import Event
 
 
 EVENTS = nasty()
@@ -46,32 +47,29 @@ def table(folder: Path, name: str) -> pa.Table:
     return pq.read_table(file)
 
 
-def test_a_small_archive_can_be_loaded_from_and_asked(tmp_path: Path) -> None:
-    rebuilt(tmp_path)
-    file = tmp_path / "some.db"
-    arguments = ["tables", "load", str(tmp_path / "out"), str(file), "--target"]
-    done = CliRunner().invoke(cli, [*arguments, Note(NOTE).encode()])
-    assert done.exit_code == 0, done.output
-    about, found = loading.ask(file)
-    assert about == (NOW, HOT)
-    counted = reference.from_archive(Rows(EVENTS), SETTINGS)
-    whole = {row[1:4]: row[4:] for row in counted.rows("hot") if row[2] == NOTE}
-    assert {tuple(o.target): (o.events, o.authors, o.registers) for o in found} == whole
+class Rows:
+    """Events, to be read as often as an engine likes."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+
+    def __call__(self) -> Any:
+        return map(row_of, self._events)
 
 
 def test_every_table_is_there_row_for_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "CHUNK", 7)
     rebuilt(tmp_path)
-    counted = reference.from_archive(Rows(EVENTS), SETTINGS)
+    counted = reference.from_archive(Rows(EVENTS), Settings(now=NOW, urls=URLS, hot=HOT))
     for name, columns in COLUMNS.items():
         found = table(tmp_path, name)
-        rows = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+        got = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
         if name == "fingerprint":
-            rows = [(day, events, numeric.number_of(tuple(limbs))) for day, events, *limbs in rows]
+            got = [(day, events, numeric.number_of(tuple(limbs))) for day, events, *limbs in got]
         else:
             assert tuple(found.schema.names) == columns
         if name != "status":  # the archive has each event twice, some lines of it
-            assert sorted(rows) == sorted(counted.rows(name)), name
+            assert sorted(got) == sorted(counted.rows(name)), name
     assert table(tmp_path, "about").to_pylist() == [{"as_of": NOW, "hot": HOT}]
 
 
@@ -96,8 +94,6 @@ def test_tables_of_before_go_where_none_can_be_written(
     assert "nostr-tally[parquet]" in told
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"index.db"}
     assert not list((tmp_path / "out").glob("tables*"))
-    with pytest.raises(InvalidInput, match=r"nostr-tally\[parquet\]"):
-        loading.load(str(tmp_path / "out"), [NOTE], tmp_path / "some.db")
 
 
 def test_an_end_in_the_middle_leaves_the_tables_of_before(
