@@ -331,11 +331,12 @@ class Ingest:
                 report.received += len(items)
                 for relay, group in groupby(items, attrgetter("relay")):
                     count = partial(_count, report, subscription.sources[relay], settle)
-                    events = [item.event for item in group]
-                    others = [one for one in events if not _matches(one, wanted)]
+                    events: list[Event] = []
+                    others: list[Event] = []
+                    for item in group:
+                        (events if _matches(item.event, wanted) else others).append(item.event)
                     if others:
                         count(others, [Skip.UNWANTED] * len(others))
-                        events = [one for one in events if _matches(one, wanted)]
                     await flow.put(events, relay, count)
         except TimeoutError:
             await flow.settled()

@@ -12,6 +12,7 @@ from nostr_client.merge.rules import (
     corroborated_figure,
     distinct,
     events_figure,
+    members_of,
 )
 from nostr_client.merge.values import Claim, Merged, Unit
 from nostr_client.merge.weighing import weigh
@@ -48,8 +49,9 @@ def merge_claims(
     weighed = weigh(distinct(claims), one_per_author=one_per_author, policy=policy, trusted=trusted)
     if all(w.left_out for w in weighed if w.claim.answered):
         weighed = [w.for_want_of_better() for w in weighed]
-    authors = authors_figure(weighed, one_per_author=one_per_author)
-    events = authors if one_per_author else events_figure(weighed)
+    found = None if one_per_author else members_of(weighed)
+    authors = authors_figure(weighed, found, one_per_author=one_per_author)
+    events = authors if one_per_author else events_figure(weighed, found)
     authors, events = agreed(authors, events)
     weighed = [_named(w, weighed, events) for w in weighed]
     return Merged(

@@ -146,15 +146,24 @@ def _order(claim: Claim) -> tuple[object, ...]:
     return (claim.asked_at or 0.0, claim.answered, *tie, claim.latency_ms or 0.0, claim.warnings)
 
 
-def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figure | None:
+def members_of(weighed: Sequence[Weighed]) -> Members | None:
+    """Events by their ids, where some relays named theirs or know deletions; else None."""
+    if any(w.claim.listing or w.claim.retracted.asked is not None for w in weighed):
+        return members([Source(w.claim, _usable(w), w.trusted) for w in weighed])
+    return None
+
+
+def authors_figure(
+    weighed: Sequence[Weighed], found: Members | None, *, one_per_author: bool
+) -> Figure | None:
     """Distinct authors over all relays, or None when nothing tells them.
 
-    `one_per_author`: an author has at most one matching event (a replaceable kind), so that exact
-    counts of events are exact counts of authors.
+    `found`: what `members_of` gives. `one_per_author`: an author has at most one matching event (a
+    replaceable kind), so that exact counts of events are exact counts of authors.
     """
     read = _authors_read(weighed)
     if not one_per_author:
-        read = _less_deleted(read, weighed)
+        read = _less_deleted(read, weighed, found)
     if all_read(weighed):
         return _own_number(weighed) or read if one_per_author else read
     if any(w.registers is not None and w.claim.reading is None for w in weighed):
@@ -169,31 +178,24 @@ def authors_figure(weighed: Sequence[Weighed], *, one_per_author: bool) -> Figur
     return Figure.at_least(max(read.low, counted.value), max(read.low, counted.low))
 
 
-def events_figure(weighed: Sequence[Weighed]) -> Figure | None:
-    """Distinct events over all relays, for a query whose authors may have several."""
-    if _by_ids(weighed):
-        return _members_figure(weighed)
+def events_figure(weighed: Sequence[Weighed], found: Members | None) -> Figure | None:
+    """Distinct events over all relays, for a query whose authors may have several.
+
+    `found`: what `members_of` gives.
+    """
+    if found is not None:
+        return _members_figure(weighed, found)
     read = _events_read(weighed)
     if all_read(weighed):
         return _own_number(weighed) or read
     return _beside_counts(weighed, read.low, read.low, any_read=bool(read.value))
 
 
-def _by_ids(weighed: Sequence[Weighed]) -> bool:
-    """Whether events are counted by their ids: some relays named theirs or know deletions."""
-    return any(w.claim.listing or w.claim.retracted.asked is not None for w in weighed)
-
-
-def _members_figure(weighed: Sequence[Weighed]) -> Figure | None:
+def _members_figure(weighed: Sequence[Weighed], found: Members) -> Figure | None:
     """Distinct events by their ids."""
-    found = _members(weighed)
     if all_known(weighed):
         return found.figure
     return _beside_counts(weighed, len(found.named), found.low, any_read=bool(found.named))
-
-
-def _members(weighed: Sequence[Weighed]) -> Members:
-    return members([Source(w.claim, _usable(w), w.trusted) for w in weighed])
 
 
 def _beside_counts(
@@ -352,7 +354,7 @@ def _events_read(weighed: Sequence[Weighed]) -> Figure:
     return _read_figure(weighed, _ids)
 
 
-def _less_deleted(read: Figure, weighed: Sequence[Weighed]) -> Figure:
+def _less_deleted(read: Figure, weighed: Sequence[Weighed], found: Members | None) -> Figure:
     """The authors who were read, with room below for those whose events are all deleted.
 
     A reading does not keep who wrote which event, so a deleted event may be its author's only one.
@@ -360,8 +362,8 @@ def _less_deleted(read: Figure, weighed: Sequence[Weighed]) -> Figure:
     """
     deleted = _union(w.claim.retracted.ids for w in weighed if w.claim.answered)
     gone = len(deleted & _union(map(_ids, readings(weighed))))
-    if _by_ids(weighed):
-        gone += _members(weighed).deleted
+    if found is not None:
+        gone += found.deleted
     if not gone:
         return read
     high = read.value if read.exact else None

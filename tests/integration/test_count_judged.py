@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +25,7 @@ from tests.worlds import START, Sketches, signer
 from tests.zapping import zap_tags
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from nostr_client.count.result import CountResult
@@ -166,33 +168,36 @@ async def test_replies_to_an_address_are_split_too() -> None:
     assert (result.value, result.contents) == (2, {"direct": 1, "thread": 1})
 
 
-async def test_who_unfollowed_comes_off_where_a_relay_has_the_newer_list() -> None:
-    target = signer(50).pubkey
-    old = [listed(i, target) for i in range(6)]
-    new = [listed(0, at=START + 9), listed(1, target, at=START + 9)]
+FOLLOWED = signer(50).pubkey
+
+
+@asynccontextmanager
+async def unfollowed() -> AsyncIterator[tuple[FaultyRelay, FaultyRelay]]:
+    """A relay with six lists that hold FOLLOWED, and one whose newer list of person 0 does not."""
+    old = [listed(i, FOLLOWED) for i in range(6)]
+    new = [listed(0, at=START + 9), listed(1, FOLLOWED, at=START + 9)]
     older = listed(2, at=START - 9)  # says nothing: the list with the key is newer
     plain = RefusesCount(COUNT_REFUSALS["closed, khatru"])
     async with (
         FaultyRelay(plain, events=old) as stale,
         FaultyRelay(plain, events=[*new, older, *old[3:]]) as fresh,
     ):
-        result = await counted(followers(target), stale, fresh)
-        alone = await counted(followers(target), stale)
+        yield stale, fresh
+
+
+async def test_who_unfollowed_comes_off_where_a_relay_has_the_newer_list() -> None:
+    async with unfollowed() as (stale, fresh):
+        result = await counted(followers(FOLLOWED), stale, fresh)
+        alone = await counted(followers(FOLLOWED), stale)
     assert (result.value, result.exact) == (5, True)
     assert (result.relays[0].count, result.relays[1].count) == (5, 4)
     assert (alone.value, alone.exact) == (6, True)  # as this relay says
 
 
 async def test_who_unfollowed_comes_off_where_relays_are_asked_one_by_one() -> None:
-    target = signer(50).pubkey
-    old = [listed(i, target) for i in range(6)]
-    new = [listed(0, at=START + 9), listed(1, target, at=START + 9)]
-    older = listed(2, at=START - 9)  # says nothing: the list with the key is newer
-    plain = RefusesCount(COUNT_REFUSALS["closed, khatru"])
     async with (
-        FaultyRelay(plain, events=old) as stale,
-        FaultyRelay(plain, events=[*new, older, *old[3:]]) as fresh,
-        OneByOne([stale, fresh], followers(target)) as one_by_one,
+        unfollowed() as (stale, fresh),
+        OneByOne([stale, fresh], followers(FOLLOWED)) as one_by_one,
     ):
         first = await one_by_one.ask(0)
         assert (first.value, first.exact) == (6, True)  # as this relay says
@@ -201,7 +206,7 @@ async def test_who_unfollowed_comes_off_where_relays_are_asked_one_by_one() -> N
         assert [claim.count for claim in result.relays] in ([5, 4], [4, 5])
         asked = sum("authors" in message[2] for message in fresh.received if message[0] == "REQ")
         assert (await one_by_one.ask(1)).value == 5
-        fresh.events.append(listed(0, target, at=START + 20))
+        fresh.events.append(listed(0, FOLLOWED, at=START + 20))
         back = await one_by_one.ask(1)
         assert (back.value, asked > 0) == (6, True), "whoever follows again counts again"
 
