@@ -9,7 +9,7 @@ a hole, which is reported, never passed over silently.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -21,7 +21,6 @@ from nostr_client.paging import PAGE, Pager
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nostr_client.claims import Held
     from nostr_client.protocol import Sent
 
 LARGE: Final = 5_000
@@ -36,7 +35,19 @@ MOST_BARREN: Final = 100
 _LISTS: Final = ("kinds", "authors", "ids")
 
 
-class Walk:
+class Found(Protocol):
+    """What a walk needs of a matching event; `id` is raw, 32 bytes."""
+
+    @property
+    def created_at(self) -> int: ...
+    @property
+    def id(self) -> bytes: ...
+
+
+FoundT = TypeVar("FoundT", bound=Found)
+
+
+class Walk(Generic[FoundT]):
     """The reading of `start..end` (`end` None: open). Ask for `ask()`, pass `take()`; until None.
 
     `found` has every matching event that came. `holes` are seconds of which an event may be
@@ -61,7 +72,7 @@ class Walk:
         self.start = start
         self.end = end
         self.largest = largest
-        self.found: dict[bytes, Held] = {}
+        self.found: dict[bytes, FoundT] = {}
         self.unread = 0
         self.unread_near: set[int] = set()
         self._least = least
@@ -81,7 +92,7 @@ class Walk:
         self._asked = max(lanes, key=lambda one: one.position, default=None)
         return None if self._asked is None else self._asked.filter
 
-    def take(self, events: Sequence[Held], sent: Sent) -> None:
+    def take(self, events: Sequence[FoundT], sent: Sent) -> None:
         """Take in a page that ended with EOSE: what is kept of it, and all that was sent."""
         self.found.update((event.id, event) for event in events)
         if sent.hint is Hint.FINISH and len(self.found) < self._least:

@@ -90,7 +90,7 @@ class Round:
         self._planned = self._stopped = self._asked_all = False
         self._read: Spans = ()
         self._window = _Window(0, None)
-        self._walk: Walk | None = None
+        self._walk: Walk[Held] | None = None
         self._check: Check | None = None
         self._count: Filter | None = None
         self._older: int | None = None
@@ -187,7 +187,7 @@ class Round:
             return 0
         return self._told - memory.count(0, window.start - 1)
 
-    def _settle(self, memory: Memory, walk: Walk) -> None:
+    def _settle(self, memory: Memory, walk: Walk[Held]) -> None:
         """Take in a walk, whole or as far as it came."""
         window, self._walk = self._window, None
         self.stalled = self.stalled or walk.stalled

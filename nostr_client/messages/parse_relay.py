@@ -24,7 +24,6 @@ from nostr_client.messages.relay import (
     Ok,
     RelayMessage,
 )
-from nostr_client.options import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 MAX_COUNT: Final = 2**63 - 1
 """Largest count believed to be one: SQLite's largest integer; 10^30 is a relay's bug."""
 
-DEFAULT_MAX_SIZE: Final = Limits().message_bytes_in
-"""Bytes of a frame."""
+DEFAULT_MAX_SIZE: Final = 2 * 1024 * 1024
+"""Bytes of a frame: contact lists of 10,000 follows are 850 kB."""
 
 
 class _EventFrame(msgspec.Struct, array_like=True, tag="EVENT", gc=False):

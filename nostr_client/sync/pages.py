@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.claims import Held
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.store.base import Outcome
 from nostr_client.walk import Walk
@@ -25,12 +24,18 @@ MOST_COUNTS: Final = 8
 """COUNTs for one window: dense seconds are rare, and a hostile relay can make them up."""
 
 
-def _held(one: VerifiedEvent) -> Held:
-    event = one.event
-    return Held(event.created_at, bytes.fromhex(event.id), bytes.fromhex(event.pubkey))
+class Found(NamedTuple):
+    """An event that a page brought; `id` is raw, 32 bytes."""
+
+    created_at: int
+    id: bytes
 
 
-async def next_page(relay: Relay, walk: Walk) -> Page | None:
+def _found(one: VerifiedEvent) -> Found:
+    return Found(one.event.created_at, bytes.fromhex(one.event.id))
+
+
+async def next_page(relay: Relay, walk: Walk[Found]) -> Page | None:
     """The page that a walk asks for, None at its end. Raises RelayError.
 
     A page may take minutes, a connection may not: a relay that refuses it is not waited for.
@@ -42,15 +47,15 @@ async def next_page(relay: Relay, walk: Walk) -> Page | None:
     return await relay.fetch(asked, partial=True)
 
 
-def turn_page(walk: Walk, page: Page) -> None:
+def turn_page(walk: Walk[Found], page: Page) -> None:
     """Let the walk go on from a page. Raises the page's RelayError where it can not."""
     if page.error is None:
-        walk.take([_held(one) for one in page.events], page.sent)
+        walk.take([_found(one) for one in page.events], page.sent)
     elif not (isinstance(page.error, RelayRefused) and walk.refuse()):
         raise page.error
 
 
-async def count_holes(relay: Relay, filter: Filter, walk: Walk) -> None:
+async def count_holes(relay: Relay, filter: Filter, walk: Walk[Found]) -> None:
     """Ask the relay how many events the seconds hold of which its pages may not show all."""
     if relay.capabilities.count is False:
         return
@@ -63,7 +68,7 @@ async def count_holes(relay: Relay, filter: Filter, walk: Walk) -> None:
             walk.counted(second, answer.count)
 
 
-def tell_gaps(walk: Walk, tally: Tally) -> None:
+def tell_gaps(walk: Walk[Found], tally: Tally) -> None:
     """Say what the walk could not read."""
     if walk.unread:
         tally.lacks(f"{walk.unread} frames of the relay could not be read")
@@ -87,7 +92,7 @@ class Pages:
 
         None when it could not be read whole; then the tally says why. Raises RelayError.
         """
-        walk = Walk([window.filter], window.filter.since or 0, window.filter.until)
+        walk: Walk[Found] = Walk([window.filter], window.filter.since or 0, window.filter.until)
         local = window.items.packed()
         held = dict.fromkeys(local[at : at + 32] for at in range(0, len(local), 32))
         while (page := await next_page(self._relay, walk)) is not None:

@@ -14,8 +14,8 @@ from nostr_client.walk import Walk
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
-    from nostr_client.claims import Held
     from nostr_client.filters import Filter
+    from nostr_client.sync.pages import Found
     from nostr_client.sync.tally import Tally
 
 
@@ -28,7 +28,7 @@ async def stretches(filter: Filter, size: int, tally: Tally) -> AsyncGenerator[W
     start, until = filter.since or 0, filter.until
     exclusive = False
     while True:
-        walk = Walk([filter], start, until, exclusive=exclusive)
+        walk: Walk[Found] = Walk([filter], start, until, exclusive=exclusive)
         low = await _read(walk, size, tally)
         await count_holes(tally.relay, filter, walk)
         tell_gaps(walk, tally)
@@ -42,7 +42,7 @@ async def stretches(filter: Filter, size: int, tally: Tally) -> AsyncGenerator[W
         until = low - 1
 
 
-async def _read(walk: Walk, size: int, tally: Tally) -> int | None:
+async def _read(walk: Walk[Found], size: int, tally: Tally) -> int | None:
     """Walk until so many events are found; from which second on all were read."""
     while (page := await next_page(tally.relay, walk)) is not None:
         turn_page(walk, page)
@@ -52,8 +52,8 @@ async def _read(walk: Walk, size: int, tally: Tally) -> int | None:
     return None if walk.stalled else walk.reached
 
 
-def _items(held: Iterable[Held]) -> LocalItems:
-    rows = sorted((one.created_at, one.id) for one in held)
+def _items(found: Iterable[Found]) -> LocalItems:
+    rows = sorted((one.created_at, one.id) for one in found)
     stamps = np.fromiter((stamp for stamp, _ in rows), np.uint64, len(rows))
     ids = np.frombuffer(b"".join(key for _, key in rows), np.uint8)
     return LocalItems(stamps, ids.reshape(len(rows), 32))
