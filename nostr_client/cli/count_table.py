@@ -59,7 +59,7 @@ def _row(claim: Claim, name: str) -> list[Text]:
     latency = "" if claim.latency_ms is None else f"{claim.latency_ms:.0f}"
     cells = [
         clip(name, 60),
-        _count(claim),
+        _count_cell(claim),
         people,
         str(claim.method or ""),
         size(claim.bytes_read) if claim.bytes_read else "",
@@ -70,7 +70,7 @@ def _row(claim: Claim, name: str) -> list[Text]:
     return [*(Text(cell) for cell in cells), status, warning]
 
 
-def _count(claim: Claim) -> str:
+def _count_cell(claim: Claim) -> str:
     if claim.count is None:
         return ""
     sign = "≥" if claim.limited else "~" if claim.approximate else ""

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 
 import click
 
-from nostr_client.cli import plainsigns
+from nostr_client.cli.plainsigns import ERRORS
 from nostr_client.cli.exitcodes import FAILURE, INTERRUPTED, OK, exit_code
 from nostr_client.errors import NostrTallyError, clip, innermost
 from nostr_client.extras import wanted_extra
@@ -131,7 +131,7 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=plainsigns.ERRORS)
+            stream.reconfigure(errors=ERRORS)
 
 
 def _where(error: click.ClickException) -> str:
