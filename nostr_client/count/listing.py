@@ -145,7 +145,7 @@ class _Lister:
         if whole and not (self._ids and len(self._ids) == told):
             for asked, found in self._parts:
                 whole = await self._reaches_down(asked, found) and whole
-            for asked in self._asked:
+            for asked in self._asked if self._ids else ():  # else the floor asked for anything
                 whole = whole and await self._reaches_up(asked)
         return Named(frozenset(self._ids), whole, self._full, tuple(self._events), self._traffic)
 

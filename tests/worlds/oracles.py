@@ -7,7 +7,7 @@
 - an error is never a number;
 - "complete" means equal sets, after the store's rules;
 - nothing is sent twice for ever, and nothing that must stay is sent at all;
-- an honest relay is not left out.
+- an honest relay is not left out, and not asked for a part of what it said is finished.
 
 Where the world knows that proof was to be had, it is tallied whether the result says so.
 """
@@ -86,6 +86,8 @@ def count(
         if relay.url in result.merged.excluded and _is_honest(relay, world):
             report.fail("an honest relay is left out", f"{at}: {relay.url}")
     asked = [relay for relay in relays if relay.url in (answered | standing) - made_up]
+    if world.steps[step].action == "count":
+        _finished(at, relays, report)
     right = truth.of_count(
         world, asked, [one for relay in asked for one in ever[relay.url].values()]
     )
@@ -109,6 +111,13 @@ def count(
         report.tally["count: exact"] += result.exact
         if not result.exact:
             report.tally["count: missed, " + proof.form(asked, answered_before)] += 1
+
+
+def _finished(at: str, relays: Sequence[SimRelay], report: Report) -> None:
+    """Nothing is asked of a relay again that it said is all (NIP-67), and that it said rightly."""
+    for relay in relays:
+        if relay.finished.again and not any(one.spoils for one in relay.behaviours):
+            report.fail("asked again after finish", f"{at}: {relay.url}")
 
 
 def _shows(relay: SimRelay, *, above: int = 0) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import seal
 from tests.worlds.items import Item, Made, known, made, matches, note_id
-from tests.worlds.repeats import Attempt
+from tests.worlds.repeats import Attempt, Finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,6 +53,7 @@ class SimRelay:
         """When each id came as EVENT, and what it was answered."""
         self.named: set[str] = set()
         """Ids that it named in NIP-77 sessions; what it refused to compare it did not name."""
+        self.finished = Finished()
         self.asked: Counter[str] = Counter()
         """Messages of each verb."""
         self._lines: list[SimLine] = []
@@ -260,6 +261,7 @@ class SimLine:
             self.say("CLOSED", sub_id, reason)
             return
         self._open[sub_id] = filters
+        self._relay.finished.asked(self._relay.step, filters)
         pages = [self._relay.page(asked) for asked in filters]
         events = {one.id: one for page, _, _ in pages for one in page}
         for one in events.values():
@@ -271,7 +273,10 @@ class SimLine:
         hints = (
             b.hints(sent=len(events), limit=limit, whole=whole) for b in self._relay.behaviours
         )
-        self.say("EOSE", sub_id, *next((hint for hint in hints if hint), []))
+        hint = next((hint for hint in hints if hint), [])
+        if hint == [["finish"]] and len(filters) == 1 and len(events) < limit:
+            self._relay.finished.ended(filters[0])
+        self.say("EOSE", sub_id, *hint)
 
     def _count(self, message: list[Any]) -> None:
         _, query_id, *filters = message

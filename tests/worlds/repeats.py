@@ -1,4 +1,4 @@
-"""How soon a sync may try one event again at one relay: the rules of its memory, as dates.
+"""What may be asked or sent again: by a sync one event at one relay, by a count what is finished.
 
 The rules are those of `docs/how-to/sync.md`, "What was refused or withheld". The relay looks at
 them, so a rule that rests on an answer counts only where the client has read it:
@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 MINUTE: Final = 60
 DAY: Final = 86_400
@@ -81,3 +81,44 @@ def _wait(one: Attempt, tries: int) -> int:
     """Seconds until the next try, after so many."""
     word = (one.answer or "").split(" ")[0] if one.read else ""
     return WAITS.get(word) or min(DAY, MINUTE * 2 ** min(tries - 1, 20))
+
+
+class _Part(NamedTuple):
+    """The seconds of a filter, both ends included; `what` is the filter without them."""
+
+    what: tuple[tuple[str, str], ...]
+    since: float
+    until: float
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> _Part:
+        """The part of a filter, as decoded JSON."""
+        times = ("since", "until", "limit")
+        what = tuple(sorted((k, repr(v)) for k, v in asked.items() if k not in times))
+        return cls(what, asked.get("since", 0), asked.get("until", float("inf")))
+
+    def holds(self, other: _Part) -> bool:
+        return self.what == other.what and self.since <= other.since and other.until <= self.until
+
+
+class Finished:
+    """What a relay answered with `finish` (NIP-67) in one step: nobody need ask for a part of it.
+
+    `again`: how often somebody did.
+    """
+
+    def __init__(self) -> None:
+        self.again = 0
+        self._step = -1
+        self._parts: list[_Part] = []
+
+    def asked(self, step: int, filters: Sequence[Mapping[str, Any]]) -> None:
+        """A REQ came."""
+        if step != self._step:
+            self._step, self._parts, self.again = step, [], 0
+        parts = [_Part.of(one) for one in filters]
+        self.again += any(done.holds(one) for one in parts for done in self._parts)
+
+    def ended(self, asked: Mapping[str, Any]) -> None:
+        """The REQ of this filter was answered with all that matches, below its limit."""
+        self._parts.append(_Part.of(asked))
