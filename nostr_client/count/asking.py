@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.claims import PlaceInMemory, Reread
 from nostr_client.count.claiming import Outcome, claim_of
-from nostr_client.count.judging import Judging
+from nostr_client.count.judging import Judging, ids_of
 from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.reading import Reader
 from nostr_client.count.union import trial_of
@@ -275,6 +275,7 @@ class Asking:
             told=outcome.exact_count,
             silence=self._options.timeouts.eose,
             now=int(outcome.asked_at),
+            before=() if self._earlier is None else ids_of(self._earlier) or (),
         )
         if named is None:
             return False

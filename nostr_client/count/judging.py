@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client import kinds
+from nostr_client.count.by_id import IDS_AT_ONCE, events_by_id
 from nostr_client.errors import RelayError
 from nostr_client.filters import Filter
 from nostr_client.merge import Listing, Retracted
@@ -36,11 +37,8 @@ SAMPLE: Final = 30
 LEAST_SAMPLE: Final = 10
 """Ids that are fetched of each relay: half made-up ids are missed once in a thousand times."""
 
-ASKED_AT_ONCE: Final = 100
-"""Ids in one REQ: relays cap filters at 100 to 1,000 values."""
-
 ASKED: Final = 30
-"""Ids beyond `ASKED_AT_ONCE` of which a relay is asked about a sample; all after one deletion."""
+"""Ids beyond `IDS_AT_ONCE` of which a relay is asked about a sample; all after one deletion."""
 
 
 class SharedIds:
@@ -212,29 +210,21 @@ class Judging:
         return sorted(good)
 
     async def _fetch(self, relay: Relay, ids: Iterable[bytes]) -> list[Event]:
-        """Events by id. A page may be cut, so what is missing is asked for until nothing comes."""
-        found: list[Event] = []
-        left = set(ids)
-        while left:
-            some = sorted(left)[:ASKED_AT_ONCE]
-            page = await relay.fetch([Filter(ids=[id.hex() for id in some])])
-            self.traffic += page.bytes
-            self._shared.saw(page.events)
-            found += [one.event for one in page.events]
-            came = {bytes.fromhex(one.event.id) for one in page.events}
-            left -= came or set(some)
-        return found
+        found = await events_by_id(relay, set(ids))
+        self.traffic += found.bytes
+        self._shared.saw(found.events)
+        return [one.event for one in found.events]
 
     async def _ask_deletions(self, sample: Sequence[bytes], lacking: Sequence[bytes]) -> None:
         """Ask about some of what this relay lacks, and about all where it knows a deletion."""
-        some = self._shared.sample(lacking, ASKED_AT_ONCE, ASKED)
+        some = self._shared.sample(lacking, IDS_AT_ONCE, ASKED)
         await self._ask([*sample, *some])
         if self._named_by and len(some) < len(lacking):
             await self._ask(sorted(set(lacking).difference(some)))
 
     async def _ask(self, ids: Sequence[bytes]) -> None:
-        for start in range(0, len(ids), ASKED_AT_ONCE):
-            part = ids[start : start + ASKED_AT_ONCE]
+        for start in range(0, len(ids), IDS_AT_ONCE):
+            part = ids[start : start + IDS_AT_ONCE]
             left = set(part)
             while left and (named := await self._deletions(left)):
                 left -= named

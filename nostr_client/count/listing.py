@@ -4,7 +4,9 @@ An id costs 64 bytes on the wire, an event some 500. A relay that compares no mo
 events at once is asked by windows of time. It may answer from a snapshot that holds its newest
 events only, or that is old, so both ends are proven: by a COUNT of the same number, or by a REQ for
 the newest events and one at the oldest id of each window (`snapshot.prove_floor`) that bring
-nothing beyond the list. What a relay leaves out amid its list, nobody sees who never had it.
+nothing beyond the list. What a relay named before and leaves out now is asked for by id, as an id
+is gone only when a REQ by ids does not bring it. What it leaves out amid its list, nobody sees who
+never had it.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client import kinds
+from nostr_client.count.by_id import events_by_id
 from nostr_client.count.comparing import compare
 from nostr_client.errors import RelayError
-from nostr_client.filters import Filter
 from nostr_client.private_kinds import RECEIVER_ONLY
 from nostr_client.snapshot import Edge, prove_floor
 from nostr_client.sync.items import no_items
@@ -22,8 +24,11 @@ from nostr_client.sync.talk import Kind
 from nostr_client.sync.windows import Window, halve
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from nostr_client.count.comparing import Differences
     from nostr_client.count.queries import Query
+    from nostr_client.filters import Filter
     from nostr_client.keys import VerifiedEvent
     from nostr_client.options import ReadBudget
     from nostr_client.relay import Relay
@@ -36,6 +41,10 @@ _TOP: Final = 3
 
 MOST_SESSIONS: Final = 256
 """Sessions of one list: a relay that compares 500 events at once is listed up to the budget."""
+
+_MOST_LEFT_OUT: Final = 1_000
+"""Ids that are asked for because the list leaves them out: ten REQs. Where more are gone, the
+events are read by pages."""
 
 
 class Named(NamedTuple):
@@ -68,18 +77,25 @@ def is_listable(query: Query) -> bool:
 
 
 async def list_ids(
-    relay: Relay, query: Query, *, budget: ReadBudget, told: int | None, silence: float, now: int
+    relay: Relay,
+    query: Query,
+    *,
+    budget: ReadBudget,
+    told: int | None,
+    silence: float,
+    now: int,
+    before: Collection[bytes] = (),
 ) -> Named | None:
     """The ids that a relay names, all of them or as many as the budget allows; None: it cannot.
 
     `told`: the relay's own exact count. `silence`: seconds between its messages. `now`: Unix
-    seconds. Safe to cancel.
+    seconds. `before`: ids that it named before. Safe to cancel.
     """
     lister = _Lister(relay, budget, silence, now)
     for one in query.filters:
         if not await lister.run(one.replace(limit=None)):
             return None
-    return await lister.named(told if len(query.filters) == 1 else None)
+    return await lister.named(told if len(query.filters) == 1 else None, before)
 
 
 class _Lister:
@@ -123,15 +139,30 @@ class _Lister:
         self._parts.append((asked, found))
         self._full = self._full or found.full
 
-    async def named(self, told: int | None) -> Named:
+    async def named(self, told: int | None, before: Collection[bytes]) -> Named:
         """What was listed, with the proof that it is everything."""
-        whole = not self._full
+        whole = not self._full and await self._look_for(before)
         if whole and not (self._ids and len(self._ids) == told):
             for asked, found in self._parts:
                 whole = await self._reaches_down(asked, found) and whole
-            for asked in self._asked:
+            for asked in self._asked if self._ids else ():  # else the floor asked for anything
                 whole = whole and await self._reaches_up(asked)
         return Named(frozenset(self._ids), whole, self._full, tuple(self._events), self._traffic)
+
+    async def _look_for(self, before: Collection[bytes]) -> bool:
+        """Ask by id for what the list leaves out: what comes is there, and the rest is gone."""
+        left = [key for key in before if key not in self._ids]
+        if len(left) > _MOST_LEFT_OUT:
+            return False
+        try:
+            found = await events_by_id(self._relay, left)
+        except RelayError:
+            return False
+        fitting = [one for one in found.events if any(f.matches(one.event) for f in self._asked)]
+        self._events += fitting
+        self._ids.update(bytes.fromhex(one.event.id) for one in fitting)
+        self._traffic += found.bytes
+        return not found.unread
 
     async def _reaches_up(self, asked: Filter) -> bool:
         """Whether the newest events are listed, or newer than one that is: these are taken in."""
@@ -166,8 +197,8 @@ class _Lister:
         first = next(iter(found.need), None)
         if first is None:
             return None
-        page = await self._relay.fetch([Filter(ids=[first.hex()])])
-        self._events += page.events
-        self._traffic += page.bytes
-        times = [(one.event.created_at, bytes.fromhex(one.event.id)) for one in page.events]
+        came = await events_by_id(self._relay, [first])
+        self._events += came.events
+        self._traffic += came.bytes
+        times = [(one.event.created_at, bytes.fromhex(one.event.id)) for one in came.events]
         return Edge.lowest(times)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.claims import VOID, Held, Update, reading_of
 from nostr_client.claims.memory import members_of
+from nostr_client.count.by_id import IDS_AT_ONCE
 from nostr_client.count.claiming import Found
 from nostr_client.count.rounds import ReadPage, Round
 from nostr_client.errors import RelayError, RelayRefused
@@ -37,9 +38,6 @@ _COARSE = 0.1
 """Part of the silence by which a page may be given up early: timers are not moved by each event."""
 
 NOT_FOUND: Final = "receipts name an event that was not found: whom they may pay is not known"
-
-_IDS = 100
-"""Ids of one REQ: relays cap filters at 100 to 1,000 values."""
 
 
 class _Stock(NamedTuple):
@@ -174,8 +172,8 @@ class Reader:
         asked for until nothing more comes. Raises RelayError.
         """
         came: dict[bytes, int] = {}
-        for start in range(0, len(ids), _IDS):
-            left = list(ids[start : start + _IDS])
+        for start in range(0, len(ids), IDS_AT_ONCE):
+            left = list(ids[start : start + IDS_AT_ONCE])
             while left:
                 found = await self._by_id(left)
                 if found is None:

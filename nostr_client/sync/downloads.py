@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.errors import (
     DeadlineExceeded,
+    InvalidEvent,
     NetworkError,
     ProtocolError,
     RelayError,
@@ -18,7 +19,7 @@ from nostr_client.ingest import Skip, plain
 from nostr_client.reasons import Reason, classify
 from nostr_client.store.base import Outcome
 from nostr_client.sync.tally import RelayOut
-from nostr_client.sync.verdicts import NOT_SENT, UNASKED, Note, Verdict
+from nostr_client.sync.verdicts import BROKE, NOT_SENT, UNASKED, UNSOUND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from nostr_client.sync.desk import Desk
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.tally import Tally
-
-_BROKE = Note(Verdict.WITHHELD, "asked for when a frame of the relay ended the connection")
+    from nostr_client.sync.verdicts import Note
 
 
 class _Reply:
@@ -41,6 +41,8 @@ class _Reply:
         self.came: set[bytes] = set()
         self.unasked: set[bytes] = set()
         """Ids of events that do not match what the sync asks for; nothing of them is verified."""
+        self.unsound: set[bytes] = set()
+        """Ids of events whose id or signature does not hold."""
         self.declined: list[bytes] = []
         """Ids that no store keeps."""
 
@@ -83,9 +85,10 @@ class Downloads:
     async def _fetch(self, ids: Sequence[bytes]) -> RelayError | None:
         """Ask until a REQ brings nothing: what is left then is hidden. Else why it ended.
 
-        A relay may send less than it was asked for because it caps what a REQ gets. One of these
-        events may be the frame that ended the connection, so they wait before they are asked for
-        again: else every run would ask for the same ones in vain.
+        A relay may send less than it was asked for because it caps what a REQ gets. An event that
+        does not hold is not asked for again in this run, as it takes the place of another. One of
+        these events may be the frame that ended the connection, so they wait before they are asked
+        for again: else every run would ask for the same ones in vain.
         """
         left = dict.fromkeys(ids)
         before = len(left) + 1
@@ -93,7 +96,7 @@ class Downloads:
             before = len(left)
             error = await self._request(left)
             if isinstance(error, ProtocolError):
-                await self._withheld(list(left), _BROKE)
+                await self._withheld(list(left), BROKE)
             if error is not None:
                 return error
         await self._withheld(list(left), NOT_SENT)
@@ -115,11 +118,11 @@ class Downloads:
             except TimeoutError:
                 text = f"no answer to REQ within {self._options.progress:g} s"
                 error = DeadlineExceeded(text, relay=self._relay.url)
-        for key in (*reply.came, *reply.unasked):
+        for key in (*reply.came, *reply.unasked, *reply.unsound):
             left.pop(key, None)
         await self._desk.declined(reply.declined)
-        unasked = [key for key in reply.unasked if key not in reply.came]
-        await self._withheld(unasked, UNASKED)
+        await self._withheld(list(reply.unasked - reply.came), UNASKED)
+        await self._withheld(list(reply.unsound - reply.came - reply.unasked), UNSOUND)
         return error
 
     def _settle(
@@ -133,6 +136,11 @@ class Downloads:
         reply.came.update(bytes.fromhex(one.id) for one in outcomes)
         if Skip.UNWANTED in results:  # then all of them are
             reply.unasked.update(bytes.fromhex(plain(one).id) for one in events)
+        reply.unsound.update(
+            bytes.fromhex(plain(one).id)
+            for one, result in zip(events, results, strict=True)
+            if isinstance(result, InvalidEvent)
+        )
         self._tally.saves(outcomes)
         self._tally.moves += len(outcomes)
         reply.declined += self._desk.saved(outcomes)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.errors import RelayError
+from nostr_client.errors import ProtocolError, RelayError
 from nostr_client.filters import Filter
 from nostr_client.sync.memory import Side, place_of
 from nostr_client.sync.tally import RelayOut, Tally
 from nostr_client.sync.uploads import Uploads
-from nostr_client.sync.verdicts import NOT_SENT, SETTLED, UNASKED
+from nostr_client.sync.verdicts import BROKE, NOT_SENT, SETTLED, UNASKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nostr_client.event import Event
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.page import Page
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.sharing import Sharing
@@ -52,15 +52,16 @@ class Ferry:
         """The events that the source sends; what it does not send is counted. Raises RelayOut."""
         wanted = [id_ for one in filters for id_ in one.ids or ()]
         found: dict[str, Event] = {}
+        broke: set[str] = set()
         for at in range(0, len(wanted), self._options.batch):
-            await self._fetch(wanted[at : at + self._options.batch], found)
+            broke |= await self._fetch(wanted[at : at + self._options.batch], found)
         fitting = {
             id_: one for id_, one in found.items() if any(f.matches(one) for f in self._filters)
         }
         self._tally.downloaded += len(fitting)
         await self._came(fitting)
         missing = {
-            bytes.fromhex(id_): UNASKED if id_ in found else NOT_SENT
+            bytes.fromhex(id_): UNASKED if id_ in found else BROKE if id_ in broke else NOT_SENT
             for id_ in wanted
             if id_ not in fitting
         }
@@ -73,25 +74,35 @@ class Ferry:
         if moved:
             await self._memory.forget(self._place, Side.DOWN, moved)
 
-    async def _fetch(self, ids: Sequence[str], found: dict[str, Event]) -> None:
-        """Ask until a REQ brings nothing: relays cap what one gets."""
+    async def _fetch(self, ids: Sequence[str], found: dict[str, Event]) -> set[str]:
+        """Ask until a REQ brings nothing: relays cap what one gets.
+
+        Gives the ids that were asked for when a frame of the relay ended the connection.
+        """
         left = list(ids)
         before = len(left) + 1
         while 0 < len(left) < before:
             before = len(left)
-            found |= {one.event.id: one.event for one in await self._page(left)}
+            page = await self._page(left)
+            found |= {one.event.id: one.event for one in page.events}
             left = [id_ for id_ in left if id_ not in found]
+            if page.error is not None:
+                return set(left)
+        return set()
 
-    async def _page(self, ids: Sequence[str]) -> Sequence[VerifiedEvent]:
-        asked = Filter(ids=ids)
+    async def _page(self, ids: Sequence[str]) -> Page:
+        """One REQ; `error` is set where a frame ended the connection. Raises RelayOut."""
+        asked, why = Filter(ids=ids), ""
         for _ in range(self._options.tries):
             try:
-                page = await self._source.fetch(asked, self._options.progress)
+                page = await self._source.fetch(asked, self._options.progress, partial=True)
             except RelayError as error:
                 why = str(error)
-                await asyncio.sleep(self._options.pause)
-                continue
-            return page.events
+            else:
+                if page.error is None or isinstance(page.error, ProtocolError):
+                    return page
+                why = str(page.error)
+            await asyncio.sleep(self._options.pause)
         self._tally.lacks(f"downloads: {why}")
         raise RelayOut(f"nothing more comes from {self._source.url}")
 

@@ -43,7 +43,7 @@ class RelayNumbers(msgspec.Struct, frozen=True, kw_only=True):
     hidden: int = 0
     """Ids that the relay named and did not send, in this run or before."""
     refused: int = 0
-    """Events that the relay refused, in this run or before."""
+    """Events that the relay refused or did not answer, in this run or before."""
     skipped: int = 0
     """Those of `hidden` and `refused` that were not tried in this run."""
     held_back: int = 0

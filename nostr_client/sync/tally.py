@@ -127,7 +127,7 @@ class Tally:
 
     @property
     def refused(self) -> int:
-        """Uploads that the relay refused, in this run or before."""
+        """Uploads that the relay refused or did not answer, in this run or before."""
         return sum(count for note, count in self.unmoved.items() if note.verdict not in SETTLED)
 
     def saves(self, outcomes: Sequence[Outcome]) -> None:
@@ -214,13 +214,20 @@ class Tally:
     def _verdicts(self) -> list[str]:
         """The most frequent refusals with their reasons, then what the relay has anyway."""
         refused = [(n, c) for n, c in self.unmoved.most_common() if n.verdict not in SETTLED]
-        parts = [f"{c} events were refused ({n.reason or 'no reason'})" for n, c in refused[:3]]
+        parts = [f"{c} events {_became(n)}" for n, c in refused[:3]]
         if rest := sum(count for _, count in refused[3:]):
-            parts.append(f"{rest} more events were refused")
+            parts.append(f"{rest} more events were refused or not answered")
         for verdict, words in _HAS.items():
             if count := sum(c for n, c in self.unmoved.items() if n.verdict is verdict):
                 parts.append(f"{count} {words}")
         return parts
+
+
+def _became(note: Note) -> str:
+    """What became of an upload that did not move."""
+    if note.verdict is Verdict.UNANSWERED:
+        return f"were not answered ({note.reason})"
+    return f"were refused ({note.reason or 'no reason'})"
 
 
 _HAS = {

@@ -32,6 +32,10 @@ _READ: Final = 100
 _CLOSED_DOOR: Final = 20
 """`auth-required:` for one kind, in a row, after which no more events of that kind are sent."""
 
+_UNHEARD: Final = 5
+"""Events in a row that the relay does not answer, each tried several times, after which no more are
+sent: the relay is gone, or it breaks the connection whatever it gets."""
+
 _ENDS: Final = (Reason.RATE_LIMITED, Reason.TOO_MANY, Reason.RESTRICTED)
 """Refusals of us, not of the event: nothing more is sent in this run."""
 
@@ -78,6 +82,8 @@ class Uploads:
         self._answered = False
         self._took = False
         self._closed_to: Counter[int] = Counter()
+        self._suspects: set[str] = set()
+        self._unheard = 0
         self._stopped = ""
         self._unsent = 0
         self._finished = False
@@ -140,9 +146,10 @@ class Uploads:
         """Below the high mark; once it was reached, below the low one.
 
         The first goes alone, and few until one is taken: a relay that wants AUTH, or nothing from
-        us, says so once.
+        us, says so once. What was in flight when the connection broke goes one by one: one of these
+        events may break it each time (strfry: a message of more than 131,072 bytes).
         """
-        if not self._answered:
+        if not self._answered or self._suspects:
             return not self._flying
         if not self._took:
             return self._flying < min(_CLOSED_DOOR, self._options.high_water)
@@ -183,10 +190,8 @@ class Uploads:
             ok = await self._relay.publish(verified, self._options.progress, paced=True)
         except RelayRefused as error:
             await self._refused(event, tries, error)
-        except (NetworkError, DeadlineExceeded) as error:
-            self._retry(event, tries, error)
         except RelayError as error:
-            self._tally.lacks(f"uploads: {error}")
+            await self._unanswered(event, tries, error)
         else:
             await self._taken(event, ok)
         finally:
@@ -194,7 +199,13 @@ class Uploads:
             self._flying -= 1
             self._gate.wake()
 
+    def _heard(self, event: Event) -> None:
+        """The relay answered: this event does not break the connection."""
+        self._suspects.discard(event.id)
+        self._unheard = 0
+
     async def _taken(self, event: Event, ok: Ok) -> None:
+        self._heard(event)
         self._tally.moves += 1
         self._took = True
         self._closed_to[event.kind] = 0
@@ -206,6 +217,7 @@ class Uploads:
             self._moved.add(bytes.fromhex(event.id))
 
     async def _refused(self, event: Event, tries: int, error: RelayRefused) -> None:
+        self._heard(event)
         reason = classify(error.reason)
         if reason is Reason.ERROR and tries + 1 < self._options.tries:
             self._again.append((event, tries + 1))
@@ -223,11 +235,19 @@ class Uploads:
         notes = {bytes.fromhex(event.id): note}
         await self._memory.note(self._place, Side.UP, notes, self._options)
 
-    def _retry(self, event: Event, tries: int, error: RelayError) -> None:
-        if tries + 1 < self._options.tries:
+    async def _unanswered(self, event: Event, tries: int, error: RelayError) -> None:
+        """Try again in this run, then in a later one."""
+        if isinstance(error, NetworkError):
+            self._suspects.add(event.id)
+        passes = isinstance(error, NetworkError | DeadlineExceeded)
+        if passes and tries + 1 < self._options.tries:
             self._again.append((event, tries + 1))
-        else:
-            self._tally.lacks(f"uploads: {error}")
+            return
+        self._suspects.discard(event.id)
+        self._unheard += 1
+        if self._unheard >= _UNHEARD:
+            self._stopped = self._stopped or clip(str(error))
+        await self._note(event, Verdict.UNANSWERED, str(error))
 
     def _tell_unsent(self) -> None:
         unsent = self._unsent + len(self._versions)

@@ -17,6 +17,7 @@ class Verdict(StrEnum):
     REFUSED = "refused"  # `invalid:`, `pow:`: the event itself is refused
     BLOCKED = "blocked"  # `blocked:`: a rule of the relay, which may change
     FAILED = "failed"  # every other refusal of an upload
+    UNANSWERED = "unanswered"  # sent, and no OK came: the connection ended, or the relay is silent
     WITHHELD = "withheld"  # the relay named the id and did not send a matching event
     PRESENT = "present"  # `duplicate:`: the relay has the event and does not list it
     SUPERSEDED = "superseded"  # the relay has a newer version
@@ -47,6 +48,8 @@ class Note(NamedTuple):
 
 NOT_SENT: Final = Note(Verdict.WITHHELD, "named and not sent")
 UNASKED: Final = Note(Verdict.WITHHELD, "sent, but no filter matches them")
+UNSOUND: Final = Note(Verdict.WITHHELD, "sent, but their events do not hold")
+BROKE: Final = Note(Verdict.WITHHELD, "asked for when a frame of the relay ended the connection")
 
 
 class Recalled(NamedTuple):

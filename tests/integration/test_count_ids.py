@@ -336,6 +336,39 @@ async def test_with_a_store_ids_are_listed_too_and_the_next_round_lists_them_aga
             first.events += notes(range(100, 105))
 
 
+class LeavesOut(NoCount):
+    """Leaves some ids out of its later lists, and still sends the events."""
+
+    left_out: frozenset[str] = frozenset()
+
+    async def neg_items(self, peer: Peer, filters: list[Filter]) -> list[Event]:
+        held = await super().neg_items(peer, filters)
+        return [event for event in held if event.id not in self.left_out]
+
+
+async def test_ids_that_a_later_list_leaves_out_are_asked_for(tmp_path: Path) -> None:
+    behaviour = LeavesOut()
+    amid = frozenset(note.id for note in notes(range(50, 60)))
+    numbers, asked = [], []
+    async with World() as world:
+        one = await world.relay(behaviour, notes(range(300)))
+        two = await world.relay(NoCount(), notes(range(280)))
+        for round_ in range(5):
+            if round_ == 2:  # amid the list, and not named any more
+                behaviour.left_out = amid
+                two.events[:] = notes([*range(50), *range(60, 280)])
+            if round_ == 3:  # and gone
+                one.events[:] = notes([*range(50), *range(60, 300)])
+            one.received.clear()
+            result = await world.count(store=tmp_path / "s")
+            assert result.exact
+            numbers.append(result.value)
+            wanted = [set(m[2].get("ids", ())) for m in one.received if m[0] == "REQ"]
+            asked.append(sum(amid <= ids for ids in wanted))
+    assert numbers == [300, 300, 300, 290, 290]
+    assert asked == [0, 0, 1, 1, 0], "a relay that names what it has pays nothing"
+
+
 async def test_with_a_store_messages_are_read_and_not_listed(tmp_path: Path) -> None:
     def message(i: int) -> Event:
         return signer(1).sign_now(EventTemplate(kind=4, created_at=START + i)).event

@@ -12,6 +12,7 @@ import pytest
 from nostr_client.client import NostrClient
 from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
+from nostr_client.options import Limits
 from nostr_client.sync.report import SyncStatus
 from tests.faults import Silent
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
@@ -236,6 +237,33 @@ async def test_what_did_not_move_is_named_on_later_runs_and_not_tried_again(
         assert uploads == 37, "nothing was sent again"
     else:
         assert (said[2], uploads) == (said[0], 41)
+
+
+async def test_an_event_that_breaks_the_connection_is_not_asked_for_in_every_run() -> None:
+    class SendsTooMuch(SpeaksNeg):
+        broken = 0
+
+        async def on_req(self, peer: Peer, message: list[Any]) -> None:
+            if one[4].event.id in message[2].get("ids", ()):
+                text = json.dumps(["EVENT", message[1], {"content": "x" * 300_000}])
+                self.broken += 1
+                await peer.send_text(text)
+            else:
+                await super().on_req(peer, message)
+
+    one = notes(range(9))
+    small = dataclasses.replace(CONNECTION, limits=Limits(message_bytes_in=200_000))
+    behaviour = SendsTooMuch()
+    async with (
+        FaultyRelay(behaviour, events=plain(one)) as a,
+        FaultyRelay(SpeaksNeg(), events=plain(one[:3])) as b,
+        NostrClient(options=small) as client,
+    ):
+        for skipped in (0, 6):
+            source, _ = (await client.mirror(NOTES, a.url, b.url, options=QUICK)).relays
+            assert (source.status, source.hidden) == (SyncStatus.PARTIAL, 6)
+            assert (source.skipped, behaviour.broken) == (skipped, 1)
+            assert "a frame of the relay ended the connection" in source.reason
 
 
 async def test_events_that_were_not_asked_for_are_not_handed_over() -> None:

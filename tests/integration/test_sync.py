@@ -7,6 +7,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from nostr_client.client import NostrClient
@@ -123,6 +124,30 @@ async def test_a_relay_that_sends_few_events_for_a_req_hides_none() -> None:
         (one,) = (await client.sync(NOTES, direction="both")).relays
         assert (one.status, one.downloaded, one.hidden) == (SyncStatus.COMPLETE, 120, 0)
         assert await held_ids(store) == ids(theirs)
+
+
+async def test_events_that_do_not_hold_take_no_place_of_others() -> None:
+    class Forges(SendsFew):
+        """Sends few events for a REQ, some of them with the signature of another one."""
+
+        async def on_req(self, peer: Peer, message: list[Any]) -> None:
+            found = peer.relay.query([Filter.from_json(one) for one in message[2:]])
+            for event in found[: self.page]:
+                self.sent += [event.id] * ("ids" in message[2])
+                forged = event.id in forgeries
+                sig = other.sig if forged else event.sig
+                await peer.send_event(message[1], msgspec.structs.replace(event, sig=sig))
+            await peer.send("EOSE", message[1])
+
+    theirs = notes(range(45))
+    forgeries, other = ids(theirs[-20:]), theirs[0].event
+    behaviour = Forges(most=1_000, page=20, counts=False)
+    async with syncing([], (behaviour, theirs)) as (client, store, _):
+        (one,) = (await client.sync(NOTES)).relays
+        assert await held_ids(store) == ids(theirs) - forgeries
+        assert (one.status, one.hidden) == (SyncStatus.PARTIAL, 20)
+        assert "20 ids were sent, but their events do not hold" in one.reason
+        assert len(behaviour.sent) == len(set(behaviour.sent))
 
 
 async def test_ids_that_are_named_and_not_sent_are_named_on_every_run() -> None:
@@ -246,6 +271,41 @@ async def test_a_refusal_of_us_ends_the_uploads_and_counts_what_was_in_flight(re
         (again,) = (await client.sync(NOTES, direction="both")).relays
         assert again.uploaded == 149 - one.uploaded
         assert (again.status, again.refused) == (SyncStatus.PARTIAL, 1)
+
+
+class BreaksAt(SpeaksNeg):
+    """Breaks the connection when it is sent one event."""
+
+    def __init__(self, id_: str) -> None:
+        super().__init__()
+        self.id = id_
+        self.tried = 0
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        if message[1]["id"] == self.id:
+            self.tried += 1
+            peer.abort()
+        else:
+            await super().on_event(peer, message)
+
+
+async def test_an_upload_that_breaks_the_connection_doubles_its_wait() -> None:
+    held = notes(range(9))
+    behaviour = BreaksAt(held[4].event.id)
+    now = [float(START)]
+    async with syncing(held, (behaviour, []), now=lambda: now[0]) as (client, _, (server,)):
+        runs = []
+        for minute in range(16):
+            now[0] = START + 61.0 * minute
+            behaviour.tried = 0
+            (one,) = (await client.sync(NOTES, direction="up", options=QUICK)).relays
+            runs.append(behaviour.tried)
+            assert (one.status, one.refused) == (SyncStatus.PARTIAL, 1), one.reason
+            assert "1 events were not answered" in one.reason
+            assert one.skipped == (not behaviour.tried)
+        tries = QUICK.tries
+        assert runs == [tries if minute in (0, 1, 3, 7, 15) else 0 for minute in range(16)]
+        assert len(server.events) == 8
 
 
 async def test_what_one_key_is_refused_is_tried_again_with_another() -> None:

@@ -351,13 +351,13 @@ class Refuses(Behaviour):
         if verb != self.verb or relay.spent[self] >= self.times:
             return None
         relay.spent[self] += 1
-        relay.refused_at = relay.now
+        relay.refused_at = relay.now()
         return self.reason
 
     def is_over(self, relay: SimRelay) -> bool:
         """Whether it refused for the last time more than a day and a half ago, and not for good."""
         final = self.verb == "EVENT" and self.reason.startswith(("invalid", "pow"))
-        rested = relay.now - relay.refused_at > 1.5 * 86_400
+        rested = relay.now() - relay.refused_at > 1.5 * 86_400
         return relay.spent[self] >= self.times and rested and not final
 
 

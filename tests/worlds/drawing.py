@@ -177,7 +177,8 @@ class _Drawing:
     def _junk(self) -> list[Item]:
         """Events that do not count, newer than all that do, or amid them."""
         n = self.rng.choice((1, 5, 30, 90))
-        sorts = ["bad signature", "foreign"] + ["junk zap"] * 3 * (self.question == "zaps")
+        receipts = ["junk zap", "junk zap", "astray zap"] if self.question == "zaps" else []
+        sorts = ["bad signature", "foreign", *receipts]
         sort = self.rng.choice(sorts)
         at = self.rng.choice((1, -2_000))
         of = SORTS[self.question][0] if sort == "bad signature" else None

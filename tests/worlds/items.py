@@ -34,6 +34,7 @@ KINDS = {
     "reaction": 7,
     "zap": 9735,
     "junk zap": 9735,
+    "astray zap": 9735,
     "message": 4,
     "mention": 1,
     "protected": 1,
@@ -42,6 +43,9 @@ KINDS = {
     "deletion": 5,
 }
 """The kind of each sort of item; a bad signature has the kind of the question it is for."""
+
+JUNK = ("junk zap", "astray zap")
+"""Receipts that do not count: one does not hold, the other pays somebody else than the author."""
 
 
 class Item(NamedTuple):
@@ -93,7 +97,7 @@ def note_id() -> str:
 def made(item: Item) -> Made:
     """Sign an item, once."""
     sort = item.of if item.sort == "bad signature" and isinstance(item.of, str) else item.sort
-    writer = signer(WALLET if sort in ("zap", "junk zap") else item.person)
+    writer = signer(WALLET if KINDS[sort] == 9735 else item.person)
     at = START + item.at
     template = EventTemplate(
         kind=KINDS[sort],
@@ -125,8 +129,9 @@ def _tags(sort: str, item: Item) -> Tags:
             return (("p", TARGET),)
         case "reaction":
             return (("e", note_id()),)
-        case "zap" | "junk zap":
-            return _receipt(item, holds=sort == "zap")
+        case "zap" | "junk zap" | "astray zap":
+            paid = item.person if sort == "astray zap" else AUTHOR
+            return _receipt(item, paid, holds=sort != "junk zap")
         case "foreign":
             return (("d", f"{item.n}"),)
         case "deletion":
@@ -140,19 +145,19 @@ def _tags(sort: str, item: Item) -> Tags:
 
 
 @functools.cache
-def _request(person: int) -> str:
-    tags = (("p", signer(AUTHOR).pubkey), ("e", note_id()), ("relays", "wss://r.example"))
+def _request(person: int, paid: int) -> str:
+    tags = (("p", signer(paid).pubkey), ("e", note_id()), ("relays", "wss://r.example"))
     return (
         signer(person).sign_now(EventTemplate(kind=9734, tags=tags, created_at=1)).event.to_json()
     )
 
 
-def _receipt(item: Item, *, holds: bool) -> Tags:
+def _receipt(item: Item, paid: int, *, holds: bool) -> Tags:
     """A receipt of `n + 1` sats; one that does not hold has the invoice of another request."""
-    text = _request(item.person)
+    text = _request(item.person, paid)
     invoiced = text if holds else "another request"
     return (
-        ("p", signer(AUTHOR).pubkey),
+        ("p", signer(paid).pubkey),
         ("e", note_id()),
         ("bolt11", invoice(f"{10 * (item.n + 1)}n", invoiced)),
         ("description", text),

@@ -7,19 +7,19 @@
 - an error is never a number;
 - "complete" means equal sets, after the store's rules;
 - nothing is sent twice for ever, and nothing that must stay is sent at all;
-- an honest relay is not left out.
+- an honest relay is not left out, and not asked for a part of what it said is finished.
 
 Where the world knows that proof was to be had, it is tallied whether the result says so.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.worlds import proof, truth
 from tests.worlds.behaviours import Counts, LiesCount, MinedKeys, Sketches
 from tests.worlds.items import known
+from tests.worlds.repeats import too_soon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tests.worlds.items import Made
     from tests.worlds.model import World
     from tests.worlds.relays import SimRelay
+    from tests.worlds.repeats import Attempt
     from tests.worlds.running import Report
 
 FEWEST = 50
@@ -47,13 +48,6 @@ GROSS = 0.4
 
 NOBODY_MINES = 52
 """Zero bits beyond which a key is not mined but invented: such a relay may be left out."""
-
-UPLOADS = 2
-"""How often an event may be sent that was taken, known or refused for good the first time; once
-more each day, as relays change."""
-
-SETTLED = ("", "duplicate: have it", "invalid: no", "pow: 30 bits")
-"""Answers to an EVENT after which it need not be sent again."""
 
 
 class Stored(NamedTuple):
@@ -92,6 +86,8 @@ def count(
         if relay.url in result.merged.excluded and _is_honest(relay, world):
             report.fail("an honest relay is left out", f"{at}: {relay.url}")
     asked = [relay for relay in relays if relay.url in (answered | standing) - made_up]
+    if world.steps[step].action == "count":
+        _finished(at, relays, report)
     right = truth.of_count(
         world, asked, [one for relay in asked for one in ever[relay.url].values()]
     )
@@ -115,6 +111,13 @@ def count(
         report.tally["count: exact"] += result.exact
         if not result.exact:
             report.tally["count: missed, " + proof.form(asked, answered_before)] += 1
+
+
+def _finished(at: str, relays: Sequence[SimRelay], report: Report) -> None:
+    """Nothing is asked of a relay again that it said is all (NIP-67), and that it said rightly."""
+    for relay in relays:
+        if relay.finished.again and not any(one.spoils for one in relay.behaviours):
+            report.fail("asked again after finish", f"{at}: {relay.url}")
 
 
 def _shows(relay: SimRelay, *, above: int = 0) -> int:
@@ -250,24 +253,18 @@ def _never_had(relay: SimRelay, world: World, local: Sequence[Made]) -> int:
 def repeats(relays: Sequence[SimRelay], world: World, report: Report) -> None:
     """After the last step: nothing was sent again and again, or against the user's will."""
     for relay in relays:
-        stays = [key for key in relay.taken if (one := known(key)) and world.stays(one.item)]
+        stays = [key for key in relay.published if (one := known(key)) and world.stays(one.item)]
         if stays:
             report.fail("what must stay was sent", f"{relay.url}: {len(stays)} events")
-    seconds = sum(step.gap for step in world.steps[1:])
-    most, days = _most_times(seconds), seconds // 86_400
     lost = {c.relay for step in world.steps for c in step.changes if c.loses}
+    counted = "count" in {step.action for step in world.steps}
     for i, relay in enumerate(relays):
-        if i in lost or "count" in {step.action for step in world.steps}:
-            continue
-        often = [n for n in relay.sent_by_id.values() if n > most]
-        if often:
-            text = f"{relay.url}: {len(often)} ids, {max(often)} times"
-            report.fail("fetched again and again", text)
-        sent = [n for key, n in relay.taken.items() if relay.verdicts[key] in SETTLED]
-        if sent and max(sent) > UPLOADS + days:
-            report.fail("uploaded again and again", f"{relay.url}: {max(sent)} times")
+        _repeated(relay.published, f"uploaded again: {relay.url}", report)
+        if i not in lost and not counted:  # what is lost comes again; a count keeps few events
+            _repeated(relay.sent_by_id, f"fetched again: {relay.url}", report)
 
 
-def _most_times(seconds: int) -> int:
-    """How often one thing may be tried: with delays that double from a minute up to a day."""
-    return 3 + int(math.log2(1 + seconds / 60)) + seconds // 86_400
+def _repeated(attempts: Mapping[str, Sequence[Attempt]], what: str, report: Report) -> None:
+    broken = [why for one in attempts.values() if (why := too_soon(one))]
+    if broken:
+        report.fail(what, f"{len(broken)} ids, {broken[0]}")

@@ -14,7 +14,8 @@ from unittest import mock
 import msgspec
 
 from nostr_client import trust
-from nostr_client.merge import Claim, ClaimStatus, Figure, Method, Retracted
+from nostr_client.claims.mark import Mark
+from nostr_client.merge import Claim, ClaimStatus, Figure, Method, Proven, Retracted
 from nostr_client.merge.better import corrected
 from nostr_client.merge.sketches import Estimate, people
 from nostr_client.messages import Hint
@@ -22,14 +23,16 @@ from nostr_client.protocol import Sent, Stamp
 from nostr_client.snapshot import Proof
 from nostr_client.sync.report import SyncStatus
 from nostr_client.sync.verdicts import Wait
-from nostr_client.zaps import Zap
+from nostr_client.zaps import Zap, read_zap
 from tests.worlds.drawing import drawn
 from tests.worlds.running import ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from nostr_client.claims import Changes, Update
     from nostr_client.count.rounds import Round
+    from nostr_client.event import Event
     from nostr_client.merge.better import Term
     from nostr_client.merge.rules import Weighed
     from tests.worlds.running import Report
@@ -138,6 +141,33 @@ def _nothing(claim: Claim) -> tuple[str, ...]:
     return ()
 
 
+def _confirmed(proven: Proven) -> Callable[..., Mark]:
+    def as_confirmed(self: Mark, at: int, *, judged: bool) -> Mark:
+        shown = self.proven if self.proven is Proven.MEMBERS or judged else proven
+        return msgspec.structs.replace(self, proven=shown, confirmed_at=at, holes=())
+
+    return as_confirmed
+
+
+def _confirmed_unjudged(original: Callable[..., Mark]) -> Callable[..., Mark]:
+    return lambda self, at, *, judged: original(self, at, judged=False)
+
+
+def _with_holes_that_fill(original: Callable[..., Mark]) -> Callable[..., Mark]:
+    def moved(self: Mark, update: Update, changes: Changes, newest: int | None) -> Mark:
+        return original(self, msgspec.structs.replace(update, unread=()), changes, newest)
+
+    return moved
+
+
+def _paying_anybody(receipt: Event, target: str | None, *_: object) -> Zap | None:
+    return read_zap(receipt, target)
+
+
+async def _is_true(*args: object) -> bool:
+    return True
+
+
 def faults() -> tuple[Fault, ...]:
     """All of them; made on demand, as some wrap what they replace."""
     from nostr_client.count.rounds import Round
@@ -183,6 +213,28 @@ def faults() -> tuple[Fault, ...]:
             "a bare count is a proven low end",
             {"nostr_client.merge.rules.vouched_count": _largest_word},
         ),
+        Fault(
+            "an equal count proves the members",
+            {"nostr_client.claims.mark.Mark.as_confirmed": _confirmed(Proven.MEMBERS)},
+        ),
+        Fault(
+            "an equal count proves the receipts",
+            {"nostr_client.claims.mark.Mark.as_confirmed": _confirmed_unjudged(Mark.as_confirmed)},
+        ),
+        Fault(
+            "the hole of a frame that could not be read is filled without it",
+            {"nostr_client.claims.mark.Mark.moved": _with_holes_that_fill(Mark.moved)},
+        ),
+        Fault(
+            "the upper end of a list of ids is not proven",
+            {f"{count}.listing._Lister._reaches_up": _is_true},
+        ),
+        Fault(
+            "an id that a later list leaves out is gone",
+            {f"{count}.listing._Lister._look_for": _is_true},
+        ),
+        Fault("a REQ is sent after finish", {f"{sent}.finished": _always(False)}),
+        Fault("zaps may pay anybody", {f"{count}.queries.read_zap": _paying_anybody}),
         Fault(
             "newest lists are not looked at",
             {f"{count}.procedure.is_compared": lambda query, claims: False},
@@ -269,6 +321,10 @@ def faults() -> tuple[Fault, ...]:
         Fault(
             "no verdict is remembered",
             {f"{sync}.memory.{one}.note": _forgets for one in ("StoredMemory", "LocalMemory")},
+        ),
+        Fault(
+            "an upload without an OK is forgotten",
+            {f"{sync}.uploads.Uploads._unanswered": _forgets},
         ),
         Fault(
             "every refusal is for good",

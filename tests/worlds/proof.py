@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nostr_client.count.judging import ASKED_AT_ONCE, SAMPLE
+from nostr_client.count.by_id import IDS_AT_ONCE
+from nostr_client.count.judging import SAMPLE
 from tests.worlds.behaviours import (
     COUNT,
     READ,
@@ -55,7 +56,7 @@ def _few_differ(world: World, relays: Sequence[SimRelay]) -> bool:
     once = Counter(key for ids in held for key in ids)
     alone = [sum(once[key] == 1 for key in ids) for ids in held]
     lacking = [len(once) - len(ids) for ids in held]
-    return max(alone) <= SAMPLE and max(lacking) <= ASKED_AT_ONCE
+    return max(alone) <= SAMPLE and max(lacking) <= IDS_AT_ONCE
 
 
 def _counts(world: World, relay: SimRelay) -> bool:

@@ -6,12 +6,13 @@ Nothing here is the product's but the sketch and the negentropy responder.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import seal
 from tests.worlds.items import Item, Made, known, made, matches, note_id
+from tests.worlds.repeats import Attempt, Finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,33 +24,36 @@ LIMIT = 500
 
 
 class SimRelay:
-    """See the module. `step` is the step of the world that is under way."""
+    """See the module. `step` is the step of the world that is under way; `now` gives its time."""
 
     def __init__(
-        self, url: str, behaviours: Sequence[Behaviour], items: Iterable[Item], latency: float
+        self,
+        url: str,
+        behaviours: Sequence[Behaviour],
+        items: Iterable[Item],
+        latency: float,
+        now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.url = url
         self.behaviours = tuple(behaviours)
         self.latency = latency
         self.step = 0
-        self.now = 0.0
-        """Seconds since the world began, as far as gaps go."""
+        self.now = now
         self.refused_at = 0.0
         self.held: dict[str, Made] = {}
         self._versions: dict[tuple[int, str, str], Made] = {}
         """The newest event of each address that it ever took."""
         self.gone: set[str] = set()
         self.spent: Counter[Behaviour] = Counter()
-        self.sent_by_id: Counter[str] = Counter()
-        """How often each id was sent for a REQ that named it."""
+        self.sent_by_id: defaultdict[str, list[Attempt]] = defaultdict(list)
+        """When each id was sent for a REQ that named it."""
         self.sent: set[str] = set()
-        """Ids that were sent at all."""
-        self.taken: Counter[str] = Counter()
-        """How often each id came as EVENT."""
-        self.verdicts: dict[str, str] = {}
-        """What the last EVENT of each id was answered."""
+        """Ids that were sent since the client last knew nothing."""
+        self.published: defaultdict[str, list[Attempt]] = defaultdict(list)
+        """When each id came as EVENT, and what it was answered."""
         self.named: set[str] = set()
         """Ids that it named in NIP-77 sessions; what it refused to compare it did not name."""
+        self.finished = Finished()
         self.asked: Counter[str] = Counter()
         """Messages of each verb."""
         self._lines: list[SimLine] = []
@@ -196,6 +200,8 @@ class SimLine:
         self._send = send
         self._open: dict[str, list[Any]] = {}
         self._engines: dict[str, Responder] = {}
+        self._unread: dict[str, Attempt] = {}
+        """What was answered by frames that the client has not read yet."""
         self._verbs: dict[str, Callable[[list[Any]], None]] = {
             "REQ": self._req,
             "COUNT": self._count,
@@ -218,13 +224,21 @@ class SimLine:
         else:
             handler(message)
 
+    def was_read(self, text: str) -> None:
+        """The client has read a frame."""
+        answered = self._unread.pop(text, None)
+        if answered is not None:
+            answered.read = True
+
     def close(self) -> None:
         """The connection is gone."""
         self._relay.closed(self)
 
-    def say(self, *parts: Any) -> None:
-        """Send a frame."""
-        self._send(json.dumps(parts, separators=(",", ":")))
+    def say(self, *parts: Any) -> str:
+        """Send a frame, which is given back."""
+        text = json.dumps(parts, separators=(",", ":"))
+        self._send(text)
+        return text
 
     def announce(self, one: Made) -> None:
         """Send a new event to the subscriptions that it matches."""
@@ -247,17 +261,22 @@ class SimLine:
             self.say("CLOSED", sub_id, reason)
             return
         self._open[sub_id] = filters
+        self._relay.finished.asked(self._relay.step, filters)
         pages = [self._relay.page(asked) for asked in filters]
         events = {one.id: one for page, _, _ in pages for one in page}
         for one in events.values():
-            self._relay.sent_by_id[one.id] += any("ids" in asked for asked in filters)
+            if any("ids" in asked for asked in filters):
+                self._relay.sent_by_id[one.id].append(self._attempt())
             self._give(sub_id, one)
         whole = all(complete for _, complete, _ in pages)
         limit = max(limit for _, _, limit in pages)
         hints = (
             b.hints(sent=len(events), limit=limit, whole=whole) for b in self._relay.behaviours
         )
-        self.say("EOSE", sub_id, *next((hint for hint in hints if hint), []))
+        hint = next((hint for hint in hints if hint), [])
+        if hint == [["finish"]] and len(filters) == 1 and len(events) < limit:
+            self._relay.finished.ended(filters[0])
+        self.say("EOSE", sub_id, *hint)
 
     def _count(self, message: list[Any]) -> None:
         _, query_id, *filters = message
@@ -269,22 +288,26 @@ class SimLine:
             self.say("COUNT", query_id, body)
 
     def _event(self, message: list[Any]) -> None:
-        relay, fields = self._relay, message[1]
-        key = fields["id"]
-        relay.taken[key] += 1
+        relay, key = self._relay, message[1]["id"]
         reason = relay.refusal("EVENT")
-        if reason is not None:
-            relay.verdicts[key] = reason
-            self.say("OK", key, False, reason)
-            return
+        taken, answer = self._take(key) if reason is None else (False, reason)
+        attempt = self._attempt()
+        attempt.taken, attempt.answer = taken, answer
+        relay.published[key].append(attempt)
+        self._unread[self.say("OK", key, taken, answer)] = attempt
+
+    def _attempt(self) -> Attempt:
+        return Attempt(self._relay.now(), self._relay.step)
+
+    def _take(self, key: str) -> tuple[bool, str]:
+        """Keep an event; whether it is held, and the message of the OK."""
+        relay = self._relay
         has, one = key in relay.held, known(key)
         if not has and one is not None:
             relay.hear(one)
         accepted = key in relay.held
         refusal = "deleted: its author asked" if key in relay.gone else "replaced: have a newer one"
-        text = "duplicate: have it" if has else "" if accepted else refusal
-        relay.verdicts[key] = text
-        self.say("OK", key, accepted, text)
+        return accepted, "duplicate: have it" if has else "" if accepted else refusal
 
     def _neg_open(self, message: list[Any]) -> None:
         _, sub_id, asked, first = message

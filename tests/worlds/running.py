@@ -89,7 +89,7 @@ class Run:
         self.report = Report(world)
         self.clock = clock.Clock(BEGINNING)
         self.relays = [
-            SimRelay(f"ws://r{i}.test", spec.behaviours, spec.items, 0.01 * (i + 1))
+            SimRelay(f"ws://r{i}.test", spec.behaviours, spec.items, 0.01 * (i + 1), self.clock.now)
             for i, spec in enumerate(world.relays)
         ]
         self.ever: dict[str, dict[str, Made]] = defaultdict(dict)
@@ -136,13 +136,14 @@ class Run:
             await self._restart()
         for relay in self.relays:
             relay.step = i
-            relay.now += step.gap
         self.clock.skip(step.gap)
         await asyncio.sleep(self._pace.between)
         self._change(step.changes, lambda relay, one: relay.take(one))
         self._note()
         if i == 0 and self.world.local:
             await self._fill()
+        if not self._remembers:
+            self._forget()
         match step.action:
             case "count":
                 self._check(i, await self.client.count(self.world.query))
@@ -154,8 +155,12 @@ class Run:
     async def _restart(self) -> None:
         await self._close()
         self._remembers = self.world.kept
-        if not self.world.kept:
-            self.answered_before.clear()
+
+    def _forget(self) -> None:
+        """The client knows nothing of earlier steps."""
+        self.answered_before.clear()
+        for relay in self.relays:
+            relay.sent.clear()
 
     def _change(self, changes: Sequence[Change], add: Callable[[SimRelay, Made], None]) -> None:
         for change in changes:

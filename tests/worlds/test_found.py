@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.behaviours import Cap, Counts, LiesCount, Negentropy, Omits, Unreadable
+from tests.worlds.behaviours import (
+    Cap,
+    Counts,
+    LiesCount,
+    Negentropy,
+    Omits,
+    Refuses,
+    Unordered,
+    Unreadable,
+    Withholds,
+)
 from tests.worlds.items import Item
 from tests.worlds.model import Change, RelaySpec, Step, World
 from tests.worlds.running import ran
@@ -13,6 +23,15 @@ ZAPS = (Item("zap", 0, 0), Item("zap", 2, -120))
 NOTE = Item("note", 0, -1, 1)
 NOTES = tuple(Item("note", person, -60 * person) for person in range(24))
 FOREIGN = tuple(Item("foreign", 577 + i, -1_923 + i, 77 + i) for i in range(13))
+LATE = (
+    Item("note", 0, -1),
+    Item("note", 114, -6_860, 2),
+    Item("note", 114, -6_880, 4),
+    Item("note", 120, -7_201),
+    Item("note", 121, -7_290, 3),
+    Item("note", 122, -7_361, 4),
+    Item("note", 123, -7_410, 3),
+)
 AGAIN = tuple(Step(action) for action in ("both", "down") * 4)
 
 FOUND = {
@@ -83,6 +102,61 @@ FOUND = {
         "notes",
         (RelaySpec((Negentropy(), Unreadable("too big")), (Item("note", 9, -540),)),),
         AGAIN,
+    ),
+    "an event that does not hold is asked for once in a run": World(
+        1_525,
+        "notes",
+        (
+            RelaySpec(
+                (Counts(), Negentropy(), Withholds(5), Unreadable("too big")),
+                (*LATE, Item("bad signature", 500, -2_000, of="note")),
+            ),
+        ),
+        (Step("both"),),
+        local=(
+            LATE[0],
+            Item("note", 114, -6_840),
+            Item("note", 114, -6_870, 3),
+            Item("note", 122, -7_361, 4),
+        ),
+    ),
+    "an upload whose OK was not read waits before it is sent again": World(
+        1_087,
+        "reactions",
+        (
+            RelaySpec(
+                (Negentropy(40), Unreadable("too big"), Refuses("EVENT", "invalid: no", 999)),
+                (Item("reaction", 85, -5_100),),
+            ),
+        ),
+        (Step("both"),) * 3,
+        local=(Item("reaction", 84, -5_040), Item("reaction", 85, -5_100)),
+    ),
+    "a refusal without a reason doubles its wait": World(
+        2_900,
+        "notes",
+        (RelaySpec((Refuses("EVENT", "", 999),)),),
+        (Step("both"),) * 8,
+        local=(Item("note", 9, -540),),
+    ),
+    "auth-required doubles its wait": World(
+        2_514,
+        "followers",
+        (RelaySpec((Refuses("EVENT", "auth-required: who are you?", 3),)),),
+        AGAIN,
+        local=(Item("follow", 13, -780),),
+    ),
+    "a later list of ids leaves out what was named before": World(
+        3_158,
+        "notes+reactions",
+        (
+            RelaySpec(),
+            RelaySpec((Unordered(True), Negentropy(), Omits(1)), NOTES[:2]),
+        ),
+        (
+            Step("count", gap=21_600),
+            Step("count", changes=(Change(1, (Item("note", 321, 151), Item("note", 322, 152))),)),
+        ),
     ),
 }
 

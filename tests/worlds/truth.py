@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.worlds.items import Made, matches, sender
+from tests.worlds.items import JUNK, Made, matches, sender
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,9 +86,7 @@ def _told(world: World, relay: SimRelay) -> tuple[frozenset[int], bool]:
 def _counting(world: World, held: Iterable[Made]) -> list[Made]:
     """The events that count for a question."""
     return [
-        one
-        for one in held
-        if one.valid and one.item.sort != "junk zap" and matches(world.wire, one)
+        one for one in held if one.valid and one.item.sort not in JUNK and matches(world.wire, one)
     ]
 
 

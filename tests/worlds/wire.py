@@ -47,6 +47,10 @@ class Line(Protocol):
         """Take a frame of the client."""
         ...
 
+    def was_read(self, text: str) -> None:
+        """The client has read a frame."""
+        ...
+
     def close(self) -> None:
         """The connection is gone."""
         ...
@@ -94,6 +98,7 @@ class MemorySocket(WebSocket):
         if len(text) > self._most:
             raise ProtocolError(f"a frame of more than {self._most} bytes", relay=self._url)
         self.bytes_received += len(text)
+        self._line.was_read(text)
         return text
 
     async def send(self, text: str) -> None:

@@ -1,0 +1,44 @@
+"""Fetches events by id from one relay, in REQs of a size that every relay takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.filters import Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from nostr_client.keys import VerifiedEvent
+    from nostr_client.relay import Relay
+
+IDS_AT_ONCE: Final = 100
+"""Ids in one REQ: relays cap filters at 100 to 1,000 values."""
+
+
+class Fetched(NamedTuple):
+    """The verified events that came, in `bytes`; `unread` frames could not be read."""
+
+    events: tuple[VerifiedEvent, ...]
+    bytes: int
+    unread: int
+
+
+async def events_by_id(relay: Relay, ids: Collection[bytes]) -> Fetched:
+    """Ask for ids, and again for what is missing, until nothing more comes: a page may be cut.
+
+    Raises RelayError. Safe to cancel.
+    """
+    events: list[VerifiedEvent] = []
+    size = unread = 0
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), IDS_AT_ONCE):
+        left = ordered[start : start + IDS_AT_ONCE]
+        while left:
+            page = await relay.fetch(Filter(ids=[key.hex() for key in left]))
+            events += page.events
+            size += page.bytes
+            unread += page.malformed
+            came = {bytes.fromhex(one.event.id) for one in page.events}
+            left = [key for key in left if key not in came] if came else []
+    return Fetched(tuple(events), size, unread)
