@@ -67,6 +67,11 @@ async def test_tls(store: SqliteStore, tmp_path: Path) -> None:
     ):
         assert server.url.startswith("wss://")
         assert (await client.publish(signed()))[2] is True
+    secret.chmod(0o640)
+    with pytest.raises(InvalidInput, match="can be read by others"):
+        async with serve(store, port=0, options=RelayOptions(access=access)):
+            pass
+    secret.chmod(0o600)
     swapped = RelayOptions(access=Access(tls_cert=secret, tls_key=cert))
     with pytest.raises(InvalidInput):
         async with serve(store, port=0, options=swapped):
