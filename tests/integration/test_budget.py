@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nostr_client.budget import Budgets
+from nostr_client.count.asking import CountOptions
+from nostr_client.count.procedure import Counter as Engine
+from nostr_client.count.queries import query as make_query
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.filters import Filter
 from nostr_client.options import Options, RelayBudget, Timeouts
@@ -21,6 +25,7 @@ from tests.worlds.wire import MemoryTransport
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from nostr_client.merge import Claim
     from nostr_client.relay import Relay
 
 OPTIONS = Options(timeouts=Timeouts(heartbeat=1e9))
@@ -215,6 +220,33 @@ def test_bytes_are_kept_to_and_a_question_that_would_wait_too_long_is_refused() 
     assert house.bytes >= budget.bytes_per_minute * 8
     assert {one.prefix for one in refused} == {"rate-limited"}
     assert "our own budget" in str(refused[0])
+
+
+@pytest.mark.parametrize("refuses", ["", "unsupported: no COUNT here"])
+@pytest.mark.parametrize("read", [False, True], ids=["count", "read"])
+def test_a_count_that_our_own_budget_holds_back_says_so(read: bool, refuses: str) -> None:
+    """A relay that was not asked did not refuse, is not late and is not taken for silent."""
+    house = House(refusal=refuses)
+    budget = RelayBudget(requests_per_minute=6, requests_at_once=1)
+    options = Options(timeouts=Timeouts(heartbeat=1e9, group=5), budget=budget)
+    claims: list[Claim] = []
+
+    async def main() -> None:
+        counting = CountOptions(timeouts=options.timeouts, read=read)
+        async with pool_of({"wss://house.example": house}, Budgets(), options) as pool:
+            relay = pool.relay("wss://house.example")
+            for _ in range(3):
+                query, asked = make_query(FOLLOWERS), [(relay.url, relay)]
+                answer = await Engine(now=time.time).count(query, asked, counting)
+                claims.extend(answer.relays)
+            assert relay.capabilities.count is not False or refuses
+
+    run(main)
+    told = [str(one.status) for one in claims]
+    assert told[1:] == ["held_back"] * 2, claims
+    assert any(
+        "our own budget for this relay is spent" in warning for warning in claims[-1].warnings
+    )
 
 
 @pytest.mark.parametrize("how", ["COUNT", "REQ"])
