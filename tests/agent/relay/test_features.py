@@ -13,7 +13,7 @@ from agent.relay.server import RelayServer, serve
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect
-from tests.agent.relay.kit import NOW, signed
+from tests.agent.relay.kit import NOW, key, signed
 from tests.conftest import require_tool
 
 if TYPE_CHECKING:
@@ -43,6 +43,21 @@ async def test_a_request_to_vanish(store: SqliteStore, relay: RelayServer) -> No
         await client.publish(signed(1, 62, [["relay", "ALL_RELAYS"]], created_at=NOW + 1))
         assert await client.stored({"kinds": [1]}) == []
         assert (await client.publish(event))[2:] == [False, "blocked: its author asked to vanish"]
+
+
+async def test_a_wrap_that_its_recipient_deleted_is_refused_in_these_words(
+    relay: RelayServer,
+) -> None:
+    wrap, note = signed(2, 1059, [["p", key(1).pubkey]]), signed(1)
+    async with connect(relay.url) as client:
+        for event in (wrap, note):
+            await client.publish(event)
+        await client.publish(signed(1, 5, [["e", wrap.id], ["e", note.id]], created_at=NOW + 1))
+        said = [(await client.publish(event))[3] for event in (wrap, note)]
+    assert said == [
+        "blocked: its author or its recipient asked for its deletion",
+        "blocked: its author asked for its deletion",
+    ]
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
