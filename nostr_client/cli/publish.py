@@ -44,7 +44,8 @@ _LARGEST = 64 * 2**20
     "tags",
     metavar="NAME=VALUE|JSON",
     multiple=True,
-    help='Such as e=note1…, or all elements as a JSON array: ["e","note1…","","reply"].',
+    help='Such as e=note1…, or all elements as a JSON array: ["e","note1…","","reply"]; a name '
+    "alone where the tag has no value, such as - (NIP-70).",
 )
 @relay_option
 @timeout_option
