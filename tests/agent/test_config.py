@@ -266,6 +266,31 @@ def nats_credentials(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("ftp://h/s3cr3t", "is not an http:// or https:// URL"),
+        ("hooks.example/s3cr3t", "is not an http:// or https:// URL"),
+        ("https://", "no host follows the //"),
+        ("https:///s3cr3t", "no host follows the //"),
+        ("https://h:99999/s3cr3t", "its port is not a number from 1 to 65535"),
+        ("https://h:0/s3cr3t", "its port is not a number from 1 to 65535"),
+        ("https://h:x/s3cr3t", "its port is not a number from 1 to 65535"),
+        ("https://h/s3cr3t s3cr3t", "it has a space or a control character in it"),
+        ("https://[::1/s3cr3t", "its host cannot be read"),
+    ],
+)
+def test_what_is_no_webhook_is_refused_with_what_is_wrong_and_without_its_secrets(
+    url: str, why: str
+) -> None:
+    alerts = f'alerts = [{{ when = "> 1", webhook = "{url}" }}]'
+    watch = f'[[watches]]\nname = "w"\nfilters = [{{}}]\n{alerts}\n'
+    (found,) = mistakes(watch)
+    assert found.startswith("f.toml: watches[0].alerts[0].webhook: ")
+    assert found.endswith(why)
+    assert "s3cr3t" not in found
+
+
+@pytest.mark.parametrize(
     ("text", "key", "why"),
     [
         ('[identity]\nkey_file = "{0}/none"', "identity.key_file", "No such file"),
