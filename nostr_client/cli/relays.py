@@ -97,6 +97,7 @@ def _network(proxy: str | None, unlimited: Sequence[str], strangers_by_proxy: bo
     return Options(
         connection=ConnectionOptions(proxy=proxy, strangers_by_proxy=strangers_by_proxy),
         budget=None if ALL in unlimited else RelayBudget(),
+        share_budget=True,
         unlimited=frozenset(normalize(url) for url in unlimited if url != ALL),
     )
 

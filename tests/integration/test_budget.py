@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import time
@@ -24,6 +25,7 @@ from tests.worlds.wire import MemoryTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
     from nostr_client.merge import Claim
     from nostr_client.relay import Relay
@@ -164,8 +166,13 @@ def test_2000_watches_over_20_relays_keep_the_budget_for_a_day() -> None:
         assert len(house.asked) >= 2_000 * 4 / 20 * DAY / 1_800 * 0.9
 
 
-def test_counts_reads_probes_and_sessions_of_two_clients_share_one_budget() -> None:
+@pytest.mark.parametrize("of", ["process", "user"])
+def test_counts_reads_probes_and_sessions_of_two_clients_share_one_budget(
+    tmp_path: Path, of: str
+) -> None:
+    """By one process's budgets, or by two of which each knows the file alone."""
     house = House()
+    options = dataclasses.replace(OPTIONS, share_budget=of == "user")
     url = "wss://house.example"
 
     async def ask_on(ask: Callable[[], Any], until: float) -> None:
@@ -178,9 +185,11 @@ def test_counts_reads_probes_and_sessions_of_two_clients_share_one_budget() -> N
             await channel.receive()
 
     async def main() -> None:
-        budgets = Budgets(lambda: 0.5)
+        mine = theirs = Budgets(lambda: 0.5, lambda: tmp_path / "budgets")
+        if options.share_budget:
+            theirs = Budgets(lambda: 0.5, lambda: tmp_path / "budgets")
         houses = {url: house, f"{url}/other": house}
-        async with pool_of(houses, budgets) as one, pool_of(houses, budgets) as two:
+        async with pool_of(houses, mine, options) as one, pool_of(houses, theirs, options) as two:
             here, there = one.relay(url), two.relay(f"{url}/other")
             async with asyncio.TaskGroup() as group:
                 for ask in (
