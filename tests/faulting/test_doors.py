@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the shim is loaded by LD_PRELOAD"),
-    pytest.mark.timeout(180),  # a dozen programs, one after the other
 ]
 
 LOADED_S = 7_200

@@ -55,7 +55,6 @@ stream = "app"
 """
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("known", [False, True], ids=["any-names", "known-names"])
 async def test_schemathesis_finds_nothing(
     tmp_path: Path, known: bool, monkeypatch: pytest.MonkeyPatch
@@ -88,7 +87,6 @@ async def finds_nothing(folder: Path, examples: int, *, known: bool) -> None:
 # The scopes, whatever is asked.
 
 
-@pytest.mark.timeout(300)
 async def test_a_read_token_changes_nothing(tmp_path: Path) -> None:
     await changes_nothing(tmp_path, 3, known=True)
 
@@ -142,7 +140,6 @@ def digests(folder: Path) -> dict[tuple[str, str], str]:
     return found
 
 
-@pytest.mark.timeout(300)
 async def test_a_manage_token_runs_no_command_and_writes_nowhere_else(tmp_path: Path) -> None:
     await runs_and_writes_nothing(tmp_path, 2)
 
