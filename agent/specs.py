@@ -6,7 +6,7 @@ Light on purpose: the terminal application imports it.
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -160,16 +160,33 @@ def check_agent_url(url: str) -> None:
 
     One with a user or password is refused: the API takes its token alone.
     """
-    try:
-        parts = urlsplit(url)
-        is_named = parts.scheme in ("http", "https") and bool(parts.hostname)
-        is_named = is_named and parts.port != 0
-    except ValueError:
-        is_named = False
-    if not is_named:
-        raise InvalidInput("is not an http:// or https:// URL")
-    if "@" in parts.netloc:
+    check_http_url(url)
+    if "@" in urlsplit(url).netloc:
         raise InvalidInput("has a user or password: the API takes its token alone")
+
+
+def check_http_url(url: str) -> None:
+    """Raise InvalidInput for what no HTTP request can go to, without repeating it."""
+    if not url.lower().startswith(("http://", "https://")):
+        raise InvalidInput("is not an http:// or https:// URL")
+    if not url.isprintable() or " " in url:
+        raise InvalidInput("is not a URL: it has a space or a control character in it")
+    try:
+        host, port = urlsplit(url).hostname, _port(urlsplit(url))
+    except ValueError as error:
+        raise InvalidInput("is not a URL: its host cannot be read") from error
+    if not host:
+        raise InvalidInput("is not a URL: no host follows the //")
+    if port == 0:
+        raise InvalidInput("is not a URL: its port is not a number from 1 to 65535")
+
+
+def _port(parts: SplitResult) -> int | None:
+    """The port of a URL, None for that of its scheme, 0 for what is no port."""
+    try:
+        return parts.port
+    except ValueError:
+        return 0
 
 
 def shown(spec: WatchSpec) -> WatchSpec:

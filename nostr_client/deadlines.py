@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused
+from nostr_client.errors import DeadlineExceeded, HeldBack, NetworkError, RelayError, RelayRefused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from nostr_client.knowledge import Knowledge
     from nostr_client.session import Session
     from nostr_client.supervisor import Supervisor
+
+
+@dataclass(slots=True)
+class Request:
+    """One request: the session that carries it, and whether it left this machine."""
+
+    session: Session
+    sent: bool = True
+
+    def withdrawn(self) -> None:
+        """Note that the session took the request back while it waited for its turn."""
+        self.sent = False
 
 
 class Deadlines:
@@ -34,8 +47,8 @@ class Deadlines:
         """A block that may take so long; gives its deadline in loop time.
 
         Raises NetworkError where there is no connection at the deadline, else DeadlineExceeded,
-        with the NOTICE that the relay sent meanwhile; RelayRefused at once where our own budget
-        lets nothing go before.
+        with the NOTICE that the relay sent meanwhile; HeldBack at once where our own budget lets
+        nothing go before.
         """
         held_back = self.held_back(seconds)
         if held_back is not None:
@@ -49,15 +62,12 @@ class Deadlines:
         except TimeoutError as error:
             raise self._late(f"within {seconds:g} s", doing, heard) from error
 
-    def held_back(self, seconds: float) -> RelayRefused | None:
-        """The refusal of a request that our own budget holds back for longer than `seconds`."""
+    def held_back(self, seconds: float = 0.0) -> HeldBack | None:
+        """The error of a request that our own budget holds back for longer than `seconds`."""
         if self._budget is None:
             return None
         wait = self._budget.wait(asyncio.get_running_loop().time())
-        if wait <= seconds:
-            return None
-        text = f"rate-limited: our own budget for this relay is spent for {wait:.0f} s more"
-        return RelayRefused(text, prefix="rate-limited", relay=self._supervisor.url)
+        return HeldBack(wait, relay=self._supervisor.url) if wait > seconds else None
 
     def _late(self, limit: str, doing: str, heard: int) -> RelayError:
         relay = self._supervisor.url
@@ -65,19 +75,30 @@ class Deadlines:
             return NetworkError(f"{doing}: no connection {limit}", relay=relay)
         told = self._knowledge.heard > heard and self._knowledge.notices
         said = f"; NOTICE: {self._knowledge.notices[-1]}" if told else ""
-        if self.held_back(0.0) is not None:
+        if self.held_back() is not None:
             said += "; our own budget for this relay is spent"
         return DeadlineExceeded(f"{doing}: no answer {limit}{said}", relay=relay)
 
     @asynccontextmanager
-    async def request(self, seconds: float, doing: str) -> AsyncIterator[Session]:
-        """As `within`, with the session once it is there. Raises RelayRefused in a crowd."""
+    async def request(self, seconds: float, doing: str) -> AsyncIterator[Request]:
+        """As `within`, with the session once it is there. Raises RelayRefused in a crowd.
+
+        Raises HeldBack where the deadline came while our own budget still held the request back:
+        the relay was not asked, so it is not late.
+        """
         if self._pending >= self._waiting:
             text = f"rate-limited: {self._pending} requests wait for this relay"
             raise RelayRefused(text, prefix="rate-limited", relay=self._supervisor.url)
         self._pending += 1
+        made: Request | None = None
         try:
             async with self.within(seconds, doing) as deadline:
-                yield await self._supervisor.ready(deadline)
+                made = Request(await self._supervisor.ready(deadline))
+                yield made
+        except DeadlineExceeded as error:
+            unasked = None if made is None or made.sent else self.held_back()
+            if unasked is None:
+                raise
+            raise unasked from error
         finally:
             self._pending -= 1

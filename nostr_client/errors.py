@@ -1,7 +1,8 @@
 """The error tree: one root, and branches by what the caller can do about it.
 
 `InvalidInput`: mend the argument. `RelayError`: the relay broke a NIP (`ProtocolError`) or said
-no (`RelayRefused`); try another relay. `NetworkError` and `DeadlineExceeded`: try again later.
+no (`RelayRefused`); try another relay. `NetworkError` and `DeadlineExceeded`: try again later, and
+`HeldBack` too: our own budget is spent.
 `StoreError`: look after the disk or the other process. `CounterError`: the counter's own rules.
 
 Errors of other libraries never pass: they are wrapped, with the original as `__cause__`.
@@ -127,6 +128,19 @@ class RelayRefused(RelayError):
         super().__init__(clip(reason) or "refused without a reason", relay=relay)
         self.reason = reason
         self.prefix = prefix
+
+
+class HeldBack(RelayRefused):
+    """Our own budget for this relay is spent, so the relay was not asked.
+
+    `seconds`: until it may be asked. The prefix is `rate-limited`, as if the relay had said so:
+    wait, then ask again.
+    """
+
+    def __init__(self, seconds: float, *, relay: str = "") -> None:
+        reason = f"our own budget for this relay is spent for {max(1, round(seconds))} s more"
+        super().__init__(f"rate-limited: {reason}", prefix="rate-limited", relay=relay)
+        self.seconds = seconds
 
 
 class Unsupported(RelayRefused):

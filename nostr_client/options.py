@@ -259,6 +259,10 @@ class Options:
     budget: RelayBudget | None = field(default_factory=RelayBudget)
     """How much to ask of one public relay, by all connections together; None: as fast as it is."""
 
+    share_budget: bool = False
+    """Whether the budget is one for all programs of this user that share theirs, by a file in the
+    state folder, as the commands and the agent do. Else it is that of this process."""
+
     unlimited: frozenset[str] = frozenset()
     """URLs of relays, your own, whose hosts are asked without a budget."""
 

@@ -60,6 +60,12 @@ def addresses_path() -> Path:
     return platformdirs.user_state_path(NAME, False) / "agent.json"
 
 
+def budgets_path() -> Path:
+    """What public relays were asked lately, by all programs of a user and its agent."""
+    state = _state_directory() or platformdirs.user_state_path(SERVICE, False)
+    return state / "relay-budgets"
+
+
 def _state_directory() -> Path | None:
     """The first folder that systemd made for this service, if it did."""
     first = os.environ.get("STATE_DIRECTORY", "").split(":")[0]

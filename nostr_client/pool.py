@@ -16,6 +16,7 @@ import msgspec
 
 from nostr_client.errors import (
     DeadlineExceeded,
+    HeldBack,
     InvalidInput,
     ProtocolError,
     RelayError,
@@ -50,6 +51,8 @@ class PublishStatus(StrEnum):
 
     OK = "ok"
     REFUSED = "refused"
+    HELD_BACK = "held_back"
+    """Our own budget for the relay is spent, so it was not asked."""
     TIMEOUT = "timeout"
     UNREACHABLE = "unreachable"
     INVALID = "invalid"
@@ -311,12 +314,15 @@ def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> Ga
 def _late(relay: Relay, seconds: float, before: tuple[str, ...]) -> DeadlineExceeded:
     """No answer, with the NOTICE that came meanwhile: some relays refuse by a NOTICE alone."""
     heard = f"; NOTICE: {relay.notices[-1]}" if relay.notices != before else ""
-    return DeadlineExceeded(f"no answer within {seconds:g} s{heard}", relay=relay.url)
+    spent = "; our own budget for this relay is spent" if relay.held_back() else ""
+    return DeadlineExceeded(f"no answer within {seconds:g} s{heard}{spent}", relay=relay.url)
 
 
 def _publish_result(error: RelayError) -> PublishResult:
     if isinstance(error, RelayRefused):
-        return PublishResult(PublishStatus.REFUSED, error.reason)
+        unasked = isinstance(error, HeldBack)
+        status = PublishStatus.HELD_BACK if unasked else PublishStatus.REFUSED
+        return PublishResult(status, error.reason)
     if isinstance(error, DeadlineExceeded):
         return PublishResult(PublishStatus.TIMEOUT, str(error))
     broken = isinstance(error, ProtocolError)

@@ -54,11 +54,13 @@ class Pump:
         self._outgoing.extend((text, paced) for text in texts)
         self._gate.wake()
 
-    def withdraw(self, verb: str, id_: str) -> None:
-        """Do not send the request of an id that nobody waits for any more, if it still waits."""
+    def withdraw(self, verb: str, id_: str) -> bool:
+        """Drop the request of an id that nobody waits for any more; whether it still waited."""
         begins = f'["{verb}","{id_}"'
-        if any(text.startswith(begins) for text, _ in self._outgoing):
+        waited = any(text.startswith(begins) for text, _ in self._outgoing)
+        if waited:
             self._outgoing = deque(one for one in self._outgoing if not one[0].startswith(begins))
+        return waited
 
     async def read(self, take: Callable[[str | bytes], Awaitable[None]]) -> None:
         """Give every frame to `take`, at most `messages_per_second`."""

@@ -32,6 +32,16 @@ class TokenBucket:
         self._tokens = self._burst
         self._at = now
 
+    @property
+    def numbers(self) -> tuple[float, float]:
+        """The tokens, and when they were counted: what another bucket can go on with."""
+        return self._tokens, self._at
+
+    def go_on(self, tokens: float, at: float) -> None:
+        """Go on where another bucket of this kind stopped."""
+        self._tokens = max(-self._debt, min(self._burst, tokens))
+        self._at = at
+
     def take(self, now: float, n: float = 1.0) -> float:
         """Take tokens, also such as are not there yet; the seconds to wait until they are."""
         self._earn(now)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from nostr_client.budget import Budgets
+    from nostr_client.errors import HeldBack
     from nostr_client.keys import Signer, VerifiedEvent
     from nostr_client.messages import Ok
     from nostr_client.negchannel import NegChannel
@@ -188,6 +189,10 @@ class Relay:
         """The last NOTICEs, oldest first, clipped; `Limits.notices` of them."""
         return tuple(self._knowledge.notices)
 
+    def held_back(self) -> HeldBack | None:
+        """The error of a request that our own budget for this relay holds back now, else None."""
+        return self._deadlines.held_back()
+
     @property
     def pubkey(self) -> str | None:
         """The key that answers AUTH here (hex), or None."""
@@ -210,16 +215,17 @@ class Relay:
         """Ask for a count (NIP-45); default `Timeouts.count`, in seconds, connecting included.
 
         Relays differ about several filters in one COUNT: send one. Raises RelayRefused,
-        Unsupported, NetworkError, ProtocolError, DeadlineExceeded. Safe to cancel.
+        Unsupported, NetworkError, ProtocolError, DeadlineExceeded, and HeldBack where our own
+        budget for the relay kept the COUNT here until the deadline. Safe to cancel.
         """
         asked = as_filters(filters)
         if all(one.matches_nothing for one in asked):
             return CountAnswer("", 0)
         async with self._deadlines.request(
             timeout or self.options.timeouts.count, "COUNT"
-        ) as session:
+        ) as request:
             try:
-                answer = await session.count(asked)
+                answer = await request.session.count(asked, request.withdrawn)
             except Unsupported:
                 self.learn(count=False)
                 raise
@@ -238,8 +244,8 @@ class Relay:
         """
         async with self._deadlines.request(
             timeout or self.options.timeouts.publish, "EVENT"
-        ) as session:
-            ok = await session.publish(event.event, paced=paced)
+        ) as request:
+            ok = await request.session.publish(event.event, paced=paced)
         if not ok.holds_event:
             raise RelayRefused(ok.message, prefix=ok.prefix, relay=self.url)
         return ok
@@ -338,8 +344,8 @@ class Relay:
         """
         async with self._deadlines.request(
             timeout or 2 * self.options.timeouts.auth, "AUTH"
-        ) as session:
-            await session.authenticate()
+        ) as request:
+            await request.session.authenticate()
 
     async def info(self, *, refresh: bool = False) -> RelayInfo:
         """The NIP-11 document, read once; its limits are honoured from then on.

@@ -114,8 +114,13 @@ class Session:
 
     # Requests.
 
-    async def count(self, filters: Sequence[Filter]) -> CountAnswer:
-        """Ask and wait; the caller sets the deadline. Raises RelayError."""
+    async def count(
+        self, filters: Sequence[Filter], withdrawn: Callable[[], None] = lambda: None
+    ) -> CountAnswer:
+        """Ask and wait; the caller sets the deadline. Raises RelayError.
+
+        Calls `withdrawn` where the caller gave up while the COUNT still waited for its turn.
+        """
         if self.connection.count_unsupported and not self.connection.count_answered:
             relay = self.connection.relay
             raise Unsupported("unsupported: this relay knows no COUNT", relay=relay)
@@ -128,7 +133,8 @@ class Session:
         finally:
             self._counts.pop(query_id, None)
             self.connection.abandon_count(query_id)
-            self._pump.withdraw("COUNT", query_id)
+            if self._pump.withdraw("COUNT", query_id):
+                withdrawn()
 
     async def publish(self, event: Event, *, paced: bool = False) -> Ok:
         """Send an event and wait for its OK, accepted or not; `paced` as for `Pump.send`.

@@ -5,6 +5,7 @@ What comes from relays and peers is read by `Filter.from_json` alone, which take
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -14,7 +15,7 @@ from nostr_client.errors import InvalidIdentifier, InvalidInput, clip
 from nostr_client.filters import Filter, decode_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ADDRESS: Final = "an address: expected naddr or kind:pubkey:d"
 
@@ -34,7 +35,7 @@ def filter_of(raw: str | bytes | Mapping[str, object]) -> Filter:
 
 
 def tag_value(name: str, text: str) -> str:
-    """The value of a tag of this name as events hold it. Raises InvalidIdentifier, with the name.
+    """A value that a filter asks for in tags of this name. Raises InvalidIdentifier, with the name.
 
     Text of a tag that names no event, person or address stays as it is.
     """
@@ -45,13 +46,35 @@ def tag_value(name: str, text: str) -> str:
 def tag_of(text: str) -> tuple[str, ...]:
     """A tag of any number of elements, from `NAME`, `NAME=VALUE` or a JSON array of texts.
 
-    `e=note1…` has its identifier as hex. Raises InvalidInput, InvalidIdentifier.
+    `e=note1…` has its identifier as hex, and so have keys behind it (NIP-10, NIP-22). A name alone
+    is a tag that has no value by its NIP; a JSON array may have any name of several letters alone,
+    as relays index the value of one letter (NIP-01). Raises InvalidInput, InvalidIdentifier.
     """
-    elements = _array(text) if text.startswith("[") else _pair(text)
+    is_array = text.startswith("[")
+    elements = _array(text) if is_array else _pair(text)
     if not elements or not elements[0]:
         raise InvalidInput(f"tag: {clip(text, 40)!r} has no name")
-    name, *rest = elements
-    return (name, *(tag_value(name, one) for one in rest[:1]), *rest[1:])
+    name, *values = elements
+    if not values and name not in _BARE and (not is_array or _needs_value(name)):
+        hint = "" if is_array or _needs_value(name) else f', or ["{clip(name, 40)}"]'
+        raise InvalidInput(f"tag: {clip(name, 40)!r} has no value: write NAME=VALUE{hint}")
+    return (name, *_read(name, values))
+
+
+def _needs_value(name: str) -> bool:
+    return name in _TAG_READERS or len(name) == 1
+
+
+def _read(name: str, values: Sequence[str]) -> Iterator[str]:
+    """The values of a tag as events hold them: identifiers as hex, other text as it is."""
+    convert = _TAG_READERS.get(name)
+    if convert is None:
+        yield from values
+        return
+    place = f"tag {name}"
+    yield str(_value(place, convert, values[0]))
+    for one in values[1:]:
+        yield str(_value(place, nip19.decode_pubkey, one)) if _PERSON.match(one) else one
 
 
 def _pair(text: str) -> list[str]:
@@ -103,3 +126,15 @@ _READERS: Final[dict[str, Callable[[str], str]]] = {
     **dict.fromkeys(("#a", "#A"), _address),
     "#q": nip19.event_or_address,
 }
+
+_TAG_READERS: Final[dict[str, Callable[[str], str]]] = {
+    **{key[1:]: convert for key, convert in _READERS.items() if key.startswith("#")},
+    "zap": nip19.decode_pubkey,
+}
+"""By the name of the tag: those of filters, and who gets a part of the zaps (NIP-57)."""
+
+_PERSON: Final = re.compile(r"\s*(?:nostr:)?(?:npub|nprofile)1", re.IGNORECASE)
+"""How a key begins that stands behind the id of an event; relays and markers do not."""
+
+_BARE: Final = frozenset({"-", "content-warning", "encrypted"})
+"""Names of tags that may have no value: NIP-70, NIP-36, NIP-90."""

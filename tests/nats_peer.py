@@ -26,7 +26,7 @@ from tests.conftest import missing
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-START_S = 20.0
+START_S = 60.0
 ANSWER_S = 15.0
 LOOK_S = 0.02
 

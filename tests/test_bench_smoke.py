@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", names())
-@pytest.mark.timeout(180)
 def test_quick_form_runs(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", f"bench.{name}", "--quick", "--out", str(tmp_path)]
     run = subprocess.run(

@@ -90,7 +90,6 @@ async def counts(bin_: Path, folder: Path) -> None:
             assert "5 followers" in said or "followers: 5 (exact)" in said, said
 
 
-@pytest.mark.timeout(300)
 async def test_the_wheel_with_what_it_needs_alone(tmp_path: Path) -> None:
     bin_ = await asyncio.to_thread(installed, tmp_path, sys.executable, "", kept=True)
     await counts(bin_, tmp_path)
@@ -137,7 +136,6 @@ def as_tools(folder: Path, *command: str) -> None:
         assert "Usage" in run(folder / "bin" / name, "--help", cwd=folder)
 
 
-@pytest.mark.timeout(300)
 def test_uv_installs_the_programs_as_tools(tmp_path: Path) -> None:
     if shutil.which("uv") is None:
         missing("uv")

@@ -9,8 +9,6 @@ import socket
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 WAIT = "until (echo > /dev/tcp/127.0.0.1/{port}) 2> /dev/null; do :; done"
@@ -35,7 +33,6 @@ def script() -> str:
     return f"set -e; set -m; trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{text}"
 
 
-@pytest.mark.timeout(120)
 async def test_the_tutorial(tmp_path: Path) -> None:
     folders = {name: str(tmp_path) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -30,7 +30,7 @@ COLUMNS: Final = (
 
 SHORT: Final = {"registers": "hll"}
 _GOOD: Final = frozenset({"ok"})
-_SOFT: Final = frozenset({"unsupported", "auth_required", "refused", "restricted"})
+_SOFT: Final = frozenset({"unsupported", "auth_required", "refused", "restricted", "held_back"})
 
 
 def row(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from agent.alerts import parse_condition
 from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
-from agent.specs import check_interval
+from agent.specs import check_http_url, check_interval
 from agent.watches import query_of, sync_filters
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
@@ -64,8 +64,8 @@ def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
             complain(at, "needs a webhook or a command")
         if alert.format != "json" and not alert.webhook:
             complain((*at, "format"), "is that of a webhook: a command gets the JSON")
-        if alert.webhook and not alert.webhook.startswith(("http://", "https://")):
-            complain((*at, "webhook"), "is not an http:// or https:// URL")
+        if alert.webhook:
+            _try(complain, (*at, "webhook"), check_http_url, alert.webhook)
 
 
 def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:

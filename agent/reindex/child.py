@@ -19,7 +19,7 @@ from agent.reindex.reporter import Reporter
 from nostr_client.errors import NostrTallyError
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import FrameType, TracebackType
     from typing import NoReturn
 
     from agent.reindex.protocol import Job
@@ -34,11 +34,29 @@ class Cancelled(BaseException):
 
 def main() -> int:
     """Do the job; the exit code: 0 done, 1 failed, 2 wrong input, 130 cancelled."""
-    stop_on_signals()
-    try:
+    with Stoppable():
         return _done(Reporter(_line))
-    except (Cancelled, KeyboardInterrupt):
-        return INTERRUPTED
+    return INTERRUPTED
+
+
+class Stoppable:
+    """A block that SIGTERM and SIGINT end, by Cancelled in the main thread, once.
+
+    Any error that would leave it after such a signal came of it: a library may turn what is raised
+    amidst its work into an error of its own, as py4j does (KeyError).
+    """
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGINT, _stop)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        return isinstance(error, (Cancelled, KeyboardInterrupt)) or _asked.is_set()
 
 
 def _done(reporter: Reporter) -> int:
@@ -64,12 +82,6 @@ def run(job: Job, reporter: Reporter) -> None:
     else:
         from agent.reindex.single import run_job
     run_job(job, reporter)
-
-
-def stop_on_signals() -> None:
-    """Let SIGTERM and SIGINT raise Cancelled in the main thread, once."""
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, _stop)
 
 
 def check_stopped() -> None:

@@ -8,6 +8,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import InvalidInput, InvalidRelayURL, NetworkError
+from nostr_client.places import check_secret_file
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
@@ -100,12 +101,16 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def tls_context(access: Access) -> ssl.SSLContext | None:
-    """The TLS side of `access`, or None without. Raises InvalidInput for files that are none."""
+    """The TLS side of `access`, or None without.
+
+    Raises InvalidInput for files that are none, and for a key that others can read.
+    """
     if not access.tls_cert:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(access.tls_cert, access.tls_key)
+        check_secret_file(access.tls_key or access.tls_cert)  # one file may hold both
     except (OSError, ssl.SSLError) as error:
         raise InvalidInput(f"TLS files: {error}") from error
     return context

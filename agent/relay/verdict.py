@@ -16,8 +16,6 @@ _ACCEPTED = {
     Status.SUPERSEDED: "duplicate: already have a newer version of this event",
 }
 _REFUSED = {
-    Status.DELETED: "blocked: its author deleted this event",
-    Status.VANISHED: "blocked: its author asked to vanish",
     Status.EXPIRED: "invalid: this event has expired",
     Status.INVALID: "invalid: this event breaks a rule",
 }
@@ -29,4 +27,4 @@ def verdict(outcome: Outcome | str) -> tuple[bool, str]:
         return False, f"invalid: {outcome}"
     if outcome.status in _ACCEPTED:
         return True, _ACCEPTED[outcome.status]
-    return False, _REFUSED[outcome.status]
+    return False, _REFUSED.get(outcome.status) or f"blocked: {outcome.reason}"

@@ -164,6 +164,7 @@ def pool_options(config: Config) -> Options:
     """How relays are connected to."""
     network = config.network
     return Options(
+        share_budget=True,
         unlimited=frozenset(map(normalize, config.relays.unlimited)),
         connection=ConnectionOptions(
             proxy=network.proxy or None,

@@ -11,14 +11,15 @@ from agent.service.relaying import relay_access
 from agent.service.secrets import make_signer
 from agent.service.token import token_files
 from nostr_client.errors import NostrTallyError
-from nostr_client.places import read_secret
+from nostr_client.extras import optional
+from nostr_client.places import read_secret, user_path
 from nostr_client.store.connect import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent.config import Config
-    from agent.config.model import LocalRelaySection
+    from agent.config.model import CountersSection, LocalRelaySection
 
     Complain = Callable[[tuple[str | int, ...], str], None]
 
@@ -26,7 +27,10 @@ T = TypeVar("T")
 
 
 def check_machine(config: Config, complain: Complain) -> None:
-    """Complain about what would end a start here: files are read, nothing is made or run."""
+    """Complain about what would fail here once the agent runs; nothing is made or run.
+
+    Every file that the configuration names is read: a secret that others can read is a mistake.
+    """
     if not config.identity.key_command:
         _try(complain, ("identity", "key_file"), make_signer, config.identity)
     _try(complain, ("store", "path"), check_place, store_file(config))
@@ -35,6 +39,24 @@ def check_machine(config: Config, complain: Complain) -> None:
             _try(complain, ("api", key), read_secret, path)
     if config.relay.enabled:
         _check_relay(config.relay, complain)
+    _check_counters(config.counters, complain)
+
+
+def _check_counters(section: CountersSection, complain: Complain) -> None:
+    for n, source in enumerate(section.sources):
+        if source.token_file:
+            place = ("counters", "sources", n, "token_file")
+            _try(complain, place, read_secret, user_path(source.token_file))
+    for n, push in enumerate(section.push):
+        if push.credentials:
+            place = ("counters", "push", n, "credentials")
+            _try(complain, place, _check_credentials, push.credentials)
+
+
+def _check_credentials(path: str) -> None:
+    with optional("a push"):
+        from nostr_client.counters.jetstream.credentials import read_credentials
+    read_credentials(path)
 
 
 def _check_relay(section: LocalRelaySection, complain: Complain) -> None:
@@ -50,7 +72,7 @@ def _check_relay(section: LocalRelaySection, complain: Complain) -> None:
 
 def _try(
     complain: Complain,
-    path: tuple[str, ...],
+    path: tuple[str | int, ...],
     check: Callable[..., T],
     *values: object,
     **more: bool,
@@ -58,7 +80,7 @@ def _try(
     try:
         return check(*values, **more)
     except NostrTallyError as error:
-        complain(path, str(error).removeprefix(f"{'.'.join(path)}: "))
+        complain(path, str(error).removeprefix(f"{'.'.join(map(str, path))}: "))
     except OSError as error:
         complain(path, f"{error.filename}: {error.strerror}")
     return None

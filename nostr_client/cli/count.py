@@ -22,11 +22,9 @@ from nostr_client.cli.questions import (
 )
 from nostr_client.cli.relays import (
     chosen_relays,
-    network,
+    network_options,
     outcome_code,
-    proxy_option,
     relay_option,
-    strangers_option,
     timeout_option,
 )
 from nostr_client.cli.runner import run_async
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from nostr_client.client import NostrClient
     from nostr_client.count import Query
     from nostr_client.count.result import CountResult
+    from nostr_client.options import Options
 
 
 @click.command()
@@ -86,8 +85,7 @@ if TYPE_CHECKING:
 )
 @keep_option
 @key_file_option
-@proxy_option
-@strangers_option
+@network_options(strangers=True)
 @json_option
 @click.pass_context
 def count(
@@ -149,8 +147,7 @@ def _client(
     store: str | None,
     keep_events: bool,
     key_file: str | None,
-    proxy: str | None,
-    strangers_by_proxy: bool,
+    network: Options,
 ) -> NostrClient:
     from nostr_client.client import NostrClient
     from nostr_client.merge import TrustPolicy
@@ -159,7 +156,7 @@ def _client(
     if keep_events and store is None:
         raise click.UsageError("--keep-events needs --store PATH")
     return NostrClient(
-        options=network(proxy, strangers_by_proxy),
+        options=network,
         timeout=timeout,
         read=read,
         budget=ReadBudget(bytes=max_bytes, events=max_events),

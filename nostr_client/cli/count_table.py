@@ -24,7 +24,9 @@ UNITS = {Unit.AUTHORS: "distinct authors", Unit.EVENTS: "events"}
 MOST_WALLETS = 5
 """Wallets of which it is said why they are not known; --json has all."""
 
-_STYLES = {"ok": "green", "refused": "yellow", "auth_required": "yellow", "unsupported": "yellow"}
+_STYLES = {"ok": "green"} | dict.fromkeys(
+    ("refused", "auth_required", "unsupported", "held_back"), "yellow"
+)
 
 
 def show(

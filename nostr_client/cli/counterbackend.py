@@ -36,6 +36,11 @@ _OPTIONS = (
         "--timeout", metavar="SECONDS", type=Seconds(most=86_400),
         default=5.0, show_default=True, help="How long --nats may take for one answer.",
     ),
+    click.option(
+        "--proxy", metavar="URL",
+        help="Refuse to connect to --nats beside this proxy, as there is no way through one; none: "
+        "connect directly. Else the proxy of $ALL_PROXY; $NO_PROXY names hosts without one.",
+    ),
 )  # fmt: skip
 
 
@@ -48,6 +53,7 @@ class Place:
     creds: str | None
     domain: str | None
     timeout: float
+    proxy: str | None
 
 
 def backend_options(command: F) -> F:
@@ -59,7 +65,8 @@ def backend_options(command: F) -> F:
 
 def place(options: dict[str, Any]) -> Place:
     """Take the backend options out of a command's keyword arguments."""
-    return Place(*(options.pop(name) for name in ("path", "url", "creds", "domain", "timeout")))
+    names = ("path", "url", "creds", "domain", "timeout", "proxy")
+    return Place(*(options.pop(name) for name in names))
 
 
 @asynccontextmanager
@@ -103,8 +110,14 @@ async def _server(where: Place) -> AsyncIterator[CounterStore]:
     with optional("--nats"):
         from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
     from nostr_client.cli.output import say
+    from nostr_client.options import ConnectionOptions
 
-    options = NatsOptions(credentials=where.creds, domain=where.domain, timeout_s=where.timeout)
+    options = NatsOptions(
+        credentials=where.creds,
+        domain=where.domain,
+        timeout_s=where.timeout,
+        connection=ConnectionOptions(proxy=where.proxy),
+    )
     async with await JetStreamCounterStore.connect(where.url or "", options) as store:
         if store.caution:
             say(f"warning: {store.caution}")

@@ -9,7 +9,7 @@ import click
 
 from nostr_client.cli.output import console, json_option, print_json
 from nostr_client.cli.paths import UserPath
-from nostr_client.cli.relays import network, proxy_option
+from nostr_client.cli.relays import network_options
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.sync import filters_of, moving_options, show, sync_code
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from nostr_client.client import NostrClient
     from nostr_client.filters import Filter
+    from nostr_client.options import Options
     from nostr_client.sync.report import SyncReport
 
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     help="Remember in this store what was refused or withheld; by default nothing is remembered.",
 )
 @key_file_option
-@proxy_option
+@network_options()
 @json_option
 @click.pass_context
 def mirror(
@@ -45,7 +46,7 @@ def mirror(
     filters: tuple[str, ...],
     path: Path | None,
     key_file: str | None,
-    proxy: str | None,
+    network: Options,
     as_json: bool,
     **moving: Any,
 ) -> None:
@@ -61,7 +62,7 @@ def mirror(
     from nostr_client.client import NostrClient
 
     asked = filters_of(filters or ("{}",))
-    client = NostrClient(store=path, signer=optional_signer(key_file), options=network(proxy))
+    client = NostrClient(store=path, signer=optional_signer(key_file), options=network)
     report = run_async(_mirror(client, asked, (first, second), not as_json, moving))
     if as_json:
         print_json(report.to_dict())

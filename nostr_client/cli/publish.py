@@ -13,9 +13,8 @@ from nostr_client.cli.output import console, json_option, plain_table, print_jso
 from nostr_client.cli.paths import UserPath, read_given
 from nostr_client.cli.relays import (
     chosen_relays,
-    network,
+    network_options,
     outcome_code,
-    proxy_option,
     relay_option,
     timeout_option,
 )
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from nostr_client.client import NostrClient
     from nostr_client.keys import KeySigner, VerifiedEvent
+    from nostr_client.options import Options
     from nostr_client.pool import PublishResult
 
 _LARGEST = 64 * 2**20
@@ -44,12 +44,13 @@ _LARGEST = 64 * 2**20
     "tags",
     metavar="NAME=VALUE|JSON",
     multiple=True,
-    help='Such as e=note1…, or all elements as a JSON array: ["e","note1…","","reply"].',
+    help='Such as e=note1…, or all elements as a JSON array: ["e","note1…","","reply"]; a name '
+    "alone where the tag has no value, such as - (NIP-70).",
 )
 @relay_option
 @timeout_option
 @key_file_option
-@proxy_option
+@network_options()
 @json_option
 @click.pass_context
 def publish(
@@ -61,7 +62,7 @@ def publish(
     relays: tuple[str, ...],
     timeout: float,
     key_file: str | None,
-    proxy: str | None,
+    network: Options,
     as_json: bool,
 ) -> None:
     """Publish events: signed JSON, one a line, in FILE or stdin, or one made from --content.
@@ -83,7 +84,7 @@ def publish(
             raise click.UsageError("--tag goes with --content: a signed event has its tags")
         events = _given(file)
         signer = optional_signer(key_file)
-    client = NostrClient(urls, timeout=timeout, signer=signer, options=network(proxy))
+    client = NostrClient(urls, timeout=timeout, signer=signer, options=network)
     codes = run_async(_publish(client, events, timeout, as_json))
     if any(code in (NO_RELAY, TIMEOUT) for code in codes):
         say("nostr-client: publish: no relay answered")

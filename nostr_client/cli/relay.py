@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nostr_client.cli.output import cell, console, json_option, plain_table, print_json
-from nostr_client.cli.relays import network, proxy_option, timeout_option
+from nostr_client.cli.relays import network_options, timeout_option
 from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ def relay() -> None:
 @relay.command()
 @click.argument("url")
 @timeout_option
-@proxy_option
+@network_options()
 @json_option
-def info(url: str, timeout: float, proxy: str | None, as_json: bool) -> None:
+def info(url: str, timeout: float, network: Options, as_json: bool) -> None:
     """Show the relay's own description (NIP-11). What it says about itself is a claim, too."""
     import msgspec
 
-    told = msgspec.to_builtins(run_async(_info(url, timeout, network(proxy))))
+    told = msgspec.to_builtins(run_async(_info(url, timeout, network)))
     if as_json:
         print_json(told)
     else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from nostr_client.options import Options
 
 RELAYS_VARIABLE = "NOSTR_TALLY_RELAYS"
+
+ALL: Final = "all"
+"""What `--unlimited` takes for every relay."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,29 +44,62 @@ timeout_option: Callable[[F], F] = click.option(
 """`--timeout`, in seconds."""
 
 
-proxy_option: Callable[[F], F] = click.option(
+_PROXY: Callable[[F], F] = click.option(
     "--proxy",
     metavar="URL",
     help="Reach everything through this SOCKS5 or HTTP proxy, such as socks5h://127.0.0.1:9050; "
     "none: no proxy. Else those of $ALL_PROXY, $HTTPS_PROXY and $HTTP_PROXY; $NO_PROXY names "
     "hosts that are reached directly.",
 )
-"""`--proxy`; the command receives a URL or None as `proxy`."""
+_UNLIMITED: Callable[[F], F] = click.option(
+    "--unlimited",
+    metavar="URL",
+    multiple=True,
+    help="Ask this relay of yours as fast as it answers, without the budget that public relays "
+    "have; repeat for more, all: no relay has one.",
+)
 
-strangers_option: Callable[[F], F] = click.option(
+_STRANGERS: Callable[[F], F] = click.option(
     "--strangers-by-proxy",
     is_flag=True,
     help="Reach hosts that only others name (relay lists, wallets) through the proxy too, which "
     "resolves their names unchecked.",
 )
-"""`--strangers-by-proxy`, of commands that look relay lists up."""
 
 
-def network(proxy: str | None, strangers_by_proxy: bool = False) -> Options:
-    """How relays are reached. Raises InvalidInput for what is no proxy."""
-    from nostr_client.options import ConnectionOptions, Options
+def network_options(*, strangers: bool = False) -> Callable[[F], F]:
+    """Add the options of how relays are reached; the command receives them as `network`, Options.
 
-    return Options(connection=ConnectionOptions(proxy=proxy, strangers_by_proxy=strangers_by_proxy))
+    `strangers`: the command looks relay lists up, and so connects to relays that others name.
+    """
+
+    def add(command: F) -> F:
+        @functools.wraps(command)
+        def with_network(
+            *args: Any, proxy: str | None, unlimited: Sequence[str], **given: Any
+        ) -> Any:
+            by_proxy = given.pop("strangers_by_proxy", False)
+            return command(*args, network=_network(proxy, unlimited, by_proxy), **given)
+
+        options = (_PROXY, _STRANGERS, _UNLIMITED) if strangers else (_PROXY, _UNLIMITED)
+        wrapped: Any = with_network
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return cast("F", wrapped)
+
+    return add
+
+
+def _network(proxy: str | None, unlimited: Sequence[str], strangers_by_proxy: bool) -> Options:
+    """Raises InvalidInput for what is no proxy, InvalidRelayURL."""
+    from nostr_client.options import ConnectionOptions, Options, RelayBudget
+
+    return Options(
+        connection=ConnectionOptions(proxy=proxy, strangers_by_proxy=strangers_by_proxy),
+        budget=None if ALL in unlimited else RelayBudget(),
+        share_budget=True,
+        unlimited=frozenset(normalize(url) for url in unlimited if url != ALL),
+    )
 
 
 def chosen_relays(relays: Sequence[str]) -> list[str]:

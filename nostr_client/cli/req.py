@@ -11,9 +11,8 @@ from nostr_client.cli.filteroptions import chosen_filters, filter_options
 from nostr_client.cli.output import say
 from nostr_client.cli.relays import (
     chosen_relays,
-    network,
+    network_options,
     outcome_code,
-    proxy_option,
     relay_option,
     timeout_option,
 )
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from nostr_client.client import NostrClient
     from nostr_client.filters import Filter
+    from nostr_client.options import Options
     from nostr_client.subscription import Source
 
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 @timeout_option
 @click.option("--live", is_flag=True, help="Stay and print new events until interrupted.")
 @key_file_option
-@proxy_option
+@network_options()
 def req(
     relays: tuple[str, ...],
     timeout: float,
     live: bool,
     key_file: str | None,
-    proxy: str | None,
+    network: Options,
     **conditions: Any,
 ) -> None:
     """Print the events that match, one JSON object a line.
@@ -54,7 +54,7 @@ def req(
     filters = chosen_filters(**conditions)
     urls = chosen_relays(relays)
     signer = optional_signer(key_file)
-    client = NostrClient(urls, timeout=timeout, signer=signer, options=network(proxy))
+    client = NostrClient(urls, timeout=timeout, signer=signer, options=network)
     statuses = run_async(_print_events(client, urls, filters, None if live else timeout))
     for relay, _, why in statuses:
         if why:

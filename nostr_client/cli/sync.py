@@ -9,7 +9,7 @@ import click
 
 from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
 from nostr_client.cli.output import console, json_option, plain_table, print_json
-from nostr_client.cli.relays import chosen_relays, network, proxy_option, relay_option
+from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.seconds import Seconds
 from nostr_client.cli.secretkey import key_file_option, optional_signer
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from nostr_client.client import NostrClient
     from nostr_client.filters import Filter
+    from nostr_client.options import Options
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.procedure import Question
     from nostr_client.sync.report import SyncReport
@@ -100,7 +101,7 @@ def moving_options(ways: str) -> Callable[[F], F]:
 )
 @click.option("--print-missing", is_flag=True, help="Print the ids that differ.")
 @key_file_option
-@proxy_option
+@network_options()
 @json_option
 @click.pass_context
 def sync(
@@ -114,7 +115,7 @@ def sync(
     timeout: float | None,
     print_missing: bool,
     key_file: str | None,
-    proxy: str | None,
+    network: Options,
     as_json: bool,
     **moving: Any,
 ) -> None:
@@ -138,7 +139,7 @@ def sync(
     question = _question(filters, filter_event)
     place = stored_at(path) if moving["direction"] == "up" else store_place(path)
     signer = optional_signer(key_file)
-    client = NostrClient(urls, store=place, signer=signer, options=network(proxy))
+    client = NostrClient(urls, store=place, signer=signer, options=network)
     options = SyncOptions(window=window)
     moving["keep_ids"] = print_missing
     report = run_async(_sync(client, question, options, timeout, not as_json, moving))

@@ -19,11 +19,9 @@ from nostr_client.cli.questions import (
     relay_choice,
 )
 from nostr_client.cli.relays import (
-    network,
+    network_options,
     outcome_code,
-    proxy_option,
     relay_option,
-    strangers_option,
     timeout_option,
     worst_code,
 )
@@ -55,8 +53,7 @@ NO_WATCHES = "no watches yet: nostr-client watch add NAME WHAT TARGET"
 @timeout_option
 @keep_option
 @key_file_option
-@proxy_option
-@strangers_option
+@network_options(strangers=True)
 @store_option
 @json_option
 @click.pass_context
@@ -97,7 +94,7 @@ class _Asked(NamedTuple):
         how = self.how
         return NostrClient(
             self.relays,
-            options=network(how["proxy"], how["strangers_by_proxy"]),
+            options=how["network"],
             timeout=how["timeout"],
             store=store,
             keep_events=self.keep_events,

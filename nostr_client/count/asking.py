@@ -13,7 +13,7 @@ from nostr_client.count.judging import Judging, ids_of
 from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.reading import Reader
 from nostr_client.count.union import trial_of
-from nostr_client.errors import DeadlineExceeded, RelayError, RelayRefused, Unsupported
+from nostr_client.errors import DeadlineExceeded, HeldBack, RelayError, RelayRefused, Unsupported
 from nostr_client.merge import Listing
 from nostr_client.options import ReadBudget, Timeouts
 from nostr_client.taskgroup import task_group
@@ -41,6 +41,9 @@ PATIENCE_MOST = 3.0
 SEARCH_NIP = 50
 
 NO_SEARCH = "search: the relay's document (NIP-11) does not list NIP-50"
+
+_EARLIER = 0.01
+"""Seconds before the end of the time for all relays at which a COUNT is given up."""
 
 LEAST = 0.1
 """Seconds that every step has at least, and below which time that is gone is not looked at."""
@@ -219,9 +222,16 @@ class Asking:
         filters = self._query.filters
         together = self._relay.capabilities.union and self._query.offset is None
         if together or len(filters) == 1:  # no task for the one that most queries have
-            return [await self._relay.count(filters, self._options.timeouts.count)]
+            return [await self._relay.count(filters, self._count_seconds)]
         questions = [(f,) for f in filters]
-        return await self._answers(questions, self._options.timeouts.count)
+        return await self._answers(questions, self._count_seconds)
+
+    @property
+    def _count_seconds(self) -> float:
+        """A little less than is left for all relays, so that a late COUNT says what kept it."""
+        timeouts = self._options.timeouts
+        left = timeouts.group - self._elapsed()
+        return max(min(timeouts.count, left - _EARLIER), _EARLIER)
 
     async def _answers(
         self, questions: Sequence[Sequence[Filter]], seconds: float
@@ -244,6 +254,8 @@ class Asking:
                 self._relay.learn(union=verdict)
             if verdict:
                 self._outcome.answers = await self._answers([filters], seconds)
+        except HeldBack:
+            return  # it was not asked
         except (RelayRefused, DeadlineExceeded):
             self._relay.learn(union=False)
         except RelayError:
@@ -342,7 +354,8 @@ class Asking:
             return
         error = self._read_error
         if late and error is None:
-            error = DeadlineExceeded("not read to the end in time", relay=self._relay.url)
+            late_read = DeadlineExceeded("not read to the end in time", relay=self._relay.url)
+            error = self._relay.held_back() or late_read
         outcome.found = await reader.take_stock(self._elapsed(), error)
 
     def _elapsed(self) -> float:

@@ -10,6 +10,7 @@ import msgspec
 from nostr_client import hll, reasons
 from nostr_client.errors import (
     DeadlineExceeded,
+    HeldBack,
     NetworkError,
     ProtocolError,
     RelayError,
@@ -110,9 +111,7 @@ class Outcome:
     @property
     def refused(self) -> bool:
         """True when the relay said no to the COUNT, other than not knowing it."""
-        return isinstance(self.count_error, RelayRefused) and not isinstance(
-            self.count_error, Unsupported
-        )
+        return _refusal(self.count_error) and not isinstance(self.count_error, Unsupported)
 
 
 def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
@@ -140,10 +139,17 @@ def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
     return _from_events(base, query, outcome, counted, outcome.found)
 
 
+def _refusal(error: RelayError | None) -> bool:
+    """Whether the relay itself said no; our own budget is not its word."""
+    return isinstance(error, RelayRefused) and not isinstance(error, HeldBack)
+
+
 def status_of(error: RelayError | None) -> ClaimStatus:
     """The status that stands for an error; None is silence."""
     if isinstance(error, Unsupported):
         return ClaimStatus.UNSUPPORTED
+    if isinstance(error, HeldBack):
+        return ClaimStatus.HELD_BACK
     if isinstance(error, RelayRefused):
         auth = error.prefix == "auth-required"
         return ClaimStatus.AUTH_REQUIRED if auth else ClaimStatus.REFUSED
@@ -268,7 +274,7 @@ def _from_events(
         return _unread(base, outcome, counted, found)
     if found.reading.complete and not outcome.refused:
         return _read(base, query, outcome, counted, found)
-    if counted.count is not None and not isinstance(found.error, RelayRefused):
+    if counted.count is not None and not _refusal(found.error):
         return _from_count(base, outcome, counted)
     unknown = outcome.count_error is None or isinstance(outcome.count_error, Unsupported)
     better = unknown and found.error is not None and not isinstance(found.error, DeadlineExceeded)

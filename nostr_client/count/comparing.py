@@ -92,7 +92,8 @@ async def compare(
     try:
         found.refusal = await bargain.run()
     except DeadlineExceeded as error:
-        kind = Kind.FAULT if bargain.rounds else Kind.UNSUPPORTED
+        unasked = relay.held_back() is not None  # our own budget held it back: it was not asked
+        kind = Kind.FAULT if bargain.rounds or unasked else Kind.UNSUPPORTED
         found.refusal = Refusal(kind, str(error))
     except Unsupported as error:
         found.refusal = Refusal(Kind.UNSUPPORTED, str(error))

@@ -16,6 +16,7 @@ class ClaimStatus(StrEnum):
 
     OK = "ok"
     REFUSED = "refused"
+    HELD_BACK = "held_back"  # by our own budget for this relay: it was not asked
     AUTH_REQUIRED = "auth_required"
     UNSUPPORTED = "unsupported"
     TIMEOUT = "timeout"

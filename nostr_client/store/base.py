@@ -29,10 +29,10 @@ class Status(StrEnum):
     STORED = "stored"
     DUPLICATE = "duplicate"  # the store has it already
     SUPERSEDED = "superseded"  # a newer version of the same replaceable or address is there
-    DELETED = "deleted"  # its author asked for its deletion (NIP-09)
+    DELETED = "deleted"  # an owner asked for its deletion (NIP-09, NIP-59)
     EXPIRED = "expired"  # its expiration has passed (NIP-40)
     EPHEMERAL = "ephemeral"  # passed on, never kept
-    VANISHED = "vanished"  # its author asked to vanish (NIP-62)
+    VANISHED = "vanished"  # an owner asked to vanish (NIP-62)
     INVALID = "invalid"  # not an event that a store can hold
 
 

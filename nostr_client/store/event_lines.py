@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _BRACKETS: Final = (b"[", b"]")
 """The first and the last line of an array that holds one event a line."""
 
+_EMPTY: Final = re.compile(rb"\[\s*\]")
+"""What `jq -s` writes of a file without events."""
+
 _raws: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _scan: Final = json.JSONDecoder().raw_decode
 
@@ -42,7 +45,7 @@ CUT_OFF: Final = "an array that begins here and does not end: the file is cut of
 def parse_event_line(line: bytes) -> list[Event | InvalidEvent]:
     """The events of one stripped line in file order, or why it has none.
 
-    The brackets around an array of one event a line give an empty list.
+    The brackets around an array of one event a line, and an array of no events, give an empty list.
     """
     if len(line) > LINE_LIMIT:
         return [InvalidEvent(TOO_LONG)]
@@ -79,7 +82,7 @@ def _ends(text: bytes) -> bool:
 
 def _other_form(line: bytes, error: InvalidEvent) -> list[Event | InvalidEvent]:
     bare = line.removesuffix(b",").rstrip()
-    if bare in _BRACKETS:
+    if bare in _BRACKETS or _EMPTY.fullmatch(bare):
         return []
     parts = _elements(bare) if bare.startswith(b"[") else _objects(bare)
     if not parts:

@@ -101,10 +101,20 @@ def _refused(event: Event, known: Known) -> tuple[Status, str] | None:
     if known.held:
         return Status.DUPLICATE, ""
     if _vanished(event, known):
-        return Status.VANISHED, "its author asked to vanish"
+        return Status.VANISHED, why_gone(event, Status.VANISHED)
     if _deleted(event, known):
-        return Status.DELETED, "its author asked for its deletion"
+        return Status.DELETED, why_gone(event, Status.DELETED)
     return None
+
+
+def why_gone(event: Event, status: Status) -> str:
+    """Why an event that is DELETED or VANISHED is not kept: who asked for that.
+
+    Of a gift wrap it may have been the recipient, and what is kept of the request does not say.
+    """
+    who = "author or its recipient" if event.kind == kinds.GIFT_WRAP else "author"
+    asked = "for its deletion" if status is Status.DELETED else "to vanish"
+    return f"its {who} asked {asked}"
 
 
 def _vanished(event: Event, known: Known) -> bool:

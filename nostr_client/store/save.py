@@ -147,10 +147,10 @@ class _Batch:
         if held is not None:
             self._facts.doom([(held.seq, bytes.fromhex(held.version.id))])
 
-    def _drop(self, id_: str, status: Status, reason: str) -> None:
-        """Take back an event of this batch that was to be stored."""
+    def _drop(self, id_: str, status: Status, reason: str = "") -> None:
+        """Take back an event of this batch that was to be stored; by default an owner asked so."""
         one = self._pending.pop(id_)
-        self.outcomes[one.place] = Outcome(id_, status, reason)
+        self.outcomes[one.place] = Outcome(id_, status, reason or rules.why_gone(one.event, status))
         if one.d is not None:
             self._latest.pop(Address(one.event.kind, one.event.pubkey, one.d))
 
@@ -171,10 +171,10 @@ class _Batch:
         for id_ in named:
             event = self._pending[id_].event
             if request.pubkey in rules.owners(event) and rules.is_deletable(event.kind):
-                self._drop(id_, Status.DELETED, "its author asked for its deletion")
+                self._drop(id_, Status.DELETED)
         for id_ in latest:
             if id_ in self._pending and self._pending[id_].event.created_at <= request.created_at:
-                self._drop(id_, Status.DELETED, "its author asked for its deletion")
+                self._drop(id_, Status.DELETED)
 
     def _vanish(self, request: Event) -> None:
         a = self._ensure_author(request.pubkey)
@@ -187,7 +187,7 @@ class _Batch:
             if id_ in self._pending:
                 event = self._pending[id_].event
                 if event.kind != kinds.VANISH and event.created_at <= until:
-                    self._drop(id_, Status.VANISHED, "its author asked to vanish")
+                    self._drop(id_, Status.VANISHED)
 
     def _concerning(self, pubkey: str) -> list[str]:
         """Ids of this batch that go when somebody vanishes; noted from the first one who does."""

@@ -141,9 +141,14 @@ class SqliteStore:
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
         plain = [verified.event for verified in events]
-        if not all(is_ephemeral(one.kind) for one in plain):
-            await self._find_room()
-        return await self._written(lambda conn: self._saver.save(conn, plain, self._now()))
+        kept = [one for one in plain if not is_ephemeral(one.kind)]
+        if not kept:
+            return await self._save(plain)
+        async with self.room.reserved(kept):
+            return await self._save(plain)
+
+    async def _save(self, events: Sequence[Event]) -> list[Outcome]:
+        return await self._written(lambda conn: self._saver.save(conn, events, self._now()))
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
         return await self.database.read(lambda c: select.events(c, self._context(), filters))
@@ -237,11 +242,6 @@ class SqliteStore:
     def full(self) -> str:
         """Why events are refused, or "": a write found no room, or the disk budget is spent."""
         return self.database.full or self.room.full
-
-    async def _find_room(self) -> None:
-        refusal = await self.room.look()
-        if refusal:
-            raise StoreFull(f"no room left for events: {refusal}")
 
     async def try_room(self) -> bool:
         """Whether there is room again after `full`; resets `database.full`.

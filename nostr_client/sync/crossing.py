@@ -119,7 +119,9 @@ class _Session:
             if self._sent > LEAST_FRAME:  # it may have choked on our frame
                 self._frame_bytes = max(LEAST_FRAME, min(self._frame_bytes, self._sent) // 2)
             return Refusal(Kind.LOST, str(error))
-        silent = isinstance(error, DeadlineExceeded) and not self._relay.capabilities.negentropy
+        speaks = self._relay.capabilities.negentropy
+        unasked = self._relay.held_back() is not None  # by our own budget
+        silent = isinstance(error, DeadlineExceeded) and not speaks and not unasked
         return Refusal(Kind.UNSUPPORTED if silent else Kind.FAULT, str(error))
 
     def close(self) -> None:

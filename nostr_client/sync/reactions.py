@@ -186,7 +186,8 @@ class Reactions:
             self._frame_bytes = max(LEAST_FRAME, min(self._frame_bytes, bargain.largest) // 2)
         if isinstance(error, NetworkError):
             return Refusal(Kind.LOST, str(error))
-        silent = isinstance(error, DeadlineExceeded) and not self._speaks
+        unasked = self._relay.held_back() is not None  # by our own budget
+        silent = isinstance(error, DeadlineExceeded) and not self._speaks and not unasked
         return Refusal(Kind.SILENT if silent else Kind.FAULT, str(error))
 
     # Reactions, by kind.

@@ -7,6 +7,7 @@ import json
 import stat
 from pathlib import Path
 
+import nkeys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,6 +238,58 @@ relays = ["wss://", "ws://good"]
     ]
 
 
+OPEN = "can be read by others"
+SOURCE = """
+[[counters.sources]]
+name = "other"
+stream = "app"
+agent = "http://127.0.0.1:1"
+"""
+PUSH = """
+[[counters.push]]
+name = "hub"
+stream = "app"
+servers = ["nats://127.0.0.1:1"]
+agent = "mine"
+"""
+
+
+def nats_credentials(folder: Path) -> Path:
+    """A .creds file of a made-up user."""
+    seed = nkeys.encode_seed(bytes(32), nkeys.PREFIX_BYTE_USER).decode()
+    path = folder / "user.creds"
+    path.write_text(
+        "-----BEGIN NATS USER JWT-----\na.b.c\n------END NATS USER JWT------\n"
+        f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("ftp://h/s3cr3t", "is not an http:// or https:// URL"),
+        ("hooks.example/s3cr3t", "is not an http:// or https:// URL"),
+        ("https://", "no host follows the //"),
+        ("https:///s3cr3t", "no host follows the //"),
+        ("https://h:99999/s3cr3t", "its port is not a number from 1 to 65535"),
+        ("https://h:0/s3cr3t", "its port is not a number from 1 to 65535"),
+        ("https://h:x/s3cr3t", "its port is not a number from 1 to 65535"),
+        ("https://h/s3cr3t s3cr3t", "it has a space or a control character in it"),
+        ("https://[::1/s3cr3t", "its host cannot be read"),
+    ],
+)
+def test_what_is_no_webhook_is_refused_with_what_is_wrong_and_without_its_secrets(
+    url: str, why: str
+) -> None:
+    alerts = f'alerts = [{{ when = "> 1", webhook = "{url}" }}]'
+    watch = f'[[watches]]\nname = "w"\nfilters = [{{}}]\n{alerts}\n'
+    (found,) = mistakes(watch)
+    assert found.startswith("f.toml: watches[0].alerts[0].webhook: ")
+    assert found.endswith(why)
+    assert "s3cr3t" not in found
+
+
 @pytest.mark.parametrize(
     ("text", "key", "why"),
     [
@@ -248,7 +301,11 @@ relays = ["wss://", "ws://good"]
         ('[relay]\ntoken_file = "{0}/none"', "relay.token_file", "No such file"),
         ('[relay]\ntls_cert = "{0}/a"\ntls_key = "{0}/b"', "relay.tls_cert", "TLS files"),
         ('[relay]\nlisten = "0.0.0.0:4869"', "relay.listen", "not loopback"),
-        ('[api]\ntoken_file = "{0}/agent.toml"', "api.token_file", "can be read by others"),
+        ('[api]\ntoken_file = "{0}/agent.toml"', "api.token_file", OPEN),
+        (f'{SOURCE}token_file = "{{0}}/none"', "counters.sources[0].token_file", "No such file"),
+        (f'{SOURCE}token_file = "{{0}}/agent.toml"', "counters.sources[0].token_file", OPEN),
+        (f'{PUSH}credentials = "{{0}}/none"', "counters.push[0].credentials", "cannot be read"),
+        (f'{PUSH}credentials = "{{0}}/user.creds"', "counters.push[0].credentials", OPEN),
         ('[identity]\nkey_file = "{0}/none"\n[api]\nlisten = "x:99999"', "api.listen", "port"),
         ('[identity]\nkey_file = "{0}/none"\n[relays]\nmost = -4', "relays.most", "1"),
     ],
@@ -259,6 +316,7 @@ def test_check_looks_at_what_the_file_names(
     file = tmp_path / "agent.toml"
     file.write_text(text.format(tmp_path))
     file.chmod(0o644)
+    nats_credentials(tmp_path).chmod(0o644)
     assert run(["check", "--config", str(file), "--json"]) == 2
     told = json.loads(capsys.readouterr().out)["mistakes"]
     assert key in [one["key"] for one in told]

@@ -287,8 +287,11 @@ async def test_a_recipient_deletes_a_gift_wrap_of_the_same_batch(
     wrap = make(2, kind=1059, at=10, tags=(("p", pubkey(1)), ("p", pubkey(0))))
     deletion = make(0, kind=5, at=20, tags=(("e", wrap.event.id),))
     batch = [deletion, wrap] if deletion_first else [wrap, deletion]
-    await store.save(batch)
+    (outcome,) = [one for one in await store.save(batch) if one.id == wrap.event.id]
     assert await ids(store) == newest(deletion)
+    assert outcome.reason == "its author or its recipient asked for its deletion"
+    (outcome,) = await store.save([wrap])
+    assert outcome.reason == "its author or its recipient asked for its deletion"
 
 
 async def test_vanishing_takes_everything_up_to_its_time(store: SqliteStore) -> None:

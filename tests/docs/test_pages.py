@@ -63,7 +63,6 @@ def file_name(block: Block) -> str:
     return first.removeprefix("# ") if first.endswith(".py") else ""
 
 
-@pytest.mark.timeout(150)
 @pytest.mark.parametrize(
     "page",
     [

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import aiohttp
 
@@ -53,6 +54,13 @@ indexers = []
 """
 
 
+class Snapshot(NamedTuple):
+    """The files of a store, and what was known of it."""
+
+    files: dict[str, bytes]
+    truth: Truth
+
+
 class Doors:
     """One store, and what is known of it; `one` sends a random write through a random door."""
 
@@ -77,6 +85,19 @@ class Doors:
             await counters.create_stream(
                 StreamConfig(name=STREAM, subjects=(f"{STREAM}.>",), allow_msg_counter=True)
             )
+
+    def snapshot(self) -> Snapshot:
+        """All files as they are, to go back to; no program may run."""
+        files = {one.name: one.read_bytes() for one in self.path.parent.iterdir()}
+        return Snapshot(files, copy.deepcopy(self.truth))
+
+    def go_back_to(self, then: Snapshot) -> None:
+        """Make all files what they were."""
+        for one in self.path.parent.iterdir():
+            one.unlink()
+        for name, content in then.files.items():
+            self.path.with_name(name).write_bytes(content)
+        self.truth = copy.deepcopy(then.truth)
 
     def some(self, number: int, *, of: str = "") -> list[Event]:
         """New events: notes of many sizes, and reactions of which many are to one target."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nostr_client.budget import Budgets
+from nostr_client.count.asking import CountOptions
+from nostr_client.count.procedure import Counter as Engine
+from nostr_client.count.queries import query as make_query
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.filters import Filter
 from nostr_client.options import Options, RelayBudget, Timeouts
@@ -20,7 +25,9 @@ from tests.worlds.wire import MemoryTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
+    from nostr_client.merge import Claim
     from nostr_client.relay import Relay
 
 OPTIONS = Options(timeouts=Timeouts(heartbeat=1e9))
@@ -159,8 +166,13 @@ def test_2000_watches_over_20_relays_keep_the_budget_for_a_day() -> None:
         assert len(house.asked) >= 2_000 * 4 / 20 * DAY / 1_800 * 0.9
 
 
-def test_counts_reads_probes_and_sessions_of_two_clients_share_one_budget() -> None:
+@pytest.mark.parametrize("of", ["process", "user"])
+def test_counts_reads_probes_and_sessions_of_two_clients_share_one_budget(
+    tmp_path: Path, of: str
+) -> None:
+    """By one process's budgets, or by two of which each knows the file alone."""
     house = House()
+    options = dataclasses.replace(OPTIONS, share_budget=of == "user")
     url = "wss://house.example"
 
     async def ask_on(ask: Callable[[], Any], until: float) -> None:
@@ -173,9 +185,11 @@ def test_counts_reads_probes_and_sessions_of_two_clients_share_one_budget() -> N
             await channel.receive()
 
     async def main() -> None:
-        budgets = Budgets(lambda: 0.5)
+        mine = theirs = Budgets(lambda: 0.5, lambda: tmp_path / "budgets")
+        if options.share_budget:
+            theirs = Budgets(lambda: 0.5, lambda: tmp_path / "budgets")
         houses = {url: house, f"{url}/other": house}
-        async with pool_of(houses, budgets) as one, pool_of(houses, budgets) as two:
+        async with pool_of(houses, mine, options) as one, pool_of(houses, theirs, options) as two:
             here, there = one.relay(url), two.relay(f"{url}/other")
             async with asyncio.TaskGroup() as group:
                 for ask in (
@@ -215,6 +229,33 @@ def test_bytes_are_kept_to_and_a_question_that_would_wait_too_long_is_refused() 
     assert house.bytes >= budget.bytes_per_minute * 8
     assert {one.prefix for one in refused} == {"rate-limited"}
     assert "our own budget" in str(refused[0])
+
+
+@pytest.mark.parametrize("refuses", ["", "unsupported: no COUNT here"])
+@pytest.mark.parametrize("read", [False, True], ids=["count", "read"])
+def test_a_count_that_our_own_budget_holds_back_says_so(read: bool, refuses: str) -> None:
+    """A relay that was not asked did not refuse, is not late and is not taken for silent."""
+    house = House(refusal=refuses)
+    budget = RelayBudget(requests_per_minute=6, requests_at_once=1)
+    options = Options(timeouts=Timeouts(heartbeat=1e9, group=5), budget=budget)
+    claims: list[Claim] = []
+
+    async def main() -> None:
+        counting = CountOptions(timeouts=options.timeouts, read=read)
+        async with pool_of({"wss://house.example": house}, Budgets(), options) as pool:
+            relay = pool.relay("wss://house.example")
+            for _ in range(3):
+                query, asked = make_query(FOLLOWERS), [(relay.url, relay)]
+                answer = await Engine(now=time.time).count(query, asked, counting)
+                claims.extend(answer.relays)
+            assert relay.capabilities.count is not False or refuses
+
+    run(main)
+    told = [str(one.status) for one in claims]
+    assert told[1:] == ["held_back"] * 2, claims
+    assert any(
+        "our own budget for this relay is spent" in warning for warning in claims[-1].warnings
+    )
 
 
 @pytest.mark.parametrize("how", ["COUNT", "REQ"])

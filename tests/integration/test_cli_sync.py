@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from nostr_client.event import Event
 
-pytestmark = pytest.mark.timeout(180)  # processes start slowly on a busy machine
 TOTALS = ["downloaded", "uploaded", "need", "have", "bytes_sent", "bytes_received"]
 
 

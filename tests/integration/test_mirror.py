@@ -77,7 +77,7 @@ PAIRS: dict[str, tuple[Callable[[], Behaviour], Callable[[], Behaviour]]] = {
 async def test_both_relays_have_everything_after(name: str) -> None:
     first_of, second_of = PAIRS[name]
     one, two = notes(range(0, 900, 2)), notes(range(0, 900, 3))
-    options = dataclasses.replace(QUICK, window=100, pause=0.01, progress=5.0)
+    options = dataclasses.replace(QUICK, window=100, pause=0.01, answer=60.0, progress=60.0)
     async with (
         FaultyRelay(first_of(), events=plain(one)) as a,
         FaultyRelay(second_of(), events=plain(two)) as b,

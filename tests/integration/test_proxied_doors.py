@@ -159,12 +159,27 @@ async def test_relays_of_a_strangers_list_wait_for_leave(world: World, allowed: 
         assert not [one for one in world.proxy.asked if one.startswith("stranger")]
 
 
-async def test_counters_on_nats_do_not_go_beside_the_proxy(world: World) -> None:
-    args = ("counter", "get", "a.b", "--nats", "nats://nats.test:4222")
-    code, _, err = await world.run("nostr_client", *args, ALL_PROXY=world.proxy.socks)
+COUNTER_ON_NATS = ("counter", "get", "a.b", "--nats", "nats://nats.test:4222")
+
+
+@pytest.mark.parametrize("said", ["environment", "option"])
+async def test_counters_on_nats_do_not_go_beside_the_proxy(world: World, said: str) -> None:
+    url = world.proxy.socks
+    option = ("--proxy", url) if said == "option" else ()
+    environment = {"ALL_PROXY": url} if said == "environment" else {}
+    code, _, err = await world.run("nostr_client", *COUNTER_ON_NATS, *option, **environment)
     assert code == 2
     assert "NO_PROXY has to name nats.test" in err
     assert world.seen() == Seen(set(), set())
+
+
+async def test_counters_on_nats_go_directly_when_the_proxy_is_none(world: World) -> None:
+    """Which shows, too, that the audit sees what the refusal above prevents."""
+    given = (*COUNTER_ON_NATS, "--proxy", "none")
+    code, _, err = await world.run("nostr_client", *given, ALL_PROXY=world.proxy.socks)
+    assert code == 3, err
+    assert "nats.test" in world.seen().looked_up
+    assert not world.proxy.asked
 
 
 CONFIG = """

@@ -14,7 +14,7 @@ from nostr_client.relay_stats import RelayStatus
 if TYPE_CHECKING:
     from nostr_client.transport import Transport
 
-pytestmark = pytest.mark.timeout(10)
+pytestmark = pytest.mark.timeout(60)
 
 
 class Socket:

@@ -116,7 +116,6 @@ async def check(
     return result
 
 
-@pytest.mark.timeout(180)
 async def test_the_most_followed_and_reacted_targets(tmp_path: Path) -> None:
     async with world(tmp_path) as made, NostrClient(timeout=20) as client:
         methods = set()
@@ -132,7 +131,6 @@ async def test_the_most_followed_and_reacted_targets(tmp_path: Path) -> None:
         assert methods == {"hll", "events"}
 
 
-@pytest.mark.timeout(180)
 async def test_read_by_events_alone_the_number_is_exact(tmp_path: Path) -> None:
     async with world(tmp_path) as made, NostrClient(timeout=20) as client:
         events = {e.event.id: e.event for e in await stored(client, [made.local, made.silent])}

@@ -160,7 +160,6 @@ async def test_exact_through_faults_and_kills(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", range(5, 105, 20))
 async def test_exact_through_faults_and_kills_long(
     first: int, monkeypatch: pytest.MonkeyPatch
@@ -169,7 +168,6 @@ async def test_exact_through_faults_and_kills_long(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(3))
 async def test_exact_on_a_cluster_of_which_a_node_is_killed(
     seed: int, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.relay.server import RelayServer
     from nostr_client.event import Event
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.interop
 
 WAIT = timedelta(seconds=10)
 TARGET = "ab" * 32

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-PATIENCE_S = 40.0
+PATIENCE_S = 120.0
 
 
 class Page:

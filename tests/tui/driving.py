@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from textual.pilot import Pilot
 
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
+"""Seconds after which something is taken to hang; a loaded machine needs a minute now and then."""
 SIZES = ((80, 24), (140, 40))
 NAMES = {" ": "space", ":": "colon", "/": "slash", "{": "left_curly_bracket"}
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.tui.backend import Recorded, Served
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 BREAKS = """
 import sys

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client.budget import JITTER, REMEMBERED, Budget, Budgets
+from nostr_client.budget_file import PLACES, BudgetFile, digest_of
 from nostr_client.options import Options, RelayBudget
 
 if TYPE_CHECKING:
@@ -131,3 +136,109 @@ def test_few_budgets_are_remembered_and_the_used_ones_stay() -> None:
         budgets.of(f"wss://r{n}.example", options)
         assert budgets.of("wss://first.example", options) is first
     assert len(budgets._known) == REMEMBERED
+
+
+# Shared with other programs.
+
+OPS = st.lists(
+    st.tuples(
+        st.sampled_from(["take", "carried", "refused", "answered", "wait"]),
+        st.floats(0, 20),
+        st.integers(0, 1),
+    ),
+    max_size=40,
+)
+
+
+def do(budget: Budget, what: str, now: float) -> float | None:
+    if what == "carried":
+        budget.carried(300_000, now)
+        return None
+    answer: float | None = getattr(budget, what)(now)
+    return answer
+
+
+@given(OPS)
+def test_two_programs_with_one_file_have_one_budget(ops: list[tuple[str, float, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        files = [BudgetFile(Path(folder) / "b") for _ in range(2)]
+        name = digest_of("relay.example", LIMITS)
+        shared = [Budget(LIMITS, lambda: 1.0, (file, name)) for file in files]
+        one, now = Budget(LIMITS, lambda: 1.0), 100.0
+        for what, pause, who in ops:
+            now += pause
+            assert do(shared[who], what, now) == do(one, what, now)
+        for file in files:
+            file.close()
+
+
+def test_who_does_not_get_the_file_goes_on_and_tells_the_others_later(tmp_path: Path) -> None:
+    mine, theirs = (BudgetFile(tmp_path / "b") for _ in range(2))
+    name = digest_of("relay.example", LIMITS)
+    budget = Budget(LIMITS, lambda: 1.0, (mine, name))
+    other = Budget(LIMITS, lambda: 1.0, (theirs, name))
+    one = Budget(LIMITS, lambda: 1.0)
+    budget.take(1.0), one.take(1.0)
+    with theirs.locked() as held:
+        assert held
+        for _ in range(5):
+            assert budget.take(1.0) == one.take(1.0)
+    budget.wait(1.0)
+    assert other.take(1.0) == one.take(1.0)
+    mine.close()
+    theirs.close()
+
+
+@given(st.binary(min_size=1, max_size=4096), st.floats(0, 1e6))
+def test_whatever_the_file_holds_no_budget_is_shut_for_long(junk: bytes, now: float) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "b"
+        path.write_bytes(junk * (65_536 // len(junk)))
+        file = BudgetFile(path)
+        name = junk[:16].ljust(16, b"x")  # which may well stand there
+        budget = Budget(LIMITS, lambda: 1.0, (file, name))
+        assert 0 <= budget.wait(now) <= 1e4
+        assert 0 <= budget.take(now) <= 1e4
+        file.close()
+
+
+def test_more_hosts_than_places_forget_those_that_were_asked_least_lately(tmp_path: Path) -> None:
+    file = BudgetFile(tmp_path / "b")
+    for n in range(3 * PLACES):
+        Budget(LIMITS, lambda: 1.0, (file, digest_of(f"h{n}.example", LIMITS))).take(100.0 + n)
+    newest = Budget(LIMITS, lambda: 1.0, (file, digest_of(f"h{3 * PLACES - 1}.example", LIMITS)))
+    assert newest.take(100.0 + 3 * PLACES) == Budget(LIMITS).take(0.0)
+    file.close()
+
+
+ASKING = """
+import sys, time
+from pathlib import Path
+from nostr_client.budget import Budgets
+from nostr_client.options import Options, RelayBudget
+limits = RelayBudget(requests_per_minute=0.001, requests_at_once=int(sys.argv[2]))
+budgets = Budgets(path=lambda: Path(sys.argv[1]))
+budget = budgets.of("wss://relay.example", Options(budget=limits, share_budget=True))
+went = 0
+while budget.take(time.monotonic()) == 0.0:
+    went += 1
+print(went)
+"""
+
+
+def test_three_programs_at_once_ask_no_more_than_one_may(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "budgets"
+    command = [sys.executable, "-c", ASKING, str(path), "3000"]
+    programs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    went = [int(one.communicate()[0]) for one in programs]
+    assert 3000 <= sum(went) <= 3000 * 1.1, went
+    assert path.stat().st_mode & 0o077 == 0
+    assert b"relay.example" not in path.read_bytes()
+
+
+def test_a_budget_without_a_place_to_be_written_is_that_of_this_process(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    budgets = Budgets(path=lambda: tmp_path / "file" / "budgets")
+    budget = budgets.of("wss://relay.example", Options(share_budget=True))
+    assert budget is not None
+    assert budget.take(1.0) == 0.0

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -202,4 +201,4 @@ class Conversation(RuleBasedStateMachine):
 
 
 Conversation.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
-TestConversation = pytest.mark.timeout(120)(Conversation.TestCase)
+TestConversation = Conversation.TestCase

@@ -94,7 +94,6 @@ def test_shape_flags_an_honest_sketch_less_than_once_in_a_thousand() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("n", HONEST)
 def test_shape_false_alarms_at_each_size(n: int) -> None:
     assert false_alarms(n, 30_000) <= 0.0008 * 30_000

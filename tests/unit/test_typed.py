@@ -91,13 +91,30 @@ def test_what_is_no_filter_is_refused(raw: str) -> None:
         (f'["e","{NEVENT}","wss://x","reply"]', ("e", ID, "wss://x", "reply")),
         ('["relays","wss://a","wss://b"]', ("relays", "wss://a", "wss://b")),
         (f'["a","{NADDR}"]', ("a", COORDINATE)),
+        (f'["E","{NEVENT}","wss://x","{NPUB}"]', ("E", ID, "wss://x", KEY)),
+        (f'["q","{NADDR}","","nostr:{NPUB}"]', ("q", COORDINATE, "", KEY)),
+        (f'["zap","{NPUB}","wss://x","1"]', ("zap", KEY, "wss://x", "1")),
+        (f"zap={Profile(KEY).encode()}", ("zap", KEY)),
+        (f"P={NPUB}", ("P", KEY)),
+        (f"A={NADDR}", ("A", COORDINATE)),
+        (
+            f'["e","{NOTE}","https://{NPUB}.example/","reply"]',
+            ("e", ID, f"https://{NPUB}.example/", "reply"),
+        ),
+        ("content-warning", ("content-warning",)),
+        ('["mine"]', ("mine",)),
+        ('["-"]', ("-",)),
     ],
 )
 def test_a_tag_has_any_number_of_elements(text: str, tag: tuple[str, ...]) -> None:
     assert tag_of(text) == tag
 
 
-@pytest.mark.parametrize("text", ["", "=x", "[]", '["",1]', '[""]', "p=npub1x", "e=", '["p",7]'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "=x", "[]", '["",1]', '[""]', "p=npub1x", "e=", '["p",7]', "x", "p", "d", "mine", "zap",
+     '["x"]', '["e"]', '["zap"]', "zap=me", '["zap","npub1x"]', f'["e","{NOTE}","","npub1x"]'],
+)  # fmt: skip
 def test_a_broken_tag_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         tag_of(text)

@@ -11,7 +11,7 @@ import time
 import click
 
 from agent.reindex import inputs
-from agent.reindex.child import Cancelled, check_stopped, stop_on_signals
+from agent.reindex.child import Stoppable, check_stopped
 from agent.reindex.protocol import INTERRUPTED, Job
 from agent.reindex.reporter import Reporter
 from agent.reindex.spark.job import run_job
@@ -51,12 +51,13 @@ def main(
     """
     if bool(jsonl) == bool(parquet):
         raise click.UsageError("one of --jsonl and --parquet")
-    stop_on_signals()
     at = int(time.time()) if now is None else now
     settings = inputs.Settings(now=at, fixed=now is not None, hot=hot, verify=verify)
-    try:
+    done = False
+    with Stoppable():
         _run("jsonl" if jsonl else "parquet", jsonl or parquet, settings, out, partitions)
-    except (Cancelled, KeyboardInterrupt):
+        done = True
+    if not done:
         sys.exit(INTERRUPTED)
 
 

@@ -132,7 +132,8 @@ def _refuse_proxy(url: str, connection: ConnectionOptions) -> None:
     if route(url, connection) is not None:
         host = clip(urlsplit(url).hostname or "", 60)
         raise InvalidInput(
-            f"a nats-server is not reached through a proxy: NO_PROXY has to name {host}"
+            f"a nats-server is not reached through a proxy: NO_PROXY has to name {host}, "
+            "or the proxy has to be none"
         )
 
 

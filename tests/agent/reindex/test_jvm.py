@@ -113,7 +113,6 @@ def test_a_class_cache_of_what_was_installed_anew_is_made_again(tmp_path: Path) 
     assert jvm.outdated(after) == [before], "and no other Java's"
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.xdist_group("spark")
 def test_spark_runs_where_no_java_is_installed(spark: SparkSession, tmp_path: Path) -> None:
     """A shuffle, Arrow through Python and Parquet, on what pip brought."""

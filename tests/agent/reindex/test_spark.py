@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from nostr_client.event import Event
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.xdist_group("spark")
 
 SETTINGS = Settings(now=NOW, urls=URLS, hot=HOT)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nostr_client.store.index_schema import Mark
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 async def made(path: Path) -> None:

@@ -50,7 +50,6 @@ def test_the_sets_have_every_status() -> None:
     }
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.xdist_group("spark")
 def test_spark_says_of_each_event_what_is_stated(spark: SparkSession) -> None:
     """One set, as a run of Spark costs seconds: the nasty events, and those of twenty authors."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nostr_client.event import Event
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 class Client:

@@ -13,7 +13,7 @@ from agent.relay.server import RelayServer, serve
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect
-from tests.agent.relay.kit import NOW, signed
+from tests.agent.relay.kit import NOW, key, signed
 from tests.conftest import require_tool
 
 if TYPE_CHECKING:
@@ -45,6 +45,21 @@ async def test_a_request_to_vanish(store: SqliteStore, relay: RelayServer) -> No
         assert (await client.publish(event))[2:] == [False, "blocked: its author asked to vanish"]
 
 
+async def test_a_wrap_that_its_recipient_deleted_is_refused_in_these_words(
+    relay: RelayServer,
+) -> None:
+    wrap, note = signed(2, 1059, [["p", key(1).pubkey]]), signed(1)
+    async with connect(relay.url) as client:
+        for event in (wrap, note):
+            await client.publish(event)
+        await client.publish(signed(1, 5, [["e", wrap.id], ["e", note.id]], created_at=NOW + 1))
+        said = [(await client.publish(event))[3] for event in (wrap, note)]
+    assert said == [
+        "blocked: its author or its recipient asked for its deletion",
+        "blocked: its author asked for its deletion",
+    ]
+
+
 def certificate(folder: Path) -> tuple[Path, Path]:
     """A self-signed certificate of 127.0.0.1, and its key."""
     cert, secret = folder / "cert.pem", folder / "key.pem"
@@ -67,6 +82,11 @@ async def test_tls(store: SqliteStore, tmp_path: Path) -> None:
     ):
         assert server.url.startswith("wss://")
         assert (await client.publish(signed()))[2] is True
+    secret.chmod(0o640)
+    with pytest.raises(InvalidInput, match="can be read by others"):
+        async with serve(store, port=0, options=RelayOptions(access=access)):
+            pass
+    secret.chmod(0o600)
     swapped = RelayOptions(access=Access(tls_cert=secret, tls_key=cert))
     with pytest.raises(InvalidInput):
         async with serve(store, port=0, options=swapped):

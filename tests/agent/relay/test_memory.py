@@ -48,7 +48,6 @@ async def test_readers_that_read_nothing_cost_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(not LINUX, reason="memory is read from /proc")
 async def test_64_readers_that_read_nothing_cost_little(tmp_path: Path) -> None:
     await check_memory(tmp_path / "s.db", connections=64, events=120, requests=8)

@@ -7,8 +7,6 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.server import serve
 from nostr_client import hll
@@ -128,7 +126,6 @@ async def assert_served(client: Client, events: list[Event], *, about: str = "")
     return len(answers)
 
 
-@pytest.mark.timeout(300)
 async def test_every_canonical_query_over_the_shared_events(store: SqliteStore) -> None:
     path = shared_path("data/events.jsonl")
     events = [parse_event(line) for line in path.read_text("utf-8").splitlines()]

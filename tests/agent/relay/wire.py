@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nostr_client.store.base import EventStore
 
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 
 
 class Wire:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
+"""Seconds after which something is taken to hang; a loaded machine needs a minute now and then."""
 
 
 def config_text(

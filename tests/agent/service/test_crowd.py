@@ -9,14 +9,14 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from nostr_client.errors import NetworkError
 from tests.agent.service.kit import an_agent, eventually
 from tests.conftest import missing
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 CROWD = """
 import resource, socket, sys, time
@@ -37,7 +37,6 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.timeout(120)
 async def test_ten_thousand_connections_are_turned_away(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

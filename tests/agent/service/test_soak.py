@@ -36,7 +36,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "pool_options", lambda _: quick)
 
 
-@pytest.mark.timeout(300)
 async def test_a_month(tmp_path: Path) -> None:
     await month(tmp_path, "2d")
 

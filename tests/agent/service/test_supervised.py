@@ -57,7 +57,6 @@ interval = "10s"
 
 
 @pytest.mark.interop
-@pytest.mark.timeout(180)
 async def test_kill_9_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
     await killed(tmp_path, times=5, every=4.0)
 

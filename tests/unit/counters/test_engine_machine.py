@@ -220,7 +220,6 @@ def run(examples: int, steps: int) -> None:
     )
 
 
-@pytest.mark.timeout(300)
 def test_any_sequence_of_operations() -> None:
     run(50, 25)
 

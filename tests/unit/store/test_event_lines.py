@@ -57,8 +57,8 @@ def test_one_event_of_a_line(form: str) -> None:
     assert events_of(form.replace("{}", TEXTS[0])) == EVENTS[:1]
 
 
-@pytest.mark.parametrize("line", ["[", "]", "],"])
-def test_brackets_around_an_array_are_no_mistake(line: str) -> None:
+@pytest.mark.parametrize("line", ["[", "]", "],", "[]", "[ ]", "[],"])
+def test_brackets_around_an_array_and_an_empty_one_are_no_mistake(line: str) -> None:
     assert parse_event_line(line.encode()) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +12,7 @@ import pytest
 from nostr_client.errors import StoreFull
 from nostr_client.filters import Filter
 from nostr_client.store import room
+from nostr_client.store.index import Index
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.room import FREE_SHARE, Space
 from nostr_client.store.sqlite import SqliteStore
@@ -47,21 +49,21 @@ async def open_store(path: Path, **limits: int) -> SqliteStore:
     return await SqliteStore.open(path / "s.db", options=options, clock=lambda: NOW)
 
 
-async def stored_until_full(store: SqliteStore, batches: Iterable[int]) -> int:
-    """How many events went in until the store refused, ten at a time."""
-    for batch in batches:
+async def stored_until_full(store: SqliteStore, numbers: Iterable[int]) -> int:
+    """How many events went in until the store refused."""
+    for number in numbers:
         try:
-            await store.save(notes(10 * batch, 10))
+            await store.save(notes(number, 1))
         except StoreFull:
-            return 10 * batch
+            return number
     raise AssertionError("it took everything")
 
 
 async def test_a_store_takes_events_up_to_its_size_and_serves_beyond(tmp_path: Path) -> None:
     async with await open_store(tmp_path, most_bytes=2 * MB) as store:
-        taken = await stored_until_full(store, range(100))
+        taken = await stored_until_full(store, range(1_000))
         assert 150 < taken < 220
-        assert "2.0 MB that it may have" in store.full
+        assert "MB that are left" in store.full
         assert not await store.try_room()
         assert await store.count([Filter()]) == taken
         with pytest.raises(StoreFull):
@@ -75,6 +77,40 @@ async def test_a_store_takes_events_up_to_its_size_and_serves_beyond(tmp_path: P
         (again,) = await store.save(notes(5_000, 1))
         assert again.stored
         assert (await store.verify()).problems == ()
+
+
+@pytest.mark.parametrize("batch", [1, 7, 500])
+@pytest.mark.parametrize("tags", [0, 60])
+async def test_a_store_does_not_grow_over_its_size_however_much_comes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int, tags: int
+) -> None:
+    """Also within the second that a measurement counts, and by saves that run side by side."""
+    monkeypatch.setattr(room, "CHECK_S", 3600.0)
+    async with await open_store(tmp_path, most_bytes=3 * MB) as store:
+        await Index.open(store)
+        refused = 0
+        for first in range(0, 10_000, 4 * batch):
+            saves = (
+                store.save([tagged(n, tags) for n in range(start, start + batch)])
+                for start in range(first, first + 4 * batch, batch)
+            )
+            said = await asyncio.gather(*saves, return_exceptions=True)
+            refused += sum(isinstance(one, StoreFull) for one in said)
+            assert all(isinstance(one, (list, StoreFull)) for one in said)
+            if refused:
+                break
+        assert refused
+        assert "MB that" in store.full
+        await store.room.look(again=True)
+        assert store.room.space is not None
+        assert store.room.space.used <= 3 * MB
+        assert batch == 500 or store.room.space.used > 2 * MB
+        assert (await store.verify()).problems == ()
+
+
+def tagged(n: int, tags: int) -> VerifiedEvent:
+    named = tuple(("p", f"{n * tags + k:064x}") for k in range(tags))
+    return make(content=f"{n} ä".ljust(2_000, "y"), tags=named)
 
 
 async def test_a_store_leaves_room_for_other_programs(
