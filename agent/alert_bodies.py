@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent.alerts import LIES
+from nostr_client.display import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,11 +66,7 @@ def text_of(crossing: Crossing) -> str:
 
 def number_of(figure: Figure) -> str:
     """A number, and how far it can be trusted."""
-    if figure.exact:
-        return f"{figure.value:,}"
-    if figure.lower_bound or figure.high is None:
-        return f"at least {figure.low:,}"
-    return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"
+    return f"{figure.value:,}" if figure.exact and not figure.as_said else said(figure)
 
 
 def _told(crossing: Crossing) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def figure(found: Figure | None) -> schema.Figure | None:
         high=None if found.high is None else min(found.high, LARGEST),
         exact=found.exact,
         lower_bound=found.lower_bound,
+        as_said=found.as_said,
     )
 
 

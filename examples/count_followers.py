@@ -11,7 +11,8 @@ async def main(npub: str, *relays: str) -> None:
         result = await client.count(count.followers(npub))
     for claim in result.relays:
         print(f"{claim.relay}: {claim.count} by {claim.method}, {claim.status}")
-    word = "exactly" if result.exact else f"between {result.low} and {result.high}, about"
+    most = "or more" if result.high is None else f"to {result.high}"
+    word = "exactly" if result.exact else f"{result.low} {most}, about"
     print(f"{word} {result.value} followers")
 
 

@@ -1,9 +1,9 @@
-"""Durations, ages and series as people write and read them."""
+"""Durations, ages, series and figures as people write and read them."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from nostr_client.errors import InvalidInput
 
@@ -20,6 +20,23 @@ _WRITTEN: Final = {"d": 86_400, "h": 3600, "m": 60}
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 _PATTERN: Final = re.compile(DURATION)
+
+
+class Figure(Protocol):
+    """A number and how far it can be trusted, as `merge.Figure` and the agent's API have it."""
+
+    @property
+    def value(self) -> int: ...
+    @property
+    def low(self) -> int: ...
+    @property
+    def high(self) -> int | None: ...
+    @property
+    def exact(self) -> bool: ...
+    @property
+    def lower_bound(self) -> bool: ...
+    @property
+    def as_said(self) -> bool: ...
 
 
 def seconds(duration: str) -> float:
@@ -52,3 +69,35 @@ def sparkline(values: Sequence[int], blocks: str = BLOCKS) -> str:
     least, top = min(values), len(blocks) - 1
     span = max(values) - least
     return "".join(blocks[(one - least) * top // span if span else top // 2] for one in values)
+
+
+def said(figure: Figure) -> str:
+    """A figure with how sure it is."""
+    words = as_said(figure)
+    if words:
+        return f"{figure.value:,}, {words}"
+    if figure.exact:
+        return f"{figure.value:,} (exact)"
+    if figure.high is None:
+        if figure.low == figure.value:
+            return f"at least {figure.value:,}"
+        sure = f", at least {figure.low:,}" if figure.low else ""
+        return f"{figure.value:,} or more, as relays say{sure}"
+    if figure.low == figure.high:
+        return f"about {figure.value:,}"
+    return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"
+
+
+def as_said(figure: Figure) -> str:
+    """Who says a number that relays say, and what is proven of it; "" for any other figure.
+
+    Ids that relays name bound a number from above; one relay's count is bounded by the registers
+    beside it, or by nothing.
+    """
+    if not figure.as_said or figure.lower_bound:
+        return ""
+    if figure.high == figure.value:
+        return "as these relays say" + ("" if figure.exact else f", at least {figure.low:,}")
+    if figure.high is None:
+        return "as the relay says" + (f", at least {figure.low:,}" if figure.low else "")
+    return f"as the relay says (its registers: {figure.low:,} to {figure.high:,})"

@@ -280,7 +280,8 @@ class FewSubscriptions(Behaviour):
 class Pages(Behaviour):
     """Sends at most `cap` events of a REQ, in an order, with or without hints (NIP-67).
 
-    `oldest`: the oldest, oldest first; `shuffled`: any, by id; otherwise the newest, newest first.
+    `oldest`: the oldest, oldest first, or newest first where `turned`; `shuffled`: any, by id;
+    otherwise the newest, newest first.
     It knows no COUNT unless `counts`.
     """
 
@@ -289,12 +290,14 @@ class Pages(Behaviour):
         cap: int,
         *,
         oldest: bool = False,
+        turned: bool = False,
         shuffled: bool = False,
         hints: bool = False,
         counts: bool = False,
     ) -> None:
         self.cap = cap
         self.oldest = oldest
+        self.turned = turned
         self.shuffled = shuffled
         self.hints = hints
         self.counts = counts
@@ -307,7 +310,7 @@ class Pages(Behaviour):
         if self.shuffled:
             matching.sort(key=lambda event: event.id)
         page = matching[: min(self.cap, asked.limit or self.cap)]
-        for event in page:
+        for event in reversed(page) if self.turned else page:
             await self.send_event(peer, message[1], event)
         hint = "finish" if len(page) == len(matching) else "more"
         await peer.send("EOSE", message[1], *([[hint]] if self.hints else []))

@@ -32,6 +32,7 @@ class Order(StrEnum):
     OLDEST = "the oldest, oldest first"
     TURNED = "the newest, oldest first"
     ANY = "any, by id"
+    OLDEST_TURNED = "the oldest, newest first"
 
 
 class SimRelay:
@@ -106,6 +107,8 @@ class SimRelay:
                 return matching[-most:]
             case Order.OLDEST:
                 return matching[:most]
+            case Order.OLDEST_TURNED:
+                return matching[:most][::-1]
             case Order.ANY:
                 page = sorted(matching, key=lambda one: one.id)[:most]
                 times = [one.created_at for one in page]

@@ -144,8 +144,14 @@ def test_every_form_of_the_line() -> None:
         Figure.at_least(1204, 0),
         Figure.at_least(1204, 1090),
     )
-    by_ids = (Figure.exactly(717), Figure(value=717, low=400, high=717))
-    named = {said(one, named=True) for one in by_ids}
+    as_said = (
+        Figure.exactly(717, as_said=True),
+        Figure(value=717, low=400, high=717, as_said=True),
+        Figure(value=1204, low=0, high=None, as_said=True),
+        Figure(value=1204, low=1, high=None, as_said=True),
+        Figure(value=1204, low=1090, high=1330, as_said=True),
+    )
+    named = {*map(said, as_said)}
     assert first_column("the line says") - {"---"} == {*map(said, figures), *named, "not known"}
     for one in figures:
         point = Point(at=0, value=one.value, low=one.low, high=one.high, exact=one.exact)

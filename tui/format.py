@@ -60,24 +60,43 @@ def value(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     """A figure; an estimate and a lower bound say that they are."""
     if figure is None:
         return "?"
-    sign = "" if figure.exact else glyphs.least if figure.lower_bound else glyphs.about
-    return f"{sign} {number(figure.value)}".strip()
+    if figure.exact or display.as_said(figure):
+        return number(figure.value)
+    sign = glyphs.least if figure.lower_bound else glyphs.about
+    return f"{sign} {number(figure.value)}"
 
 
 def bounds(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     """What lies around a figure, in numbers."""
     if figure is None:
         return ""
+    if display.as_said(figure) and figure.high in (None, figure.value):
+        return "as the relay says" if figure.high is None else "as relays say"
     if figure.exact:
         return "exact"
     high = number(figure.high) if figure.high is not None else ""
     return f"{number(figure.low)}{glyphs.dash}{high}"
 
 
+def in_words(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
+    """As `bounds`; who says a figure, and all that is known of it, where relays say it."""
+    words = "" if figure is None else display.as_said(figure)
+    return words or bounds(figure, glyphs)
+
+
+def interval(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
+    """What lies around a figure that is not exact, or who says it; else nothing."""
+    if figure is None or (figure.exact and not figure.as_said):
+        return ""
+    return display.as_said(figure) or f"95 %: {bounds(figure, glyphs)}"
+
+
 def certainty(figure: Figure | None, glyphs: Glyphs = UNICODE) -> str:
     """How far a figure can be trusted, in a word or as a percentage."""
     if figure is None:
         return ""
+    if display.as_said(figure):
+        return "as said"
     if figure.exact:
         return "exact"
     if figure.lower_bound or figure.high is None:

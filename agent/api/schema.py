@@ -154,13 +154,17 @@ class Reloaded(Answer, frozen=True):
 
 
 class Figure(Answer, frozen=True):
-    """A number and how far it can be trusted; `high` is null where nothing bounds it."""
+    """A number and how far it can be trusted; `high` is null where nothing bounds it.
+
+    `as_said`: relays say the number, by a count or by naming ids.
+    """
 
     value: int
     low: int
     high: int | None
     exact: bool
     lower_bound: bool
+    as_said: bool = False
 
 
 class Claim(Told, Answer, frozen=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nostr_client.cli.output import console, moment, plain_table, say
-from nostr_client.display import age, sparkline
+from nostr_client.display import age, as_said, sparkline
 from nostr_client.errors import clip
 from nostr_client.store.index_schema import HOT
 
@@ -74,6 +74,8 @@ def figure(found: schema.Figure | None) -> tuple[str, str]:
     """A number, and its range."""
     if found is None:
         return "not counted yet", ""
+    if words := as_said(found):
+        return f"{found.value:,}", words
     if found.exact:
         return f"{found.value:,}", "exact"
     high = "" if found.high is None else f"{found.high:,}"

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from nostr_client import hll, nip19
 from nostr_client.cli.output import console, plain_table
+from nostr_client.display import said
 from nostr_client.errors import clip
 from nostr_client.merge import Claim, Figure, Unit
 
@@ -98,8 +99,7 @@ def merged_line(result: CountResult) -> str:
     heard = f"{result.answered} of {asked} relay{'s' * (asked != 1)} answered"
     if result.merged.figure is None:
         return f"{name}: not known ({heard})"
-    named = result.unit is Unit.EVENTS and result.merged.as_named
-    return f"{name}: {said(result.merged.figure, named=named)} {UNITS[result.unit]} ({heard})"
+    return f"{name}: {said(result.merged.figure)} {UNITS[result.unit]} ({heard})"
 
 
 def second_lines(result: CountResult) -> list[str]:
@@ -151,20 +151,3 @@ def _sats(amount: Figure) -> str:
 
 def _receipts(number: int) -> str:
     return f"{number:,} receipt{'s' * (number != 1)}"
-
-
-def said(figure: Figure, *, named: bool = False) -> str:
-    """A figure with how sure it is; `named`: it was counted by ids that relays name."""
-    if named and figure.high == figure.value:
-        sure = "" if figure.exact else f", at least {figure.low:,}"
-        return f"{figure.value:,}, as these relays say{sure}"
-    if figure.exact:
-        return f"{figure.value:,} (exact)"
-    if figure.high is None:
-        if figure.low == figure.value:
-            return f"at least {figure.value:,}"
-        sure = f", at least {figure.low:,}" if figure.low else ""
-        return f"{figure.value:,} or more, as relays say{sure}"
-    if figure.low == figure.high:
-        return f"about {figure.value:,}"
-    return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"

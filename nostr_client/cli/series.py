@@ -80,7 +80,7 @@ def say_points(points: Sequence[Point], most: int = 20) -> None:
 
 def number(point: Point) -> str:
     """A point's number with how sure it is, as `count` says it."""
-    from nostr_client.cli.count_table import said
+    from nostr_client.display import said
     from nostr_client.merge import Figure
 
     lower_bound = point.high is None

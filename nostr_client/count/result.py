@@ -67,6 +67,11 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.merged.figure is not None and self.merged.figure.lower_bound
 
     @property
+    def as_said(self) -> bool:
+        """True when the number is what relays say: a count, or ids that they name."""
+        return self.merged.figure is not None and self.merged.figure.as_said
+
+    @property
     def contents(self) -> dict[str, int] | None:
         """Events by what they say, most first, of those that were read; None if not asked for.
 
@@ -112,6 +117,7 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
             "high": self.high,
             "exact": self.exact,
             "lower_bound": self.lower_bound,
+            "as_said": self.as_said,
             "authors": self.authors.to_dict() if self.authors else None,
             "events": self.events.to_dict() if self.events else None,
             **worth,

@@ -35,7 +35,8 @@ class Members(NamedTuple):
 
     `gone`: how many of them may have gone since a relay was read.
     `deleted`: how many may have been deleted at relays that were asked about a sample only.
-    `current`: this round proved the members of every relay that was read.
+    `current`: this round proved the members of every relay that was read. `listed`: some relays
+    only named their events.
     """
 
     named: frozenset[bytes]
@@ -43,6 +44,7 @@ class Members(NamedTuple):
     gone: int
     deleted: int
     current: bool
+    listed: bool
 
     @property
     def low(self) -> int:
@@ -56,8 +58,8 @@ class Members(NamedTuple):
         if not self.current:
             return Figure.at_least(value, self.low)
         if self.low == value:
-            return Figure.exactly(value)
-        return Figure(value=value, low=self.low, high=value)
+            return Figure.exactly(value, as_said=self.listed)
+        return Figure(value=value, low=self.low, high=value, as_said=self.listed)
 
 
 def members(sources: Sequence[Source]) -> Members:
@@ -78,6 +80,7 @@ def members(sources: Sequence[Source]) -> Members:
         deleted=sum(_perhaps_deleted(s, named) for s in sources if s.claim.answered),
         current=all(reading.proven is Proven.MEMBERS for reading in readings)
         and not any(source.claim.stands_in for source in sources),
+        listed=any(source.listing for source in sources),
     )
 
 

@@ -172,10 +172,8 @@ def authors_figure(
     if not readings(weighed):
         return counted
     if _nothing_came(weighed):
-        return counted and Figure.at_least(counted.value, 0)
-    if counted is None:
-        return Figure.at_least(read.low)
-    return Figure.at_least(max(read.low, counted.value), max(read.low, counted.low))
+        return counted and Figure.at_least(0).or_word(counted)
+    return Figure.at_least(read.low).or_word(counted)
 
 
 def events_figure(weighed: Sequence[Weighed], found: Members | None) -> Figure | None:
@@ -188,26 +186,21 @@ def events_figure(weighed: Sequence[Weighed], found: Members | None) -> Figure |
     read = _events_read(weighed)
     if all_read(weighed):
         return _own_number(weighed) or read
-    return _beside_counts(weighed, read.low, read.low, any_read=bool(read.value))
+    return _beside_counts(weighed, Figure.at_least(read.low), any_read=bool(read.value))
 
 
 def _members_figure(weighed: Sequence[Weighed], found: Members) -> Figure | None:
     """Distinct events by their ids."""
     if all_known(weighed):
         return found.figure
-    return _beside_counts(weighed, len(found.named), found.low, any_read=bool(found.named))
+    known = Figure.at_least(len(found.named), found.low)
+    return _beside_counts(weighed, known, any_read=bool(found.named))
 
 
-def _beside_counts(
-    weighed: Sequence[Weighed], value: int, low: int, *, any_read: bool
-) -> Figure | None:
+def _beside_counts(weighed: Sequence[Weighed], known: Figure, *, any_read: bool) -> Figure | None:
     """A part that is known, beside what relays only count."""
     counted = _from_counts(weighed)
-    if counted is None:
-        return Figure.at_least(value, low) if any_read else None
-    if not any_read:
-        return counted
-    return Figure.at_least(max(value, counted.value), max(low, counted.low))
+    return known.or_word(counted) if any_read else counted
 
 
 def _usable(weighed: Weighed) -> Listing | None:
@@ -432,7 +425,7 @@ def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bo
     if not missing:
         return figure
     word = 0 if not one_per_author or _is_known(sketches, union) else largest_word(weighed)
-    return Figure.at_least(max(figure.value, word), figure.low)
+    return figure.or_word(Figure.at_least(word, 0))
 
 
 def _less_gone(figure: Figure, read: Figure, floor: int) -> Figure:
@@ -477,20 +470,24 @@ def borne_out(weighed: Sequence[Weighed], terms: Sequence[Term]) -> int:
 
 
 def _of_one_relay(weighed: Weighed, union: bytes, *, asked: int) -> Figure:
-    """One relay's own number, exact unless it is an estimate too; then with its interval.
+    """One relay's own number, with the interval of the registers that bear it out.
 
-    Where others were asked and did not answer, its registers are all that bears it out.
+    Where others were asked and did not answer, a number outside of the interval is not used.
     """
-    if weighed.firm_count is not None and asked == 1:
-        return Figure.exactly(weighed.firm_count)
+    firm = weighed.firm_count
+    if firm is not None and weighed.trusted and asked == 1:
+        return Figure.exactly(firm)
     if union == hll.EMPTY and not weighed.loose_count:
         known = asked == 1 and weighed.is_of_now
         return Figure.exactly(0) if known else Figure.at_least(0)
     figure = _estimated(people(union, robust=bent([union])), 0)
-    told = None if weighed.firm_count is None and bent([union]) else weighed.loose_count
-    if told is None or figure.high is None or not figure.low <= told <= figure.high:
+    told = None if firm is None and bent([union]) else weighed.loose_count
+    if told is None or figure.high is None:
         return figure
-    return Figure(value=told, low=figure.low, high=figure.high)
+    if not figure.low <= told <= figure.high and (firm is None or asked > 1):
+        return figure
+    low, high = min(figure.low, told), max(figure.high, told)
+    return Figure(value=told, low=low, high=high, as_said=firm is not None)
 
 
 def _nobody(weighed: Sequence[Weighed], missing: bool) -> Figure:
@@ -526,18 +523,24 @@ def _terms(weighed: Sequence[Weighed], read: int, one_per_author: bool) -> list[
 
 
 def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
-    """The largest count; exact only where one relay was asked, as relays hold different events."""
+    """The largest count, as its relay says: no count proves a low end, unless the user trusts it.
+
+    A trusted relay alone is exact, as relays hold different events.
+    """
     loose = [w.loose_count for w in weighed if w.loose_count is not None]
     if not loose:
         return None
-    if len(weighed) == 1 and weighed[0].firm_count is not None:
-        return Figure.exactly(weighed[0].firm_count)
-    said = [w for w in weighed if (w.trusted or len(weighed) == 1) and w.is_of_now]
-    cut = (w.loose_count or 0 for w in said if w.claim.limited)
+    value, vouched = max(loose), [w for w in weighed if w.trusted and w.is_of_now]
+    cut = (w.loose_count or 0 for w in vouched if w.claim.limited)
     low = max(vouched_count(weighed), *cut, 0)
-    alone = len(weighed) == 1 and weighed[0].is_of_now
-    high = weighed[0].claim.count_high if alone else None
-    return Figure(value=max(loose), low=low, high=high, lower_bound=True)
+    if len(weighed) > 1:
+        return Figure.at_least(value, low)
+    (one,) = weighed
+    if vouched and one.firm_count is not None:
+        return Figure.exactly(one.firm_count)
+    high = one.claim.count_high if vouched else None
+    firm = one.firm_count is not None
+    return Figure(value=value, low=low, high=high, lower_bound=not firm, as_said=firm)
 
 
 def _union(sets: Iterable[frozenset[bytes]]) -> frozenset[bytes]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from agent import alert_bodies, views
 from agent.api import holdings, schema
 from agent.commands import tables, watch
 from agent.specs import WatchSpec
+from nostr_client.display import said
+from nostr_client.merge import Figure
 from nostr_client.store.index_schema import HOT
+from tui import format
 
 SPEC = WatchSpec(name="followers", query="followers", target="ab" * 32)
 FIGURE = schema.Figure(value=1234, low=1200, high=1300, exact=False, lower_bound=False)
@@ -62,3 +66,24 @@ def test_an_empty_store_has_no_range(
 @pytest.mark.parametrize("at", [-(2.0**62), 2.0**33 * 50, 2.0**63 - 1024, float(2**63 - 1)])
 def test_a_time_beyond_every_calendar_is_a_number(at: float) -> None:
     assert tables.when(at) == f"{at:.0f}"
+
+
+@pytest.mark.parametrize(
+    ("figure", "shown"),
+    [
+        (Figure(value=1204, low=0, high=None, as_said=True), "1,204, as the relay says"),
+        (Figure.exactly(717, as_said=True), "717, as these relays say"),
+        (
+            Figure(value=717, low=400, high=717, as_said=True),
+            "717, as these relays say, at least 400",
+        ),
+    ],
+)
+def test_who_says_a_number_is_said_in_the_same_words_everywhere(figure: Figure, shown: str) -> None:
+    told = views.figure(figure)
+    assert told is not None
+    assert ", ".join(tables.figure(told)) == shown
+    assert said(figure) == alert_bodies.number_of(told) == shown
+    assert f"{format.value(told)}, {format.in_words(told)}" == shown
+    assert f"{format.value(told)}, {format.interval(told)}" == shown
+    assert format.certainty(told) == "as said"

@@ -67,8 +67,8 @@ async def test_count_as_json_has_exactly_the_fields_of_the_schema() -> None:
     assert done.code == 0
     assert done.err == ""
     assert list(done.json) == [
-        "query", "value", "unit", "low", "high", "exact", "lower_bound", "authors", "events",
-        "relays",
+        "query", "value", "unit", "low", "high", "exact", "lower_bound", "as_said", "authors",
+        "events", "relays",
     ]  # fmt: skip
     first, second = done.json["relays"]
     assert list(first) == [

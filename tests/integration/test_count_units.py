@@ -80,7 +80,8 @@ async def test_a_count_of_events_is_never_a_number_of_people() -> None:
 
 async def test_registers_tell_people_beside_the_number_of_events() -> None:
     result = await counted(EVENTS, Sketches())
-    assert (result.value, result.exact, result.unit) == (400, True, Unit.EVENTS)
+    assert (result.value, result.as_said, result.unit) == (400, True, Unit.EVENTS)
+    assert "400, as the relay says" in merged_line(result)
     assert result.relays[0].events_read == 0
     assert any(line.startswith("distinct authors, as registers") for line in second_lines(result))
 

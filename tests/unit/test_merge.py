@@ -123,10 +123,21 @@ def test_registers_and_readings_are_merged() -> None:
     assert figure.low <= 900 <= figure.high
 
 
-def test_one_relay_with_an_exact_count_of_authors_is_taken_at_its_word() -> None:
+def test_one_relay_with_registers_is_taken_at_its_word_within_their_interval() -> None:
     people = range(5000)
     assert not is_own_estimate(5000, sketch(people))
-    assert authors(hll_claim("a", people)) == Figure.exactly(5000)
+    low, high = hll.interval(hll.estimate(sketch(people)))
+    figure = authors(hll_claim("a", people))
+    assert figure == Figure(value=5000, low=round(low), high=round(high), as_said=True)
+
+
+@pytest.mark.parametrize("lie", [1.15, 0.85])
+def test_one_relay_whose_count_is_beside_its_registers_widens_the_interval(lie: float) -> None:
+    figure = authors(hll_claim("a", range(5000), count=round(5000 * lie)))
+    assert not figure.exact
+    assert figure.high is not None
+    assert figure.low < 5000 < figure.high
+    assert figure.low <= figure.value <= figure.high
 
 
 def test_better_merge_is_the_ratio_of_exact_counts_where_they_cover_the_union() -> None:
@@ -180,8 +191,13 @@ def test_relays_are_never_summed() -> None:
     assert events(*(count_claim(f"r{i}", 100) for i in range(9))).value == 100
 
 
-def test_one_relay_asked_and_exact_is_exact() -> None:
-    assert events(count_claim("a", 70)) == Figure.exactly(70)
+def test_one_relay_that_only_counts_is_taken_at_its_word_which_proves_nothing() -> None:
+    assert events(count_claim("a", 70)) == Figure(value=70, low=0, high=None, as_said=True)
+
+
+def test_one_relay_that_the_user_trusts_is_exact() -> None:
+    merged = merge_claims([count_claim("a", 70)], one_per_author=False, trusted=("a",))
+    assert merged.events == Figure.exactly(70)
 
 
 @pytest.mark.parametrize("change", [{"approximate": True}, {"limited": True}])
@@ -189,13 +205,14 @@ def test_estimated_and_cut_counts_are_not_exact(change: dict[str, object]) -> No
     figure = events(count_claim("a", 70, **change))
     assert figure.value == 70
     assert figure.lower_bound
-    assert figure.low == (70 if "limited" in change else 0)
+    assert figure.low == 0
 
 
-def test_several_filters_give_the_largest_and_the_sum() -> None:
-    figure = events(count_claim("a", 70, limited=True, count_high=110))
-    assert (figure.low, figure.value, figure.high) == (70, 70, 110)
-    assert not figure.exact
+def test_several_filters_give_the_largest_and_the_sum_where_the_relay_is_trusted() -> None:
+    claim = count_claim("a", 70, limited=True, count_high=110)
+    assert events(claim) == Figure.at_least(70, 0)
+    merged = merge_claims([claim], one_per_author=False, trusted=("a",))
+    assert merged.events == Figure(value=70, low=70, high=110, lower_bound=True)
 
 
 def test_a_bare_zero_is_weak() -> None:
@@ -391,7 +408,7 @@ def test_people_are_no_more_than_their_exactly_counted_events(n: int) -> None:
     ]
     assert over
     for claim in over:
-        merged = merge_claims([claim], one_per_author=False)
+        merged = merge_claims([claim], one_per_author=False, trusted=("a",))
         assert merged.events == Figure.exactly(n)
         assert merged.authors is not None
         assert merged.authors.low <= merged.authors.value == merged.authors.high == n
@@ -619,5 +636,6 @@ def test_claims_and_figures_as_json_values() -> None:
     ]  # fmt: skip
     assert Figure.exactly(3).to_dict() == {
         "value": 3, "low": 3, "high": 3, "exact": True, "lower_bound": False,
+        "as_said": False,
     }  # fmt: skip
     assert claim.warned("w") is claim

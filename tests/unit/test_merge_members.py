@@ -79,21 +79,25 @@ def events(*claims: Claim, **how: object) -> Figure:
     return figure
 
 
+def as_named(value: int, low: int | None = None) -> Figure:
+    """The figure of ids that relays name, of which `low` are proven; all of them by default."""
+    low = value if low is None else low
+    return Figure(value=value, low=low, high=value, exact=low == value, as_said=True)
+
+
 def test_ids_that_two_relays_name_are_exact() -> None:
     figure = events(lists("a", range(40)), lists("b", range(40)))
-    assert figure == Figure.exactly(40)
+    assert figure == as_named(40)
 
 
 def test_ids_that_one_relay_names_do_not_raise_the_low_end() -> None:
     figure = events(lists("a", range(40), verified=range(3)), lists("b", range(30, 60)))
-    assert figure == Figure(value=60, low=10 + 3, high=60)
+    assert figure == as_named(60, low=10 + 3)
 
 
 def test_what_a_relay_that_was_read_holds_is_proven() -> None:
-    assert events(read("a", range(40)), lists("b", range(20, 40))) == Figure.exactly(40)
-    assert events(read("a", range(40)), lists("b", range(20, 50))) == Figure(
-        value=50, low=40, high=50
-    )
+    assert events(read("a", range(40)), lists("b", range(20, 40))) == as_named(40)
+    assert events(read("a", range(40)), lists("b", range(20, 50))) == as_named(50, low=40)
 
 
 def test_a_relay_without_members_leaves_a_lower_bound() -> None:
@@ -118,14 +122,14 @@ def test_a_relay_with_made_up_ids_counts_with_what_was_fetched_of_it(policy: Tru
 
 def test_a_trusted_relay_is_believed_without_proof() -> None:
     figure = events(lists("a", range(40)), lists("b", range(20)), trusted=("a",))
-    assert figure == Figure.exactly(40)
+    assert figure == as_named(40)
 
 
 def test_what_is_retracted_comes_off_wherever_it_is_held() -> None:
     knows = msgspec.structs.replace(
         read("a", range(20)), retracted=Retracted(ids=ids([30, 31]), asked=ASKED.asked)
     )
-    assert events(knows, lists("b", range(40), verified=range(20, 40))) == Figure.exactly(38)
+    assert events(knows, lists("b", range(40), verified=range(20, 40))) == as_named(38)
 
 
 def test_deletions_that_were_asked_about_by_a_sample_widen_the_number() -> None:
@@ -152,7 +156,7 @@ def test_people_are_no_surer_than_their_events_which_may_be_deleted() -> None:
 
 
 def test_a_listing_that_names_nothing_is_a_zero() -> None:
-    assert events(lists("a", ()), lists("b", ())) == Figure.exactly(0)
+    assert events(lists("a", ()), lists("b", ())) == as_named(0)
 
 
 def test_counts_beside_listings_are_claims_alone() -> None:

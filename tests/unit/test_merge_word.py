@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nostr_client import hll, trust
+from nostr_client.display import said
 from nostr_client.merge import Claim, ClaimStatus, Figure, Merged, Method, Reading, merge_claims
 from tests.sketches import draw
 
@@ -95,7 +96,18 @@ def test_the_count_of_a_trusted_relay_is_a_lower_end() -> None:
 
 
 def test_one_relay_alone_is_taken_at_its_word() -> None:
-    assert authors(merge_claims([word("wss://a", 70)], one_per_author=True)) == Figure.exactly(70)
+    told = Figure(value=70, low=0, high=None, as_said=True)
+    assert authors(merge_claims([word("wss://a", 70)], one_per_author=True)) == told
+    assert said(told) == "70, as the relay says"
+
+
+def test_one_relay_that_counts_more_than_was_read_of_it_proves_what_was_read() -> None:
+    keys = frozenset(PEOPLE[:30])
+    read = Reading(authors=keys, events=keys, complete=False)
+    for one_per_author in (True, False):
+        claim = word("wss://a", MOST, reading=read)
+        merged = merge_claims([claim], one_per_author=one_per_author)
+        assert merged.events == Figure.at_least(MOST, 30)
 
 
 def test_two_counts_that_disagree_beside_their_registers_correct_nothing() -> None:

@@ -127,6 +127,35 @@ def test_a_relay_that_sends_in_another_order_is_read_whole(order: Order) -> None
     assert relay.asked <= 25
 
 
+@pytest.mark.parametrize("hints", [False, True])
+@pytest.mark.parametrize("n", [501, 510, 999, 1_200])
+def test_the_oldest_sent_newest_first_are_not_taken_for_everything(n: int, hints: bool) -> None:
+    """No REQ for what is older brings more; one for what is newer does."""
+    walk = walked(SimRelay(spread(n), order=Order.OLDEST_TURNED, hints=hints))
+    assert len(walk.found) == n
+    assert walk.complete
+
+
+def test_what_comes_while_the_order_is_shown_is_taken_in() -> None:
+    relay, walk = SimRelay(spread(40)), Walk([NOTES], 0, None)
+    for number in range(10):
+        asked = walk.ask()
+        if asked is None:
+            break
+        walk.take(*relay.answer(asked))
+        relay.add(event(NOW + 10 + number, 1_000 + number))
+    assert walk.complete
+    assert set(walk.found) <= set(relay.events)
+    assert relay.asked == 3
+
+
+@pytest.mark.parametrize(("n", "reqs"), [(9, 2), (10, 3), (500, 3), (900, 4), (1_100, 4)])
+def test_an_order_that_no_second_full_page_shows_costs_one_req(n: int, reqs: int) -> None:
+    relay = SimRelay(spread(n))
+    assert walked(relay).complete
+    assert relay.asked == reqs
+
+
 def test_ten_thousand_events_cost_one_req_to_prove_the_end_and_none_with_finish() -> None:
     """499 of a page are new: the second that it begins with has come before."""
     pages = -(-(10_000 - 1) // 499)
@@ -249,20 +278,17 @@ def test_a_page_of_one_second_does_not_show_that_newer_events_come_first() -> No
 
 def test_an_unreadable_frame_leaves_a_hole_where_it_stood() -> None:
     events = spread(20)
-    walk = Walk([NOTES], 0, None)
-    for _ in range(2):
-        asked = walk.ask()
-        assert asked is not None
-        page = [one for one in events if asked.until is None or one.created_at <= asked.until]
+    relay, walk = SimRelay(events), Walk([NOTES], 0, None)
+    while (asked := walk.ask()) is not None:
+        page = relay.page(asked)
         was_sent = sent(page, asked)
         stamps = tuple(
-            None if one.id == events[7].id.hex() else one for one in was_sent.stamps if one
+            None if one.id == events[15].id.hex() else one for one in was_sent.stamps if one
         )
-        page = [one for one in page if one.id != events[7].id]
+        page = [one for one in page if one.id != events[15].id]
         walk.take(page, msgspec.structs.replace(was_sent, stamps=stamps))
-    assert walk.ask() is None
     assert walk.unread == 1
-    assert walk.holes == {events[6].created_at}
+    assert walk.holes == {events[14].created_at}
     assert not walk.complete
 
 

@@ -106,16 +106,20 @@ class Cap(Behaviour):
 
 @dataclass(frozen=True)
 class OldestFirst(Behaviour):
-    """Sends the oldest first; `of_all`: a page is the oldest that match, not the newest."""
+    """Sends the oldest first; `of_all`: a page is the oldest that match, not the newest.
+
+    `turned`: it sends a page of the oldest newest first, as if it were any other.
+    """
 
     of_all: bool
+    turned: bool = False
     spoils = frozenset({READ, SYNC})
 
     def order(self, asked: Asked, found: list[Made]) -> list[Made]:
         return found[::-1] if self.of_all else found
 
     def arranged(self, page: list[Made]) -> list[Made]:
-        return page if self.of_all else page[::-1]
+        return page if self.of_all != self.turned else page[::-1]
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,9 @@ class _Drawing:
             return chosen + (self._once() if self.mood == "patient" else [])
         if self._chance(0.1):
             of_all = self._chance(0.5)
-            chosen.append(rng.choice((OldestFirst, Unordered))(of_all))
+            orders = [OldestFirst(of_all), Unordered(of_all)]
+            orders += [OldestFirst(of_all, turned=True)] if of_all else []
+            chosen.append(rng.choice(orders))
         chosen += self._hint()
         chosen += self._counting()
         chosen += self._negentropy()

@@ -39,8 +39,6 @@ def of_count(
     """Whether an exact number was to be had from these relays in this step."""
     if silent or not relays or any(has_junk(relay, world) for relay in relays):
         return False
-    if len(relays) == 1 and _counts(world, relays[0]):
-        return True
     several = len(relays) > 1
     if several and not world.has_registers and not _few_differ(world, relays):
         return False
@@ -57,16 +55,6 @@ def _few_differ(world: World, relays: Sequence[SimRelay]) -> bool:
     alone = [sum(once[key] == 1 for key in ids) for ids in held]
     lacking = [len(once) - len(ids) for ids in held]
     return max(alone) <= SAMPLE and max(lacking) <= IDS_AT_ONCE
-
-
-def _counts(world: World, relay: SimRelay) -> bool:
-    """One relay's own exact count of what is asked."""
-    if _spoils(relay, COUNT) or world.question == "zaps" or _has(relay, Sketches):
-        return False
-    if world.has_registers and not world.one_per_author:
-        return False
-    body = relay.count(world.wire) if _has(relay, Counts) else None
-    return body is not None and body["count"] > 0  # some relays say 0 when they refuse
 
 
 def _read(world: World, relay: SimRelay, before: bool, several: bool) -> bool:

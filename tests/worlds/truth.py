@@ -49,12 +49,6 @@ def of_count(world: World, relays: Sequence[SimRelay], ever: Iterable[Made]) -> 
     events = frozenset(len(variant) for variant in variants)
     once = _counting(world, {one.id: one for one in (*union.values(), *ever)}.values())
     most_authors, most_events = len({sender(one) for one in once}), len(once)
-    if len(relays) == 1:  # its own word is all that there is
-        told, firm = _told(world, relays[0])
-        if firm:
-            authors, events = authors | told, events | told
-        most_authors = max(most_authors, *told, 0)
-        most_events = max(most_events, *told, 0)
     return Truth(authors, events, most_authors, most_events)
 
 
@@ -73,14 +67,6 @@ def _hidden(world: World, relay: SimRelay) -> set[str]:
         for one in relay.served()
         if one.id not in ids | relay.sent and oldest < one.created_at < newest
     }
-
-
-def _told(world: World, relay: SimRelay) -> tuple[frozenset[int], bool]:
-    """A relay's own count, and whether it says that it is neither estimated nor cut."""
-    body = relay.count(world.wire) if world.question != "zaps" else None
-    if body is None or not (body["count"] or "hll" in body):
-        return frozenset(), False  # a bare zero is what some relays say when they refuse
-    return frozenset({body["count"]}), not (body.get("approximate") or body.get("limited"))
 
 
 def _counting(world: World, held: Iterable[Made]) -> list[Made]:

@@ -40,7 +40,7 @@ class Counted(ModalScreen[None]):
         found = self._found
         value, bounds = (
             format.value(found.figure, self._glyphs),
-            format.bounds(found.figure, self._glyphs),
+            format.in_words(found.figure, self._glyphs),
         )
         unit = found.unit.replace("_", " ")
         with Vertical(id="counted", classes="dialog"):

@@ -103,8 +103,8 @@ class WatchPage(Page):
         if glyphs is not ASCII and not self._is_large(one):
             value = format.value(one.figure, glyphs)
             lines.insert(0, Content.from_markup("[b $text-accent]$value[/]", value=value))
-        if one.figure is not None and not one.figure.exact:
-            lines.append(Content(f"95 %: {format.bounds(one.figure, glyphs)}"))
+        if interval := format.interval(one.figure, glyphs):
+            lines.append(Content(interval))
         lines.append(self._changes(one))
         age = "not yet" if one.updated_at is None else f"{format.age(now - one.updated_at)} ago"
         lines.append(Content(f"counted {age}, {one.answered}/{one.asked} relays"))
@@ -189,7 +189,7 @@ class WatchPage(Page):
         one = self.shown
         if one is None:
             return ""
-        bounds = format.bounds(one.figure, self.tally.glyphs)
+        bounds = format.in_words(one.figure, self.tally.glyphs)
         return f"{one.spec.name}: {format.value(one.figure, self.tally.glyphs)} ({bounds})"
 
 
