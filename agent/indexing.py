@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from agent.api import holdings
+from agent.api import schema
 from nostr_client import hll
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store import index_read
@@ -34,19 +34,19 @@ class Indexing:
         self.exchange = asyncio.Lock()
         """Held while a file is taken over: the writer may then be busy for a minute on purpose."""
 
-    async def stats(self) -> holdings.Index:
+    async def stats(self) -> schema.Index:
         """How it stands."""
         found = await self._store.database.read(index_read.stats)
-        return holdings.Index(
+        return schema.Index(
             generation=found.generation, hot=found.hot, dirty=found.dirty, bytes=found.bytes
         )
 
-    async def hottest(self, name: str | None, kind: int | None, limit: int) -> holdings.HotTargets:
+    async def hottest(self, name: str | None, kind: int | None, limit: int) -> schema.HotTargets:
         """The targets with most events."""
         found = await self._store.database.read(
             lambda conn: index_read.hottest(conn, limit, name=name, kind=kind)
         )
-        return holdings.HotTargets(targets=tuple(map(_shown, found)))
+        return schema.HotTargets(targets=tuple(map(_shown, found)))
 
     async def tidy(self) -> int:
         """Read the registers again that removals made too high, in small steps; how many."""
@@ -55,12 +55,12 @@ class Indexing:
             done += n
         return done
 
-    async def snapshot(self) -> holdings.IndexMark:
+    async def snapshot(self) -> schema.IndexMark:
         """Where a bulk rebuild begins."""
         mark = await self.index.snapshot()
-        return holdings.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
+        return schema.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
 
-    async def adopt(self, built: Path) -> holdings.Index:
+    async def adopt(self, built: Path) -> schema.Index:
         """Take a file that was built in bulk as the next generation.
 
         Raises InvalidInput for what is no such file, StoreError.
@@ -80,8 +80,8 @@ def _check(built: Path) -> None:
         raise InvalidInput(f"path: {error}") from error
 
 
-def _shown(one: HotTarget) -> holdings.HotTarget:
-    return holdings.HotTarget(
+def _shown(one: HotTarget) -> schema.HotTarget:
+    return schema.HotTarget(
         name=one.target.name,
         value=one.target.value,
         kind=one.target.kind,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agent import scheduler, watchbook
-from agent.api import holdings, schema
+from agent.api import schema
 from nostr_client import nip19
 from nostr_client.display import seconds
 from nostr_client.filters import Filter
@@ -98,7 +98,7 @@ class Keeping:
         rules = () if self.section is None else self.section.rules
         return schema.Retention(
             rules=tuple(
-                holdings.Rule(
+                schema.Rule(
                     older_than=rule.older_than,
                     kinds=rule.kinds,
                     authors=rule.authors,

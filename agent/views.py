@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent.api import about, holdings, schema
+from agent.api import schema
 from nostr_client import hll
 from nostr_client.counters.numbers import format_integer
 from nostr_client.relayurl import normalize
@@ -131,10 +131,10 @@ def unmet_relay(url: str, *, tasks: int, trusted: Collection[str]) -> schema.Rel
     return schema.Relay(url=url, status="initialized", tasks=tasks, trusted=url in trusted)
 
 
-def relay_info(url: str, info: RelayInfo) -> about.RelayInfo:
+def relay_info(url: str, info: RelayInfo) -> schema.RelayInfo:
     """What a relay says of itself; only the limits that it gives."""
     limits = msgspec.structs.asdict(info.limitation)
-    return about.RelayInfo(
+    return schema.RelayInfo(
         url=url,
         name=info.name,
         software=info.software,
@@ -197,7 +197,7 @@ def messages(stream: str, page: Page) -> schema.Messages:
     )
 
 
-def store(path: str, stats: StoreStats, index: holdings.Index | None) -> schema.Store:
+def store(path: str, stats: StoreStats, index: schema.Index | None) -> schema.Store:
     """What the store holds; the hundred commonest kinds."""
     return schema.Store(
         path=path,

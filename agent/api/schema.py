@@ -10,62 +10,38 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from agent.api.holdings import (
-    Retention as Retention,
-)
-from agent.api.holdings import (
-    Store as Store,
-)
 from agent.api.shapes import (
-    AddBody as AddBody,
-)
-from agent.api.shapes import (
-    Added as Added,
-)
-from agent.api.shapes import (
-    Answer as Answer,
-)
-from agent.api.shapes import (
-    Audit as Audit,
-)
-from agent.api.shapes import (
-    Body as Body,
-)
-from agent.api.shapes import (
-    Counter as Counter,
-)
-from agent.api.shapes import (
-    CounterLink as CounterLink,
-)
-from agent.api.shapes import (
-    CounterLinks as CounterLinks,
-)
-from agent.api.shapes import (
-    Counters as Counters,
-)
-from agent.api.shapes import (
-    Increment as Increment,
-)
-from agent.api.shapes import (
-    Integer as Integer,
-)
-from agent.api.shapes import (
-    Messages as Messages,
-)
-from agent.api.shapes import (
-    Raw as Raw,
-)
-from agent.api.shapes import (
-    Stream as Stream,
-)
-from agent.api.shapes import (
-    Streams as Streams,
-)
-from agent.api.shapes import (
-    Subject as Subject,
-)
-from agent.api.shapes import (
-    SubjectBody as SubjectBody,
+    Added,
+    Answer,
+    Audit,
+    Body,
+    Counter,
+    CounterLink,
+    CounterLinks,
+    Counters,
+    Done,
+    HotTarget,
+    HotTargets,
+    Increment,
+    Index,
+    IndexMark,
+    Integer,
+    Messages,
+    Problem,
+    Raw,
+    Rebuild,
+    RebuildBody,
+    RebuildDifference,
+    RebuildStage,
+    Refusal,
+    Retention,
+    Rule,
+    Store,
+    Stream,
+    Streams,
+    Subject,
+    not_found,
+    read_only,
 )
 from agent.specs import AlertSpec, FilterObject, Name, QueryName, SyncSpec, Url, WatchSpec
 from nostr_client.sync.report import RelayNumbers
@@ -91,19 +67,6 @@ class Permission(Answer, frozen=True):
     """What the token of this request may do."""
 
     scope: Literal["read", "manage"]
-
-
-class Problem(Answer, frozen=True):
-    """Why a request was not done; `code` is one word, stable."""
-
-    code: str
-    message: str
-
-
-class Done(Answer, frozen=True):
-    """It is done, or asked for."""
-
-    done: bool = True
 
 
 class Health(Answer, frozen=True):
@@ -296,6 +259,18 @@ class Relays(Answer, frozen=True):
     relays: tuple[Relay, ...]
 
 
+class RelayInfo(Answer, frozen=True):
+    """The document of a relay (NIP-11): hints that nobody has checked."""
+
+    url: str
+    name: str = ""
+    software: str = ""
+    version: str = ""
+    nips: tuple[int, ...] = ()
+    limits: dict[str, int] = field(default_factory=dict)
+    """Those that it gives."""
+
+
 class LogLine(Answer, frozen=True):
     """A line of the log; `n` counts up from the start of the agent."""
 
@@ -353,4 +328,66 @@ class Cut(Answer, frozen=True, tag="cut"):
 
 Message = Snapshot | Delta | Cut
 
-__all__ = [name for name in globals() if name[0].isupper()] + ["AlertSpec", "Name"]
+__all__ = [
+    "Added",
+    "AlertSpec",
+    "Answer",
+    "Audit",
+    "Body",
+    "Capabilities",
+    "Claim",
+    "CountBody",
+    "Counted",
+    "Counter",
+    "CounterLink",
+    "CounterLinks",
+    "Counters",
+    "Cut",
+    "Delta",
+    "Done",
+    "Figure",
+    "Health",
+    "History",
+    "HotTarget",
+    "HotTargets",
+    "Increment",
+    "Index",
+    "IndexMark",
+    "Integer",
+    "Log",
+    "LogLine",
+    "Message",
+    "Messages",
+    "Name",
+    "Origin",
+    "Permission",
+    "Point",
+    "Problem",
+    "Raw",
+    "Ready",
+    "Rebuild",
+    "RebuildBody",
+    "RebuildDifference",
+    "RebuildStage",
+    "Refusal",
+    "Relay",
+    "RelayInfo",
+    "RelaySync",
+    "Relays",
+    "Reloaded",
+    "Retention",
+    "Rule",
+    "Scope",
+    "Snapshot",
+    "Status",
+    "Store",
+    "Stream",
+    "Streams",
+    "Subject",
+    "Sync",
+    "Syncs",
+    "Watch",
+    "Watches",
+    "not_found",
+    "read_only",
+]

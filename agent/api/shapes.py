@@ -1,14 +1,16 @@
-"""What the API's types are made of, and all of them that are about counters.
+"""The bases of what goes over the agent's API, and the types about counters and the store.
 
 Counters are decimal strings, since they have no largest value.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
+
+from nostr_client.errors import NostrTallyError
 
 Integer = Annotated[str, Meta(pattern=r"^-?[0-9]+(?!\n)$", description="an integer of any size")]
 Increment = Annotated[
@@ -23,6 +25,41 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Anything that is told to the API; unknown fields are refused."""
+
+
+class Problem(Answer, frozen=True):
+    """Why a request was not done; `code` is one word, stable."""
+
+    code: str
+    message: str
+
+
+class Refusal(NostrTallyError):
+    """A request that cannot be done: an HTTP status, a stable word, and why."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+def not_found(what: str) -> Refusal:
+    """There is no such thing."""
+    return Refusal(404, "not_found", f"there is no {what}")
+
+
+def read_only(what: str) -> Refusal:
+    """It stands in the file, which the API never writes."""
+    return Refusal(409, "read_only", f"{what} stands in the configuration file: change it there")
+
+
+class Done(Answer, frozen=True):
+    """It is done, or asked for."""
+
+    done: bool = True
+
+
+# Counters.
 
 
 class Stream(Answer, frozen=True):
@@ -61,26 +98,12 @@ class Counters(Answer, frozen=True):
     more: bool = False
 
 
-class AddBody(Body, frozen=True):
-    """Add to a counter. The same `id` again, within the stream's window, adds nothing."""
-
-    subject: Subject
-    add: Increment
-    id: Annotated[str, Meta(max_length=256)] = ""
-
-
 class Added(Answer, frozen=True):
     """What was added; `value` is null where the id says that it was counted before."""
 
     seq: int
     value: Integer | None
     duplicate: bool = False
-
-
-class SubjectBody(Body, frozen=True):
-    """Which counter."""
-
-    subject: Subject
 
 
 class Audit(Answer, frozen=True):
@@ -168,3 +191,128 @@ class CounterLinks(Answer, frozen=True):
     """All links, by name."""
 
     links: tuple[CounterLink, ...]
+
+
+# The store.
+
+
+class Index(Answer, frozen=True):
+    """The store's derived tables: `hot` targets are kept, `dirty` of them have registers that may
+    be too high; the generation counts up with each bulk rebuild."""
+
+    generation: int
+    hot: int
+    dirty: int
+    bytes: int
+
+
+class HotTarget(Answer, frozen=True):
+    """A target with many events: those of one kind that name it in one tag."""
+
+    name: str
+    value: str
+    kind: int
+    events: int
+    authors: int
+    estimate: float
+    dirty: bool
+
+
+class HotTargets(Answer, frozen=True):
+    """The targets with most events, those first."""
+
+    targets: tuple[HotTarget, ...]
+
+
+class IndexMark(Answer, frozen=True):
+    """Where a bulk rebuild begins: what it is to write into the `about` of its file."""
+
+    next_seq: int
+    removals: int
+
+
+class Store(Answer, frozen=True):
+    """What the store holds; `index` is null where none is kept."""
+
+    path: str
+    events: int
+    authors: int
+    tags: int
+    deleted: int
+    expiring: int
+    bytes: int
+    oldest: int | None
+    newest: int | None
+    kinds: dict[str, int]
+    index: Index | None = None
+
+
+class Rule(Answer, frozen=True):
+    """A rule of retention."""
+
+    older_than: str
+    kinds: tuple[int, ...] = ()
+    authors: tuple[str, ...] = ()
+    keep_authors: tuple[str, ...] = ()
+
+
+class Retention(Answer, frozen=True):
+    """What is removed when it gets old, and what the newest run removed."""
+
+    rules: tuple[Rule, ...]
+    ran_at: float | None = None
+    removed: int = 0
+    removed_total: int = 0
+
+
+HEAP: Final = r"^([1-9][0-9]{0,3}g|(51[2-9]|5[2-9][0-9]|[6-9][0-9]{2}|[1-9][0-9]{3})m)(?!\n)$"
+"""Sizes of memory that Spark can start with: 512m and more."""
+
+
+class RebuildBody(Body, frozen=True):
+    """Rebuild the derived tables; `check` compares only, `repair` compares and mends."""
+
+    engine: Literal["auto", "spark", "reference"] = "auto"
+    check: bool = False
+    repair: bool = False
+    memory: Annotated[str, Meta(pattern=HEAP)] = "4g"
+
+
+class RebuildStage(Answer, frozen=True):
+    """One stage; `total` is 0 where it is not known."""
+
+    name: str
+    state: Literal["started", "running", "done", "skipped"]
+    done: int = 0
+    total: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+class RebuildDifference(Answer, frozen=True):
+    """Something live that is not as the events give it, and why."""
+
+    table: str
+    key: str
+    cause: str
+
+
+class Rebuild(Answer, frozen=True):
+    """The newest rebuild; `outcome` is empty while it runs, and before the first one.
+
+    `found` counts all differences, null where nothing was compared.
+    """
+
+    running: bool = False
+    outcome: Literal["", "done", "failed", "cancelled"] = ""
+    message: str = ""
+    engine: str = ""
+    why: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+    stages: tuple[RebuildStage, ...] = ()
+    rows: dict[str, int] = msgspec.field(default_factory=dict)
+    generation: int | None = None
+    found: int | None = None
+    differences: tuple[RebuildDifference, ...] = ()
+    repaired: dict[str, int] = msgspec.field(default_factory=dict)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from agent.api.address import addresses, reach
-from agent.api.rebuilds import Rebuild, RebuildBody
+from agent.api.schema import Rebuild, RebuildBody
 from agent.reindex.protocol import LOCAL, Stage, Talk
 from nostr_client.cli.output import print_json, say
 from nostr_client.errors import InvalidInput, NetworkError, StoreLocked

@@ -15,7 +15,7 @@ from nostr_client.store.index_schema import HOT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent.api import holdings, schema
+    from agent.api import schema
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
@@ -150,7 +150,7 @@ def store(found: schema.Store) -> None:
     print_table(("kind", "events"), ((kind, f"{n:,}") for kind, n in found.kinds.items()))
 
 
-def hot_targets(found: holdings.HotTargets) -> None:
+def hot_targets(found: schema.HotTargets) -> None:
     """Targets with most events."""
     columns = ("tag", "target", "kind", "events", "authors", "estimate")
     rows = (
@@ -161,7 +161,7 @@ def hot_targets(found: holdings.HotTargets) -> None:
     say(f"targets of fewer than {HOT} events are not in it")
 
 
-def _estimate(one: holdings.HotTarget) -> str:
+def _estimate(one: schema.HotTarget) -> str:
     return f"≤ {one.estimate:g}" if one.dirty else f"{one.estimate:g}"
 
 

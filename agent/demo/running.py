@@ -76,7 +76,7 @@ class Demonstration(NamedTuple):
         for post in self.world.join(int(time.time())):
             await self.pool.publish(post.event, [urls[n] for n in post.relays])
         vote = self.votes.choice(("yes", "yes", "no"))
-        await self.client.add("VOTES", f"votes.{vote}", 1)
+        await self.client.add("VOTES", f"votes.{vote}", "1")
 
     async def remember(self) -> None:
         """Give each watch the history of the week before."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.api.backend import Refusal
-from agent.api.rebuilds import Rebuild, RebuildBody, RebuildDifference, RebuildStage
+from agent.api.schema import Rebuild, RebuildBody, RebuildDifference, RebuildStage, Refusal
 from agent.reindex import inputs, run
 from agent.reindex.protocol import Stage, Talk
 from nostr_client.errors import NostrTallyError

@@ -64,7 +64,7 @@ class Ticker:
 
     def _compare_status(self) -> None:
         """The agent at a glance, where more than its age has changed."""
-        now = self._backend.status()
+        now = self._backend.glance()
         before, self._last = self._last, now
         if before is None or msgspec.structs.replace(before, uptime=now.uptime) != now:
             self._agent.feed.publish(status=now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.api import holdings, schema
+from agent.api import schema
 from agent.commands import tables, watch
 from agent.specs import WatchSpec
 from nostr_client.store.index_schema import HOT
@@ -40,7 +40,7 @@ def test_a_watch_that_was_not_counted_says_so(capsys: pytest.CaptureFixture[str]
 
 
 def test_hot_targets_say_where_they_begin(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.hot_targets(holdings.HotTargets(targets=()))
+    tables.hot_targets(schema.HotTargets(targets=()))
     said = capsys.readouterr()
     assert said.err == f"targets of fewer than {HOT} events are not in it\n"
     assert "256" not in said.out
@@ -55,7 +55,7 @@ def test_an_empty_store_has_no_range(
 ) -> None:
     ends = {"oldest": 1, "newest": 9} if events else {"oldest": None, "newest": None}
     sizes = dict.fromkeys(("authors", "tags", "deleted", "expiring", "bytes"), 0)
-    tables.store(holdings.Store(path="s.db", events=events, kinds={}, **sizes, **ends))
+    tables.store(schema.Store(path="s.db", events=events, kinds={}, **sizes, **ends))
     assert capsys.readouterr().out.splitlines()[2] == line
 
 

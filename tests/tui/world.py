@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from agent.api import schema
-from agent.api.about import RelayInfo
-from agent.api.rebuilds import Rebuild, RebuildDifference, RebuildStage
+from agent.api.schema import Rebuild, RebuildDifference, RebuildStage, RelayInfo
 from agent.specs import SyncSpec, WatchSpec
 
 NOW = 1_764_300_000.0  # 2025-11-28 03:20 UTC

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from agent.api.about import RelayInfo
-    from agent.api.schema import Relay
+    from agent.api.schema import Relay, RelayInfo
 
 COLUMNS = (
     Column("sign", "", 1),

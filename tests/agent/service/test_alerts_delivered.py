@@ -346,12 +346,16 @@ async def test_a_webhook_may_be_given_back_as_it_is_shown(tmp_path: Path) -> Non
         seen = (await agent.client.add_watch(spec)).spec
         assert {one.webhook for one in seen.alerts} == {"hook.example"}
         changed = msgspec.structs.replace(seen, interval="2h")
-        assert (await agent.client.change_watch(changed)).spec == changed
+        assert (await agent.client.change_watch(changed.name, changed)).spec == changed
         kept = agent.service.agent.watching.watches["mine"].spec
         assert kept == msgspec.structs.replace(spec, interval="2h")
         other = AlertSpec(when="> 3", webhook="hook.example")
         with pytest.raises(ApiError, match="give the whole URL"):
-            await agent.client.change_watch(msgspec.structs.replace(spec, alerts=(other,)))
+            await agent.client.change_watch(
+                spec.name, msgspec.structs.replace(spec, alerts=(other,))
+            )
         other = AlertSpec(when="> 1", webhook="other.example")
         with pytest.raises(ApiError, match="is not an http"):
-            await agent.client.change_watch(msgspec.structs.replace(spec, alerts=(other,)))
+            await agent.client.change_watch(
+                spec.name, msgspec.structs.replace(spec, alerts=(other,))
+            )

@@ -147,7 +147,7 @@ class World:
         while True:
             try:
                 async with self._client() as client:
-                    await client.add("app", "app.people", 1, f"person-{n}")
+                    await client.add("app", "app.people", "1", f"person-{n}")
                     self._added += 1
                     return
             except (NetworkError, DeadlineExceeded, ApiError, OSError):
