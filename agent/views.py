@@ -10,7 +10,6 @@ from agent.api import schema
 from nostr_client import hll
 from nostr_client.counters.numbers import format_integer
 from nostr_client.relayurl import normalize
-from nostr_client.sync.report import RelayNumbers
 from nostr_client.told import Told
 
 if TYPE_CHECKING:
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.served import Page
     from nostr_client.merge import Claim, Figure
     from nostr_client.merge.values import Part
-    from nostr_client.nip11 import RelayInfo
     from nostr_client.relay import Relay
-    from nostr_client.store.base import StoreStats
-    from nostr_client.sync.report import RelayReport
+    from nostr_client.store.base import IndexStats, StoreStats
 
 LARGEST = 2**63 - 1
 """The largest number that the store and JSON readers take; no honest count comes near it."""
@@ -94,15 +91,9 @@ def _reasons(part: Part | None, *, excluded: bool) -> tuple[str, ...]:
     return ("left out by the watch",) if excluded else ()
 
 
-def relay_sync(report: RelayReport) -> schema.RelaySync:
-    """How a sync stands with one relay."""
-    numbers = {name: getattr(report, name) for name in RelayNumbers.__struct_fields__}
-    return schema.RelaySync(**numbers | {"status": str(report.status)})
-
-
 def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> schema.Relay:
     """A relay with its connection's numbers."""
-    stats, able = one.stats, one.capabilities
+    stats = one.stats
     return schema.Relay(
         url=one.url,
         status=str(one.status),
@@ -117,9 +108,7 @@ def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> 
         faults=stats.faults,
         last_error=stats.last_error,
         notices=one.notices,
-        capabilities=schema.Capabilities(
-            count=able.count, hll=able.hll, negentropy=able.negentropy, auth=able.auth
-        ),
+        capabilities=one.capabilities,
         tasks=tasks,
         failing=failing,
         trusted=normalize(one.url) in trusted,
@@ -129,19 +118,6 @@ def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> 
 def unmet_relay(url: str, *, tasks: int, trusted: Collection[str]) -> schema.Relay:
     """A relay that nobody has asked anything yet."""
     return schema.Relay(url=url, status="initialized", tasks=tasks, trusted=url in trusted)
-
-
-def relay_info(url: str, info: RelayInfo) -> schema.RelayInfo:
-    """What a relay says of itself; only the limits that it gives."""
-    limits = msgspec.structs.asdict(info.limitation)
-    return schema.RelayInfo(
-        url=url,
-        name=info.name,
-        software=info.software,
-        version=info.version,
-        nips=info.supported_nips,
-        limits={key: int(value) for key, value in limits.items() if value is not None},
-    )
 
 
 def counter(entry: Entry) -> schema.Counter:
@@ -183,32 +159,13 @@ def messages(stream: str, page: Page) -> schema.Messages:
         last_seq=head.last_seq,
         runs=head.runs,
         lineage=page.ways,
-        messages=tuple(
-            schema.Raw(
-                seq=one.seq,
-                subject=one.subject,
-                value=one.value,
-                incr=one.incr,
-                ts=one.ts / 1e9,
-            )
-            for one in page.arrivals
-        ),
+        messages=page.arrivals,
         more=page.more,
     )
 
 
-def store(path: str, stats: StoreStats, index: schema.Index | None) -> schema.Store:
+def store(path: str, stats: StoreStats, index: IndexStats | None) -> schema.Store:
     """What the store holds; the hundred commonest kinds."""
-    return schema.Store(
-        path=path,
-        events=stats.events,
-        authors=stats.authors,
-        tags=stats.tags,
-        deleted=stats.deleted_ids + stats.deleted_addresses,
-        expiring=stats.expiring,
-        bytes=stats.bytes,
-        oldest=stats.oldest,
-        newest=stats.newest,
-        kinds={str(kind): n for kind, n in list(stats.kinds.items())[:100]},
-        index=index,
-    )
+    totals = msgspec.structs.asdict(stats)
+    totals["kinds"] = dict(list(stats.kinds.items())[:100])
+    return schema.Store(path=path, index=index, **totals)

@@ -277,7 +277,7 @@ class AgentApi:
     @route("POST", "/v1/store/index/adopt", takes=90.0)
     async def adopt_index(
         self, path: Annotated[str, Meta(min_length=1, max_length=4096)]
-    ) -> schema.Index:
+    ) -> schema.IndexStats:
         """Take derived tables that were built in bulk since the snapshot.
 
         `path` is a file of the agent's machine, in the store's folder; it is copied.

@@ -20,22 +20,17 @@ from agent.api.shapes import (
     CounterLinks,
     Counters,
     Done,
-    HotTarget,
     HotTargets,
     Increment,
-    Index,
     IndexMark,
     Integer,
     Messages,
     Problem,
-    Raw,
     Rebuild,
     RebuildBody,
-    RebuildDifference,
     RebuildStage,
     Refusal,
     Retention,
-    Rule,
     Store,
     Stream,
     Streams,
@@ -44,7 +39,12 @@ from agent.api.shapes import (
     read_only,
 )
 from agent.specs import AlertSpec, FilterObject, Name, QueryName, SyncSpec, Url, WatchSpec
-from nostr_client.sync.report import RelayNumbers
+from nostr_client.counters.lineage import Arrival
+from nostr_client.nip11 import RelayInfo
+from nostr_client.relay_stats import Capabilities
+from nostr_client.store.base import HotTarget, IndexStats
+from nostr_client.store.differences import Difference
+from nostr_client.sync.report import RelayReport
 from nostr_client.told import Told
 
 Origin = Annotated[
@@ -200,10 +200,6 @@ class CountBody(Body, frozen=True):
     timeout: Annotated[float, Meta(gt=0, le=120)] = 15.0
 
 
-class RelaySync(RelayNumbers, Answer, frozen=True):
-    """How a sync stands with one relay; numbers of events and of bytes."""
-
-
 class Sync(Answer, frozen=True):
     """A sync and its newest run."""
 
@@ -213,22 +209,13 @@ class Sync(Answer, frozen=True):
     started_at: float | None = None
     ended_at: float | None = None
     outcome: str = ""
-    relays: tuple[RelaySync, ...] = ()
+    relays: tuple[RelayReport, ...] = ()
 
 
 class Syncs(Answer, frozen=True):
     """All syncs, by name."""
 
     syncs: tuple[Sync, ...]
-
-
-class Capabilities(Answer, frozen=True):
-    """What a relay showed that it can do; null where nothing shows it yet."""
-
-    count: bool | None = None
-    hll: bool | None = None
-    negentropy: bool | None = None
-    auth: bool | None = None
 
 
 class Relay(Answer, frozen=True):
@@ -257,18 +244,6 @@ class Relays(Answer, frozen=True):
     """All relays that the agent has to do with."""
 
     relays: tuple[Relay, ...]
-
-
-class RelayInfo(Answer, frozen=True):
-    """The document of a relay (NIP-11): hints that nobody has checked."""
-
-    url: str
-    name: str = ""
-    software: str = ""
-    version: str = ""
-    nips: tuple[int, ...] = ()
-    limits: dict[str, int] = field(default_factory=dict)
-    """Those that it gives."""
 
 
 class LogLine(Answer, frozen=True):
@@ -332,6 +307,7 @@ __all__ = [
     "Added",
     "AlertSpec",
     "Answer",
+    "Arrival",
     "Audit",
     "Body",
     "Capabilities",
@@ -344,6 +320,7 @@ __all__ = [
     "Counters",
     "Cut",
     "Delta",
+    "Difference",
     "Done",
     "Figure",
     "Health",
@@ -351,8 +328,8 @@ __all__ = [
     "HotTarget",
     "HotTargets",
     "Increment",
-    "Index",
     "IndexMark",
+    "IndexStats",
     "Integer",
     "Log",
     "LogLine",
@@ -363,20 +340,17 @@ __all__ = [
     "Permission",
     "Point",
     "Problem",
-    "Raw",
     "Ready",
     "Rebuild",
     "RebuildBody",
-    "RebuildDifference",
     "RebuildStage",
     "Refusal",
     "Relay",
     "RelayInfo",
-    "RelaySync",
+    "RelayReport",
     "Relays",
     "Reloaded",
     "Retention",
-    "Rule",
     "Scope",
     "Snapshot",
     "Status",

@@ -10,7 +10,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from agent.specs import RetentionRule
+from nostr_client.counters.lineage import Arrival
 from nostr_client.errors import NostrTallyError
+from nostr_client.store.base import HotTarget, IndexStats, StoreStats
+from nostr_client.store.differences import Difference
 
 Integer = Annotated[str, Meta(pattern=r"^-?[0-9]+(?!\n)$", description="an integer of any size")]
 Increment = Annotated[
@@ -115,22 +119,6 @@ class Audit(Answer, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-Told = Annotated[str, Meta(description="an integer of any size; whoever reads it checks that")]
-
-
-class Raw(Answer, frozen=True):
-    """A message of a stream, as others that source it need it; `value` null: not a counter's.
-
-    What is no integer is one bad message, not an answer that cannot be read.
-    """
-
-    seq: int
-    subject: str
-    value: Told | None
-    ts: float
-    incr: Told | None = None
-
-
 class Messages(Answer, frozen=True):
     """The kept messages of a stream after a sequence, oldest first, and which stream it is.
 
@@ -144,7 +132,7 @@ class Messages(Answer, frozen=True):
     stream: str
     first_seq: int
     last_seq: int
-    messages: tuple[Raw, ...]
+    messages: tuple[Arrival, ...]
     more: bool = False
     runs: tuple[tuple[str, int], ...] = ()
     lineage: tuple[tuple[str, ...], ...] = ()
@@ -196,28 +184,6 @@ class CounterLinks(Answer, frozen=True):
 # The store.
 
 
-class Index(Answer, frozen=True):
-    """The store's derived tables: `hot` targets are kept, `dirty` of them have registers that may
-    be too high; the generation counts up with each bulk rebuild."""
-
-    generation: int
-    hot: int
-    dirty: int
-    bytes: int
-
-
-class HotTarget(Answer, frozen=True):
-    """A target with many events: those of one kind that name it in one tag."""
-
-    name: str
-    value: str
-    kind: int
-    events: int
-    authors: int
-    estimate: float
-    dirty: bool
-
-
 class HotTargets(Answer, frozen=True):
     """The targets with most events, those first."""
 
@@ -231,35 +197,17 @@ class IndexMark(Answer, frozen=True):
     removals: int
 
 
-class Store(Answer, frozen=True):
-    """What the store holds; `index` is null where none is kept."""
+class Store(StoreStats, Answer, frozen=True):
+    """Totals of the store, with its hundred commonest kinds; `index` is null where none is kept."""
 
     path: str
-    events: int
-    authors: int
-    tags: int
-    deleted: int
-    expiring: int
-    bytes: int
-    oldest: int | None
-    newest: int | None
-    kinds: dict[str, int]
-    index: Index | None = None
-
-
-class Rule(Answer, frozen=True):
-    """A rule of retention."""
-
-    older_than: str
-    kinds: tuple[int, ...] = ()
-    authors: tuple[str, ...] = ()
-    keep_authors: tuple[str, ...] = ()
+    index: IndexStats | None = None
 
 
 class Retention(Answer, frozen=True):
     """What is removed when it gets old, and what the newest run removed."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[RetentionRule, ...]
     ran_at: float | None = None
     removed: int = 0
     removed_total: int = 0
@@ -278,8 +226,8 @@ class RebuildBody(Body, frozen=True):
     memory: Annotated[str, Meta(pattern=HEAP)] = "4g"
 
 
-class RebuildStage(Answer, frozen=True):
-    """One stage; `total` is 0 where it is not known."""
+class RebuildStage(msgspec.Struct, frozen=True):
+    """One stage of a rebuild; `total` is 0 where it is not known."""
 
     name: str
     state: Literal["started", "running", "done", "skipped"]
@@ -287,14 +235,6 @@ class RebuildStage(Answer, frozen=True):
     total: int = 0
     rows: int = 0
     seconds: float = 0.0
-
-
-class RebuildDifference(Answer, frozen=True):
-    """Something live that is not as the events give it, and why."""
-
-    table: str
-    key: str
-    cause: str
 
 
 class Rebuild(Answer, frozen=True):
@@ -314,5 +254,5 @@ class Rebuild(Answer, frozen=True):
     rows: dict[str, int] = msgspec.field(default_factory=dict)
     generation: int | None = None
     found: int | None = None
-    differences: tuple[RebuildDifference, ...] = ()
+    differences: tuple[Difference, ...] = ()
     repaired: dict[str, int] = msgspec.field(default_factory=dict)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from agent.api.address import addresses, reach
 from agent.api.schema import Rebuild, RebuildBody
@@ -82,7 +83,7 @@ def _tell_new(shown: Rebuild, told: set[str], tell: Tell) -> None:
             continue
         if one.state in ("done", "skipped"):
             told.add(one.name)
-        tell(Stage(one.name, one.state, one.done, one.total, one.rows, one.seconds))
+        tell(Stage(*msgspec.structs.astuple(one)))
 
 
 def show(done: Rebuild, *, as_json: bool) -> None:

@@ -139,7 +139,7 @@ def store(found: schema.Store) -> None:
     click.echo(f"{found.events:,} events by {found.authors:,} authors, {found.tags:,} tags")
     span = f"from {when(found.oldest)} to {when(found.newest)}; " if found.events else ""
     click.echo(f"{span}{found.expiring:,} will expire")
-    click.echo(f"{found.deleted:,} deleted")
+    click.echo(f"{found.deleted_ids + found.deleted_addresses:,} deleted")
     if found.index is None:
         click.echo("no derived tables")
     else:

@@ -306,7 +306,7 @@ class AgentBackend(CounterCalls):
         pool = self._agent.parts.pool.relays
         one = _known(pool, normalize(url), "relay that was asked something:")
         try:
-            return views.relay_info(one.url, await one.info())
+            return await one.info()
         except RelayError as error:
             raise Refusal(409, "no_document", str(error)) from error
 
@@ -323,7 +323,7 @@ class AgentBackend(CounterCalls):
     async def index_snapshot(self) -> schema.IndexMark:
         return await self._index().snapshot()
 
-    async def adopt_index(self, path: str) -> schema.Index:
+    async def adopt_index(self, path: str) -> schema.IndexStats:
         found = await self._index().adopt(_beside(path, self._agent.parts.path))
         self._agent.journal.info("index_adopted", generation=found.generation, hot=found.hot)
         return found

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agent.api import schema
 from agent.commands import tables, watch
 from agent.specs import WatchSpec
+from nostr_client.store.base import StoreStats
 from nostr_client.store.index_schema import HOT
 
 SPEC = WatchSpec(name="followers", query="followers", target="ab" * 32)
@@ -54,8 +57,9 @@ def test_an_empty_store_has_no_range(
     events: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends = {"oldest": 1, "newest": 9} if events else {"oldest": None, "newest": None}
-    sizes = dict.fromkeys(("authors", "tags", "deleted", "expiring", "bytes"), 0)
-    tables.store(schema.Store(path="s.db", events=events, kinds={}, **sizes, **ends))
+    sizes: dict[str, Any] = {"kinds": {}, "search": False}
+    sizes |= {one: sizes.get(one, 0) for one in StoreStats.__struct_fields__}
+    tables.store(schema.Store(path="s.db", **sizes | ends | {"events": events}))
     assert capsys.readouterr().out.splitlines()[2] == line
 
 

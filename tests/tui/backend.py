@@ -176,7 +176,7 @@ class Recorded(Backend):
     async def relay_info(self, url: str) -> RelayInfo:
         if url == world.GONE:
             raise Refusal(503, "failed", "connection refused")
-        return msgspec.structs.replace(world.ABOUT, url=url)
+        return world.ABOUT
 
     async def streams(self) -> schema.Streams:
         return schema.Streams(streams=self.stream_list)

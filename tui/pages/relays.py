@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from textual.content import Content
 from textual.markup import escape
 from textual.widgets import Static
@@ -174,8 +175,9 @@ class RelaysPage(Page):
 def about(info: RelayInfo) -> list[str]:
     """What a relay says of itself, in lines."""
     name = " ".join(filter(None, (info.name, info.software, info.version))) or "no name"
-    nips = ", ".join(map(str, info.nips)) or "none told"
-    limits = ", ".join(f"{key.removeprefix('max_')} {n:,}" for key, n in info.limits.items())
+    nips = ", ".join(map(str, info.supported_nips)) or "none told"
+    given = msgspec.structs.asdict(info.limitation).items()
+    limits = ", ".join(f"{key.removeprefix('max_')} {n:,}" for key, n in given if n is not None)
     return [name, f"NIPs: {nips}", f"limits: {limits or 'none told'}"]
 
 

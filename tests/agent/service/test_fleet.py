@@ -125,7 +125,7 @@ async def test_two_tiers_over_http_each_read_their_total(tmp_path: Path) -> None
         assert (found.last_subject, found.last_value) == ("count.eu.hits", "16")
         (counter,) = (await top.client.counters("total")).counters
         assert counter.sources == {"eu": {"count.eu.hits": "16"}}
-        metrics = top.service.agent.metrics.text().decode()
+        metrics = top.service.agent.metrics.text()
         assert 'counter_link_state{direction="in",link="eu",state="ok",via="agent"} 1.0' in metrics
 
 

@@ -144,7 +144,7 @@ async def test_what_fails_is_tried_again_and_then_given_up(
         assert alerting.failed == 5
         said = agent.log.getvalue()
         assert said.count('"alert_failed"') == 2  # one for each alert, the later ones are debug
-        assert "alerts_failed_total 5.0" in agent.service.agent.metrics.text().decode()
+        assert "alerts_failed_total 5.0" in agent.service.agent.metrics.text()
     assert len(hook.got) == 1
 
 
