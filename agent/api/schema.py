@@ -45,7 +45,7 @@ from nostr_client.relay_stats import Capabilities
 from nostr_client.store.base import HotTarget, IndexStats
 from nostr_client.store.differences import Difference
 from nostr_client.sync.report import RelayReport
-from nostr_client.told import Told
+from nostr_client.told import Figure, Told
 
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
@@ -114,16 +114,6 @@ class Reloaded(Answer, frozen=True):
     applied: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
-
-
-class Figure(Answer, frozen=True):
-    """A number and how far it can be trusted; `high` is null where nothing bounds it."""
-
-    value: int
-    low: int
-    high: int | None
-    exact: bool
-    lower_bound: bool
 
 
 class Claim(Told, Answer, frozen=True):

@@ -13,7 +13,7 @@ from agent.api.client import AgentClient
 from agent.config import parse
 from agent.demo import history, relays
 from agent.demo.world import SEED, World
-from agent.scratch import temporary
+from agent.reindex.tempdir import temporary
 from agent.service.run import running
 from agent.service.token import read_token_file, token_file
 from agent.specs import WatchSpec

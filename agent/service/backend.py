@@ -8,21 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from agent import views, watchbook
-from agent.api import schema
+from agent import watchbook
+from agent.alerts.webhook import private
+from agent.api import schema, views
 from agent.api.schema import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
+from agent.counters.links import KIND as LINK
 from agent.finding import KIND as FIND
-from agent.keeping import KEEPING
-from agent.keeping import KIND as HOUSE
-from agent.links import KIND as LINK
+from agent.maintenance.retention import KEEPING
+from agent.maintenance.retention import KIND as HOUSE
 from agent.service.counters import CounterCalls
 from agent.specs import WatchSpec, with_known_webhooks
 from agent.syncing import KIND as SYNC
 from agent.watches import query_of
 from agent.watching import KIND as WATCH
 from agent.watching import MERGE, NO_RELAY, Watched
-from agent.webhook import private
 from nostr_client._version import __version__
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.relayurl import normalize
@@ -30,7 +30,7 @@ from nostr_client.relayurl import normalize
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from agent.indexing import Indexing
+    from agent.maintenance.index import Indexing
     from agent.service.agent import Agent
     from agent.specs import SyncSpec
     from agent.syncing import Synced

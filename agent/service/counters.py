@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent import views
-from agent.api import schema
+from agent.api import schema, views
 from agent.api.server import Backend
 from nostr_client.counters.numbers import format_integer, parse_integer
 from nostr_client.errors import clip

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.clock import Clock
-    from agent.indexing import Indexing
     from agent.journal import Journal
+    from agent.maintenance.index import Indexing
     from agent.reindex.protocol import Job, Message
     from agent.reindex.run import Result
     from nostr_client.store.differences import Difference

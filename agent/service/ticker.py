@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import sqlite3
 
     from agent.api.schema import Relay, Status, Stream
-    from agent.notify import Notifier
     from agent.service.agent import Agent
     from agent.service.backend import AgentBackend
+    from agent.service.notify import Notifier
 
 TICK_S: Final = 1.0
 """How often relays are compared with what listeners know of them."""

@@ -1,4 +1,4 @@
-"""What one relay said (`Claim`), and what a number that was made of claims can tell (`Figure`)."""
+"""What one relay said (`Claim`), and what all say together (`Merged`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from nostr_client.told import Figure as Figure
 from nostr_client.told import Told
 
 
@@ -176,36 +177,6 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
             "latency_ms": self.latency_ms,
             "warnings": list(self.warnings),
         }
-
-
-class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A merged number and how far it can be trusted.
-
-    The truth over the relays that answered lies from `low` to `high`: by proof, 97 times in 100
-    where something was read in an earlier round and may be gone, or 95 times in 100 where a relay's
-    registers were used. `high` is None where nothing bounds it. `lower_bound` says that something
-    may be missing, so that the truth may be larger than `value`.
-    """
-
-    value: int
-    low: int
-    high: int | None
-    exact: bool = False
-    lower_bound: bool = False
-
-    @classmethod
-    def exactly(cls, value: int) -> Figure:
-        """The figure of a number that is known."""
-        return cls(value=value, low=value, high=value, exact=True)
-
-    @classmethod
-    def at_least(cls, value: int, low: int | None = None) -> Figure:
-        """The figure of a number that something is missing from."""
-        return cls(value=value, low=value if low is None else low, high=None, lower_bound=True)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The figure as JSON values."""
-        return msgspec.structs.asdict(self)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):

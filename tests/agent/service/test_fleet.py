@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.api.client import AgentClient, ApiError
-from agent.backup import back_up, restore
 from agent.cli import run
 from agent.config.load import draft
+from agent.maintenance.backup import back_up, restore
 from agent.relay.server import serve
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore

@@ -18,13 +18,13 @@ from aiohttp import web
 from agent import watchbook
 from agent.api import schema
 from agent.api.client import AgentClient, ApiError
-from agent.backup import back_up, restore
 from agent.cli import run
 from agent.commands.run import Source
 from agent.config import InvalidConfig, parse
 from agent.config.load import draft
 from agent.config.model import RelaysSection
-from agent.relaybook import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
+from agent.maintenance.backup import back_up, restore
+from agent.service.relay_state import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
 from agent.service.run import once
 from agent.specs import WatchSpec
 from nostr_client.counters.config import StreamConfig

@@ -14,8 +14,8 @@ from nostr_client.filters import Filter
 if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.config.model import RetentionSection
-    from agent.indexing import Indexing
     from agent.journal import Journal
+    from agent.maintenance.index import Indexing
     from agent.specs import RetentionRule
     from nostr_client.store.sqlite import SqliteStore
 

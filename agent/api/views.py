@@ -27,16 +27,15 @@ LARGEST = 2**63 - 1
 """The largest number that the store and JSON readers take; no honest count comes near it."""
 
 
-def figure(found: Figure | None) -> schema.Figure | None:
-    """A merged number."""
-    if found is None:
-        return None
-    return schema.Figure(
+def figure(found: Figure | None) -> Figure | None:
+    """A merged number, none of it above LARGEST."""
+    if found is None or max(found.value, found.low, found.high or 0) <= LARGEST:
+        return found
+    return msgspec.structs.replace(
+        found,
         value=min(found.value, LARGEST),
         low=min(found.low, LARGEST),
         high=None if found.high is None else min(found.high, LARGEST),
-        exact=found.exact,
-        lower_bound=found.lower_bound,
     )
 
 
@@ -66,17 +65,13 @@ def _unit(result: CountResult) -> Any:
     return str(result.unit)
 
 
-_CHANGED = ("count", "status", "method")
-"""What the API says of a claim in another form."""
-
-
 def claim(said: Claim, part: Part | None, *, excluded: bool) -> schema.Claim:
     """One relay's claim, with its part in the number."""
+    summary = {name: getattr(said, name) for name in Told.__struct_fields__}
+    if said.count is not None:
+        summary["count"] = min(said.count, LARGEST)
     return schema.Claim(
-        **{name: getattr(said, name) for name in Told.__struct_fields__ if name not in _CHANGED},
-        count=None if said.count is None else min(said.count, LARGEST),
-        status=str(said.status),
-        method=None if said.method is None else str(said.method),
+        **summary,
         estimate=None if said.registers is None else round(hll.estimate(said.registers), 1),
         used=() if part is None else part.used,
         share=None if part is None else part.share,

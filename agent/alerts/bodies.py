@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from agent.alerts import LIES
+from agent.alerts.conditions import LIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
