@@ -12,11 +12,12 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Final, get_args
 
-from agent import alert_outbox, stored, watchbook
-from agent.alert_bodies import Crossing
-from agent.alert_outbox import Channel, deliveries
-from agent.alerts import Sample, holds, parse_condition
-from agent.webhook import place, post
+from agent import stored, watchbook
+from agent.alerts import outbox
+from agent.alerts.bodies import Crossing
+from agent.alerts.conditions import Sample, holds, parse_condition
+from agent.alerts.outbox import Channel, deliveries
+from agent.alerts.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
 from nostr_client.taskgroup import task_group
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from agent.alert_outbox import Delivery
-    from agent.alerts import Condition
+    from agent.alerts.conditions import Condition
+    from agent.alerts.outbox import Delivery
     from agent.api.schema import Watch
     from agent.clock import Clock
     from agent.journal import Journal
@@ -105,7 +106,7 @@ class Alerting:
             name = crossing.watch.spec.name
             stored.set_crossed(conn, name, crossing.when, crossing.at, on=bool(found))
             for one in found:
-                alert_outbox.put(conn, one)
+                outbox.put(conn, one)
 
         await self._database.write(work)
         for one in found:
@@ -132,7 +133,7 @@ class Alerting:
 
         A receiver that fails holds up no other, one that is slow only those of its turn.
         """
-        for one in await self._database.read(alert_outbox.waiting):
+        for one in await self._database.read(outbox.waiting):
             await self._put(one)
         begun: set[tuple[str, Channel]] = set()
         async with task_group() as group:
@@ -197,7 +198,7 @@ class Alerting:
         again = _delay(attempts) if attempts < len(DELAYS_S) else None
         log("alert_failed", **_shown(one), why=why, again_in_s=again)
         self._tried(one)
-        await self._database.write(lambda c: alert_outbox.failed(c, one, due))
+        await self._database.write(lambda c: outbox.failed(c, one, due))
 
     async def _done(self, one: Delivery) -> None:
         self.told += 1
@@ -212,7 +213,7 @@ class Alerting:
     async def _forget(self, one: Delivery) -> None:
         self._waiting.pop(one.key, None)
         self._tried(one)
-        await self._database.write(lambda c: alert_outbox.remove(c, one))
+        await self._database.write(lambda c: outbox.remove(c, one))
 
     def _tried(self, one: Delivery) -> None:
         self._untried.discard(one.key)

@@ -1,4 +1,4 @@
-"""What is watched and synced: the values that the configuration, the API and the store share.
+"""What is watched, synced and removed: the values that configuration, API and store share.
 
 Light on purpose: the terminal application imports it.
 """
@@ -32,6 +32,8 @@ Duration = Annotated[
 ]
 Url = Annotated[str, Meta(min_length=1, max_length=2048)]
 FilterObject = dict[str, Any]
+Key = Annotated[str, Meta(min_length=1, max_length=200)]
+Kind = Annotated[int, Meta(ge=0, le=65_535)]
 
 QueryName = Literal[
     "followers",
@@ -153,6 +155,15 @@ class SyncSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     include_others: Annotated[
         bool, Meta(description="hand over events by others that no filter names, too")
     ] = False
+
+
+class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Events that are removed when they are older than `older_than`; every condition must hold."""
+
+    older_than: Annotated[Duration, Meta(description="age by created_at")]
+    kinds: Annotated[tuple[Kind, ...], Meta(description="of these kinds; empty: any")] = ()
+    authors: Annotated[tuple[Key, ...], Meta(description="of these keys; empty: anyone's")] = ()
+    keep_authors: Annotated[tuple[Key, ...], Meta(description="except of these keys")] = ()
 
 
 def check_agent_url(url: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import scheduler, stored, views
+from agent import scheduler, stored
 from agent.api import schema
 from agent.watches import chosen, sync_filters
 from nostr_client.display import seconds
@@ -164,11 +164,11 @@ class Syncing:
                 )
         moved = {"downloaded": report.downloaded, "uploaded": report.uploaded}
         self._journal.info("synced", sync=one.spec.name, complete=report.complete, **moved)
-        self._show(one, relays=tuple(map(views.relay_sync, report.relays)))
+        self._show(one, relays=report.relays)
         return "complete" if report.complete else "partial"
 
     def _progress(self, one: Synced, relays: Sequence[RelayReport]) -> None:
-        one.shown = msgspec.structs.replace(one.shown, relays=tuple(map(views.relay_sync, relays)))
+        one.shown = msgspec.structs.replace(one.shown, relays=tuple(relays))
         now = self._clock.wall()
         if abs(now - self._told_at) >= TELL_EVERY_S:
             self._told_at = now
@@ -185,4 +185,4 @@ class _Run(msgspec.Struct, frozen=True):
     started_at: float
     ended_at: float
     outcome: str
-    relays: tuple[schema.RelaySync, ...] = ()
+    relays: tuple[schema.RelayReport, ...] = ()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from agent import scheduler, stored, views, watchbook
-from agent.api import schema
+from agent import scheduler, stored, watchbook
+from agent.api import schema, views
 from agent.pacing import EVERY_S, LivePace
 from agent.specs import WatchSpec, shown
 from agent.watches import chosen, query_of

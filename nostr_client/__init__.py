@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from nostr_client.merge import (
         Claim,
         ClaimStatus,
-        Figure,
         Method,
         Unit,
     )
@@ -124,6 +123,9 @@ if TYPE_CHECKING:
     from nostr_client.sync.options import Direction, SyncOptions
     from nostr_client.sync.procedure import Syncer
     from nostr_client.sync.report import RelayReport, SyncReport, SyncStatus
+    from nostr_client.told import (
+        Figure,
+    )
     from nostr_client.transport import (
         Transport,
     )
@@ -150,7 +152,7 @@ _EXPORTS: dict[str, str] = {
     "Event": "nostr_client.event",
     "EventStore": "nostr_client.store.base",
     "EventTemplate": "nostr_client.event",
-    "Figure": "nostr_client.merge",
+    "Figure": "nostr_client.told",
     "Filter": "nostr_client.filters",
     "Gathered": "nostr_client.pool",
     "Ingest": "nostr_client.ingest",

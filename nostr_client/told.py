@@ -1,6 +1,8 @@
-"""What is told of a relay's answer to a count; a leaf, as the API of the agent tells it too."""
+"""What one relay answered to a count, and what all say: a leaf, as the agent's API shows it too."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -26,3 +28,33 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     answered_at: float | None = None
     latency_ms: float | None = None
     warnings: tuple[str, ...] = ()
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A merged number and how far it can be trusted.
+
+    The truth over the relays that answered lies from `low` to `high`: by proof, 97 times in 100
+    where something was read in an earlier round and may be gone, or 95 times in 100 where a relay's
+    registers were used. `high` is None where nothing bounds it. `lower_bound` says that something
+    may be missing, so that the truth may be larger than `value`.
+    """
+
+    value: int
+    low: int
+    high: int | None
+    exact: bool = False
+    lower_bound: bool = False
+
+    @classmethod
+    def exactly(cls, value: int) -> Figure:
+        """The figure of a number that is known."""
+        return cls(value=value, low=value, high=value, exact=True)
+
+    @classmethod
+    def at_least(cls, value: int, low: int | None = None) -> Figure:
+        """The figure of a number that something is missing from."""
+        return cls(value=value, low=value if low is None else low, high=None, lower_bound=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figure as JSON values."""
+        return msgspec.structs.asdict(self)

@@ -149,7 +149,7 @@ def _metrics() -> str:
 async def _metrics_of_an_agent() -> str:
     with tempfile.TemporaryDirectory() as folder:
         async with running(parse(QUIET.format(Path(folder).as_posix())), publish=False) as service:
-            return service.backend.metrics().decode()
+            return await service.backend.metrics()
 
 
 def _http() -> str:

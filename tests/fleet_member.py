@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from agent.clock import SystemClock
 from agent.config.model import PublishSection, RelaysSection, SourceSection, TransformSection
-from agent.fleet.publishing import Publishing, link_name
-from agent.fleet.reader import NostrReader
-from agent.fleet.sourcing import Sourcing
+from agent.counters.links import Links
+from agent.counters.publisher import Publishing, link_name
+from agent.counters.reader import NostrReader
+from agent.counters.sources import Sourcing
 from agent.journal import Journal
-from agent.links import Links
 from agent.stored import AGENT
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS

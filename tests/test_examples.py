@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from agent import archive
+from agent.maintenance import archive
 from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, count, verify
 from nostr_client.nip19 import Note, PublicKey
 from nostr_client.store.sqlite import SqliteStore

@@ -24,7 +24,7 @@ MAY = {
     "nostr_client/sessions.py": {"ClientSession", "TCPConnector", "socket.socket"},
     "nostr_client/transport.py": {"ws_connect"},  # of a session of `sessions`
     "nostr_client/counters/jetstream/dial.py": {"nats.connect"},  # refused where a proxy applies
-    "agent/notify.py": {"socket.socket"},  # to systemd, a Unix socket
+    "agent/service/notify.py": {"socket.socket"},  # to systemd, a Unix socket
 }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
 import msgspec
 
-from agent.api import about, holdings, rebuilds, schema
+from agent.api import schema
+from agent.api.contract import AgentApi
+from agent.api.routes import JSON
 from agent.api.schema import Message
 from agent.specs import check_agent_url
 from nostr_client.errors import (
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
 
-    from agent.specs import SyncSpec, WatchSpec
-
-A = TypeVar("A", bound=schema.Answer)
+    from agent.api.routes import Request, Route
 
 TIMEOUT_S: Final = 30.0
 QUIET_S: Final = 45.0
@@ -66,8 +65,10 @@ class UnreadableAnswer(InvalidInput):
     code: Final = "unreadable"
 
 
-class AgentClient:
+class AgentClient(AgentApi):
     """Talks to the agent at `url` with its token; use it as an async context manager.
+
+    Its methods are those of the contract.
 
     `connection` says by which proxy; by default one of the environment, which is not for this
     machine's own addresses. Making one raises InvalidInput for what is no URL of an API. Every
@@ -120,176 +121,6 @@ class AgentClient:
         self._closed = True
         await self._sessions.close()
 
-    async def access(self) -> schema.Permission:
-        """What the token of this client may do.
-
-        An agent of an earlier version has one token, which may do everything.
-        """
-        try:
-            return await self._get("/v1/access", schema.Permission)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return schema.Permission(scope="manage")
-
-    async def status(self) -> schema.Status:
-        return await self._get("/v1/status", schema.Status)
-
-    async def reload(self) -> schema.Reloaded:
-        """Have the agent read its configuration again."""
-        return await self._send("POST", "/v1/reload", schema.Reloaded)
-
-    async def ready(self) -> schema.Ready:
-        return await self._get("/readyz", schema.Ready)
-
-    # Watches.
-
-    async def watches(self) -> schema.Watches:
-        return await self._get("/v1/watches", schema.Watches)
-
-    async def watch(self, name: str) -> schema.Watch:
-        return await self._get(f"/v1/watches/{_part(name)}", schema.Watch)
-
-    async def add_watch(self, spec: WatchSpec) -> schema.Watch:
-        return await self._send("POST", "/v1/watches", schema.Watch, spec)
-
-    async def change_watch(self, spec: WatchSpec) -> schema.Watch:
-        return await self._send("PUT", f"/v1/watches/{_part(spec.name)}", schema.Watch, spec)
-
-    async def remove_watch(self, name: str) -> schema.Done:
-        return await self._send("DELETE", f"/v1/watches/{_part(name)}", schema.Done)
-
-    async def recount(self, name: str) -> schema.Done:
-        """Ask every relay of a watch again; the numbers come over the stream."""
-        return await self._send("POST", f"/v1/watches/{_part(name)}/count", schema.Done)
-
-    async def explain(self, name: str) -> schema.Counted:
-        return await self._get(f"/v1/watches/{_part(name)}/explain", schema.Counted)
-
-    async def history(self, name: str, *, since: float = 0.0, limit: int = 2000) -> schema.History:
-        path = f"/v1/watches/{_part(name)}/history"
-        return await self._get(path, schema.History, since=since, limit=limit)
-
-    async def count(self, body: schema.CountBody) -> schema.Counted:
-        timeout = body.timeout + TIMEOUT_S
-        return await self._send("POST", "/v1/counts", schema.Counted, body, timeout=timeout)
-
-    # Syncs.
-
-    async def syncs(self) -> schema.Syncs:
-        return await self._get("/v1/syncs", schema.Syncs)
-
-    async def sync(self, name: str) -> schema.Sync:
-        return await self._get(f"/v1/syncs/{_part(name)}", schema.Sync)
-
-    async def add_sync(self, spec: SyncSpec) -> schema.Sync:
-        return await self._send("POST", "/v1/syncs", schema.Sync, spec)
-
-    async def remove_sync(self, name: str) -> schema.Done:
-        return await self._send("DELETE", f"/v1/syncs/{_part(name)}", schema.Done)
-
-    async def run_sync(self, name: str) -> schema.Done:
-        return await self._send("POST", f"/v1/syncs/{_part(name)}/run", schema.Done)
-
-    async def cancel_sync(self, name: str) -> schema.Done:
-        return await self._send("POST", f"/v1/syncs/{_part(name)}/cancel", schema.Done)
-
-    # Relays, counters, store, log.
-
-    async def relays(self) -> schema.Relays:
-        return await self._get("/v1/relays", schema.Relays)
-
-    async def relay_info(self, url: str) -> about.RelayInfo:
-        """What a relay says of itself (NIP-11)."""
-        return await self._get("/v1/relays/info", about.RelayInfo, url=url)
-
-    async def streams(self) -> schema.Streams:
-        return await self._get("/v1/streams", schema.Streams)
-
-    async def counters(
-        self, stream: str, pattern: str = ">", *, limit: int = 1000
-    ) -> schema.Counters:
-        path = f"/v1/streams/{_part(stream)}/counters"
-        return await self._get(path, schema.Counters, pattern=pattern, limit=limit)
-
-    async def counter_history(
-        self, stream: str, subject: str, *, after: int = 0, limit: int = 1000
-    ) -> schema.Counters:
-        path = f"/v1/streams/{_part(stream)}/history"
-        return await self._get(path, schema.Counters, subject=subject, after=after, limit=limit)
-
-    async def messages(
-        self, stream: str, *, after: int = 0, limit: int = 1000, newest: bool = False
-    ) -> schema.Messages:
-        """What others that source this stream read of it."""
-        path = f"/v1/streams/{_part(stream)}/messages"
-        word = "true" if newest else "false"
-        return await self._get(path, schema.Messages, after=after, limit=limit, newest=word)
-
-    async def add(self, stream: str, subject: str, n: int, id: str = "") -> schema.Added:
-        body = schema.AddBody(subject=subject, add=str(n), id=id)
-        return await self._send("POST", f"/v1/streams/{_part(stream)}/counters", schema.Added, body)
-
-    async def audit(self, stream: str, subject: str) -> schema.Audit:
-        body = schema.SubjectBody(subject=subject)
-        return await self._send("POST", f"/v1/streams/{_part(stream)}/recount", schema.Audit, body)
-
-    async def reset(self, stream: str, subject: str) -> schema.Added:
-        body = schema.SubjectBody(subject=subject)
-        return await self._send("POST", f"/v1/streams/{_part(stream)}/reset", schema.Added, body)
-
-    async def links(self) -> schema.CounterLinks:
-        return await self._get("/v1/links", schema.CounterLinks)
-
-    async def run_link(self, name: str) -> schema.Done:
-        return await self._send("POST", f"/v1/links/{_part(name)}/run", schema.Done)
-
-    async def confirm_link(self, name: str) -> schema.Done:
-        """Let a link go on whose other side went backwards: the lower values are right."""
-        return await self._send("POST", f"/v1/links/{_part(name)}/confirm", schema.Done)
-
-    async def store(self) -> schema.Store:
-        return await self._get("/v1/store", schema.Store)
-
-    async def hot(
-        self, *, name: str | None = None, kind: int | None = None, limit: int = 50
-    ) -> holdings.HotTargets:
-        given = {"name": name, "kind": kind}
-        query = {key: value for key, value in given.items() if value is not None}
-        return await self._get("/v1/store/hot", holdings.HotTargets, limit=limit, **query)
-
-    async def index_snapshot(self) -> holdings.IndexMark:
-        """Where a bulk rebuild of the derived tables begins."""
-        return await self._send("POST", "/v1/store/index/snapshot", holdings.IndexMark)
-
-    async def adopt_index(self, path: str, *, timeout: float = 120.0) -> holdings.Index:
-        """Have the agent take a file of derived tables, which is copied."""
-        body = holdings.AdoptBody(path=path)
-        url = "/v1/store/index/adopt"
-        return await self._send("POST", url, holdings.Index, body, timeout=timeout)
-
-    async def rebuild(self) -> rebuilds.Rebuild:
-        """The newest bulk rebuild."""
-        return await self._get("/v1/store/rebuild", rebuilds.Rebuild)
-
-    async def start_rebuild(self, body: rebuilds.RebuildBody) -> rebuilds.Rebuild:
-        """Have the agent rebuild its derived tables; `rebuild` tells how it goes."""
-        return await self._send("POST", "/v1/store/rebuild", rebuilds.Rebuild, body)
-
-    async def cancel_rebuild(self) -> schema.Done:
-        """End the bulk rebuild that runs."""
-        return await self._send("DELETE", "/v1/store/rebuild", schema.Done)
-
-    async def retention(self) -> schema.Retention:
-        return await self._get("/v1/retention", schema.Retention)
-
-    async def run_retention(self) -> schema.Done:
-        """Remove what is old now; `retention` tells when that was done."""
-        return await self._send("POST", "/v1/retention/run", schema.Done)
-
-    async def log(self, *, after: int = 0, limit: int = 200) -> schema.Log:
-        return await self._get("/v1/log", schema.Log, after=after, limit=limit)
-
     async def events(self, last: str = "") -> AsyncIterator[tuple[str, Message]]:
         """The stream: pairs of an id to come back with, and a message; ends after a `Cut`.
 
@@ -314,39 +145,27 @@ class AgentClient:
         except (aiohttp.ClientError, OSError) as error:
             raise NetworkError(f"the stream broke off: {without_tls(error)}") from error
 
-    async def _get(self, path: str, answer: type[A], **query: object) -> A:
-        text = {key: str(value) for key, value in query.items()}
-        return await self._send("GET", path, answer, query=text)
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        answer: type[A],
-        body: msgspec.Struct | None = None,
-        *,
-        query: dict[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> A:
-        seconds = timeout or self._timeout
-        data = None if body is None else _encode(body)
+    async def send(self, route: Route, request: Request) -> Any:
+        """Send a request of the contract and return its answer."""
+        seconds = self._timeout + route.takes
+        data = None if request.body is None else _encode(request.body)
+        url = self.url + request.path
         try:
             async with (
                 asyncio.timeout(seconds),
                 self._open().request(
-                    method, self.url + path, data=data, params=query, allow_redirects=False
+                    route.method, url, data=data, params=request.query, allow_redirects=False
                 ) as response,
             ):
-                raw = await _checked(response, self._most_bytes, ready=path == "/readyz")
+                raw = await _checked(response, self._most_bytes, route.also)
         except TimeoutError as error:
-            doubt = "" if method == "GET" else "; it may have done what was asked"
+            doubt = "" if route.method == "GET" else "; it may have done what was asked"
             raise DeadlineExceeded(
                 f"the agent gave no answer within {seconds:g} s{doubt}"
             ) from error
         except (aiohttp.ClientError, OSError) as error:
             raise NetworkError(f"no agent at {self._host}: {without_tls(error)}") from error
-        decoded: A = _decoded(raw, msgspec.json.Decoder(answer))
-        return decoded
+        return _decoded(raw, route.decoder) if route.media == JSON else raw.decode()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._closed:
@@ -357,8 +176,13 @@ class AgentClient:
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
 
 
-async def _checked(response: aiohttp.ClientResponse, most: int, *, ready: bool = False) -> bytes:
-    """The body of a good answer ("" of a stream); raises ApiError for another."""
+async def _checked(
+    response: aiohttp.ClientResponse, most: int, also: tuple[int, ...] = ()
+) -> bytes:
+    """The body of a good answer ("" of a stream); raises ApiError for another.
+
+    `also` are further statuses of good answers.
+    """
     if response.content_type == "text/event-stream" and response.status == 200:
         return b""
     raw = b""
@@ -366,7 +190,7 @@ async def _checked(response: aiohttp.ClientResponse, most: int, *, ready: bool =
         raw += chunk
     if len(raw) > most:
         raise InvalidInput(f"the agent's answer has more than {most} bytes")
-    if response.status < 300 or (ready and response.status == 503):
+    if response.status < 300 or response.status in also:
         return raw
     try:
         problem = msgspec.json.decode(raw, type=schema.Problem)
@@ -394,7 +218,3 @@ def _decoded(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
         raise UnreadableAnswer(
             f"the agent's answer cannot be read; is it of another version? {error}"
         ) from error
-
-
-def _part(text: str) -> str:
-    return quote(text, safe="")

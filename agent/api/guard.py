@@ -7,8 +7,7 @@ import ipaddress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from agent.api.backend import Refusal
-from agent.api.schema import Scope
+from agent.api.schema import Refusal, Scope
 
 
 class Access(NamedTuple):

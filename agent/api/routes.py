@@ -1,398 +1,220 @@
-"""Every route of the API in one table: it routes, it validates, and the document is made of it."""
+"""Routes: what a decorated method of the contract says of its HTTP request and answer.
+
+`route` turns a method that has a signature and a docstring, and no body, into a `Route` and a
+method that sends it. The server, the client and the document read the `Route`.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar, cast, get_type_hints
+from urllib.parse import quote, unquote
 
 import msgspec
 
-from agent.api import about, holdings, params, rebuilds, schema
-from agent.api.params import Nothing
-from agent.api.schema import Scope
-from agent.specs import SyncSpec, WatchSpec
+from agent.api.schema import Body, Scope
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+STREAM: Final = "text/event-stream"
 
-    from agent.api.backend import Backend
-    from agent.api.shapes import Body
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Call(NamedTuple):
-    """A validated request: its path, query string and body, and what its token may do."""
+class Request(NamedTuple):
+    """What a client sends: a path, the query string and the body, None where there is none."""
 
-    path: Any
-    query: Any
+    path: str
+    query: dict[str, str]
     body: Any
-    scope: Scope
 
 
-class Route(NamedTuple):
-    """One thing that can be asked; `run` answers with a value of `answer`.
+class Route:
+    """One request that an agent answers.
 
-    `scope` is what a token needs; None: to read for GET, else to manage.
+    Parameters named in `path` come from the path. Of the others, a parameter whose type is a struct
+    is the body; those of a POST or PUT are fields of the body; those of a GET or DELETE are the
+    query. Types are read when they are first needed, as a client needs few of them.
     """
 
-    method: str
-    path: str
-    summary: str
-    answer: Any
-    run: Callable[[Backend, Call], Awaitable[object]]
-    params: type[Body] = Nothing
-    query: type[Body] = Nothing
-    body: Any = None
-    status: int = 200
-    scope: Scope | None = None
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        function: Callable[..., Any],
+        *,
+        scope: Scope,
+        status: int,
+        media: str,
+        answers: Any,
+        also: tuple[int, ...],
+        takes: float,
+    ) -> None:
+        self.name = function.__name__
+        self.method = method
+        self.path = path
+        self.summary = inspect.cleandoc(function.__doc__ or "").partition("\n")[0]
+        self.scope = scope
+        """The least scope of a token that may ask this."""
+        self.status = status
+        self.media = media
+        self.also = also
+        """Further statuses that come with the answer."""
+        self.takes = takes
+        """Seconds that the work itself may take; a client waits so much longer."""
+        self._function = function
+        self._answers = answers
+        self._signature = inspect.signature(function)
+        self._pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+
+    @functools.cached_property
+    def _hints(self) -> dict[str, Any]:
+        return get_type_hints(self._function, include_extras=True)
+
+    @functools.cached_property
+    def answer(self) -> Any:
+        """The type of the answer."""
+        return self._hints["return"] if self._answers is None else self._answers
+
+    @functools.cached_property
+    def decoder(self) -> msgspec.json.Decoder[Any]:
+        """Reads an answer."""
+        return msgspec.json.Decoder(self.answer)
+
+    @functools.cached_property
+    def params(self) -> type[msgspec.Struct]:
+        """What stands in the path."""
+        return self._struct("Path", [one for one in self._signature.parameters if self._in(one)])
+
+    @functools.cached_property
+    def query(self) -> type[msgspec.Struct]:
+        """What stands in the query string."""
+        return self._struct("Query", [] if self._has_body else self._others)
+
+    @functools.cached_property
+    def body(self) -> Any:
+        """The type of the body, None where there is none."""
+        if not (self._has_body and self._others):
+            return None
+        return self._hints[self._whole] if self._whole else self._struct("Body", self._others)
 
     @property
-    def needs(self) -> Scope:
-        """The least scope of a token that may ask this."""
-        if self.scope is not None:
-            return self.scope
-        return Scope.READ if self.method == "GET" else Scope.MANAGE
+    def _has_body(self) -> bool:
+        return self.method in ("POST", "PUT")
+
+    @functools.cached_property
+    def _others(self) -> list[str]:
+        """Parameters that do not stand in the path."""
+        names = list(self._signature.parameters)[1:]
+        return [one for one in names if not self._in(one)]
+
+    @functools.cached_property
+    def _whole(self) -> str:
+        """The parameter that is the whole body; "" where its fields are parameters."""
+        if not self._has_body or len(self._others) != 1:
+            return ""
+        kind = self._hints[self._others[0]]
+        is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        return self._others[0] if is_struct else ""
+
+    def _in(self, name: str) -> bool:
+        return f"{{{name}}}" in self.path
+
+    def _struct(self, what: str, names: list[str]) -> type[msgspec.Struct]:
+        """A type with these parameters as its fields; unknown fields are refused."""
+        fields: list[Any] = []
+        for name in names:
+            default = self._signature.parameters[name].default
+            given = () if default is inspect.Parameter.empty else (default,)
+            fields.append((name, self._hints[name], *given))
+        title = self.name.title().replace("_", "") + what
+        return msgspec.defstruct(
+            title, fields, bases=(Body,), frozen=True, namespace={"__doc__": self.summary}
+        )
+
+    def match(self, raw_path: str) -> dict[str, str] | None:
+        """What the path names, None where it is another's; `raw_path` has its percent signs."""
+        found = self._pattern.fullmatch(raw_path)
+        if found is None:
+            return None
+        return {key: unquote(text) for key, text in found.groupdict().items()}
+
+    def given(
+        self, params: Mapping[str, str], query: Mapping[str, str], body: bytes
+    ) -> dict[str, Any]:
+        """The arguments in a request. Raises msgspec.ValidationError, msgspec.DecodeError."""
+        found = msgspec.structs.asdict(msgspec.convert(params, self.params, strict=False))
+        found |= msgspec.structs.asdict(msgspec.convert(query, self.query, strict=False))
+        if self.body is None:
+            return found
+        read = msgspec.json.decode(body, type=self.body)
+        return found | ({self._whole: read} if self._whole else msgspec.structs.asdict(read))
+
+    def request(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Request:
+        """The request that says these arguments; the first of them is `self`."""
+        bound = self._signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        path = self.path.format(
+            **{one: quote(text, safe="") for one, text in given.items() if self._in(one)}
+        )
+        others = {one: given[one] for one in self._others}
+        if not self._has_body:
+            query = {one: _text(value) for one, value in others.items() if value is not None}
+            return Request(path, query, None)
+        return Request(path, {}, others[self._whole] if self._whole else others or None)
 
 
-R = Route
-ROUTES: tuple[Route, ...] = (
-    R("GET", "/v1/watches", "All watches.", schema.Watches, lambda b, c: b.watches()),
-    R(
-        "POST",
-        "/v1/watches",
-        "Add a watch.",
-        schema.Watch,
-        lambda b, c: b.add_watch(c.body),
-        body=WatchSpec,
-        status=201,
-    ),
-    R(
-        "GET",
-        "/v1/watches/{name}",
-        "One watch.",
-        schema.Watch,
-        lambda b, c: b.watch(c.path.name),
-        params.Named,
-    ),
-    R(
-        "PUT",
-        "/v1/watches/{name}",
-        "Change a watch; its name stays.",
-        schema.Watch,
-        lambda b, c: b.change_watch(c.path.name, c.body),
-        params.Named,
-        body=WatchSpec,
-    ),
-    R(
-        "DELETE",
-        "/v1/watches/{name}",
-        "Remove a watch.",
-        schema.Done,
-        lambda b, c: b.remove_watch(c.path.name),
-        params.Named,
-    ),
-    R(
-        "POST",
-        "/v1/watches/{name}/count",
-        "Ask every relay of a watch again, now.",
-        schema.Done,
-        lambda b, c: b.recount(c.path.name),
-        params.Named,
-        status=202,
-    ),
-    R(
-        "GET",
-        "/v1/watches/{name}/explain",
-        "What the number of a watch is made of.",
-        schema.Counted,
-        lambda b, c: b.explain(c.path.name),
-        params.Named,
-    ),
-    R(
-        "GET",
-        "/v1/watches/{name}/history",
-        "The numbers of a watch.",
-        schema.History,
-        lambda b, c: b.history(c.path.name, c.query.since, c.query.limit),
-        params.Named,
-        params.HistoryQuery,
-    ),
-    R(
-        "POST",
-        "/v1/counts",
-        "Count once, now.",
-        schema.Counted,
-        lambda b, c: b.count(c.body),
-        body=schema.CountBody,
-    ),
-    R("GET", "/v1/syncs", "All syncs.", schema.Syncs, lambda b, c: b.syncs()),
-    R(
-        "POST",
-        "/v1/syncs",
-        "Add a sync.",
-        schema.Sync,
-        lambda b, c: b.add_sync(c.body),
-        body=SyncSpec,
-        status=201,
-    ),
-    R(
-        "GET",
-        "/v1/syncs/{name}",
-        "One sync and its progress.",
-        schema.Sync,
-        lambda b, c: b.sync(c.path.name),
-        params.Named,
-    ),
-    R(
-        "DELETE",
-        "/v1/syncs/{name}",
-        "Remove a sync.",
-        schema.Done,
-        lambda b, c: b.remove_sync(c.path.name),
-        params.Named,
-    ),
-    R(
-        "POST",
-        "/v1/syncs/{name}/run",
-        "Run a sync now.",
-        schema.Done,
-        lambda b, c: b.run_sync(c.path.name),
-        params.Named,
-        status=202,
-    ),
-    R(
-        "POST",
-        "/v1/syncs/{name}/cancel",
-        "Stop a sync that runs; what was stored stays.",
-        schema.Done,
-        lambda b, c: b.cancel_sync(c.path.name),
-        params.Named,
-    ),
-    R("GET", "/v1/relays", "All relays.", schema.Relays, lambda b, c: b.relays()),
-    R(
-        "GET",
-        "/v1/relays/info",
-        "What a relay says of itself (NIP-11), asked for once.",
-        about.RelayInfo,
-        lambda b, c: b.relay_info(c.query.url),
-        query=params.RelayQuery,
-    ),
-    R("GET", "/v1/streams", "All streams of counters.", schema.Streams, lambda b, c: b.streams()),
-    R(
-        "GET",
-        "/v1/streams/{stream}/counters",
-        "Counters by pattern.",
-        schema.Counters,
-        lambda b, c: b.counters(c.path.stream, c.query.pattern, c.query.limit),
-        params.InStream,
-        params.CountersQuery,
-    ),
-    R(
-        "POST",
-        "/v1/streams/{stream}/counters",
-        "Add to a counter.",
-        schema.Added,
-        lambda b, c: b.add(c.path.stream, c.body),
-        params.InStream,
-        body=schema.AddBody,
-    ),
-    R(
-        "GET",
-        "/v1/streams/{stream}/history",
-        "The kept increments of one counter.",
-        schema.Counters,
-        lambda b, c: b.counter_history(
-            c.path.stream, c.query.subject, c.query.after, c.query.limit
-        ),
-        params.InStream,
-        params.CounterHistoryQuery,
-    ),
-    R(
-        "GET",
-        "/v1/streams/{stream}/messages",
-        "The kept messages of a stream, for others that source it.",
-        schema.Messages,
-        lambda b, c: b.messages(c.path.stream, c.query.after, c.query.limit, c.query.newest),
-        params.InStream,
-        params.MessagesQuery,
-        scope=Scope.SOURCE,
-    ),
-    R(
-        "POST",
-        "/v1/streams/{stream}/recount",
-        "Add a counter up anew.",
-        schema.Audit,
-        lambda b, c: b.audit(c.path.stream, c.body.subject),
-        params.InStream,
-        body=schema.SubjectBody,
-        scope=Scope.READ,
-    ),
-    R(
-        "POST",
-        "/v1/streams/{stream}/reset",
-        "Set a counter to nothing; what its sources brought is not brought again.",
-        schema.Added,
-        lambda b, c: b.reset(c.path.stream, c.body.subject),
-        params.InStream,
-        body=schema.SubjectBody,
-    ),
-    R(
-        "GET",
-        "/v1/links",
-        "How counters travel between this agent and others: sources, what is published and pushed.",
-        schema.CounterLinks,
-        lambda b, c: b.links(),
-    ),
-    R(
-        "POST",
-        "/v1/links/{name}/run",
-        "Let a link take or send what there is, now.",
-        schema.Done,
-        lambda b, c: b.run_link(c.path.name),
-        params.OfLink,
-        status=202,
-    ),
-    R(
-        "POST",
-        "/v1/links/{name}/confirm",
-        "Let a link go on that stopped because the other side went backwards.",
-        schema.Done,
-        lambda b, c: b.confirm_link(c.path.name),
-        params.OfLink,
-        status=202,
-    ),
-    R("GET", "/v1/store", "What the store holds.", schema.Store, lambda b, c: b.store_stats()),
-    R(
-        "GET",
-        "/v1/store/hot",
-        "The targets with most events in the store.",
-        holdings.HotTargets,
-        lambda b, c: b.hot(c.query.name, c.query.kind, c.query.limit),
-        query=params.HotQuery,
-    ),
-    R(
-        "POST",
-        "/v1/store/index/snapshot",
-        "Say where a bulk rebuild of the derived tables begins.",
-        holdings.IndexMark,
-        lambda b, c: b.index_snapshot(),
-    ),
-    R(
-        "POST",
-        "/v1/store/index/adopt",
-        "Take derived tables that were built in bulk since the snapshot.",
-        holdings.Index,
-        lambda b, c: b.adopt_index(c.body.path),
-        body=holdings.AdoptBody,
-    ),
-    R(
-        "GET",
-        "/v1/store/rebuild",
-        "The newest bulk rebuild of the derived tables.",
-        rebuilds.Rebuild,
-        lambda b, c: b.rebuild(),
-    ),
-    R(
-        "POST",
-        "/v1/store/rebuild",
-        "Rebuild the derived tables from the events, in a process of its own.",
-        rebuilds.Rebuild,
-        lambda b, c: b.start_rebuild(c.body),
-        body=rebuilds.RebuildBody,
-        status=202,
-    ),
-    R(
-        "DELETE",
-        "/v1/store/rebuild",
-        "Cancel the bulk rebuild; what is live stays as it is.",
-        schema.Done,
-        lambda b, c: b.cancel_rebuild(),
-    ),
-    R(
-        "GET",
-        "/v1/retention",
-        "What is removed when it gets old.",
-        schema.Retention,
-        lambda b, c: b.retention(),
-    ),
-    R(
-        "POST",
-        "/v1/retention/run",
-        "Remove what is old, now.",
-        schema.Done,
-        lambda b, c: b.run_retention(),
-        status=202,
-    ),
-    R(
-        "GET",
-        "/v1/log",
-        "The newest lines of the log.",
-        schema.Log,
-        lambda b, c: b.log(c.query.after, c.query.limit),
-        query=params.LogQuery,
-    ),
-)
+def _text(value: Any) -> str:
+    """A value of a query string."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-async def _status(backend: Backend, call: Call) -> object:
-    return backend.status()
+def route(
+    method: str,
+    path: str,
+    *,
+    scope: Scope | None = None,
+    status: int = 200,
+    media: str = JSON,
+    answers: Any = None,
+    also: tuple[int, ...] = (),
+    takes: float = 0.0,
+) -> Callable[[F], F]:
+    """Make a method of the contract a route; its call sends the request by `self.send`.
+
+    `scope`: by default READ for GET, else MANAGE. `answers`: what is answered, where that is
+    another type than the method gives.
+    """
+    least = scope if scope is not None else Scope.READ if method == "GET" else Scope.MANAGE
+
+    def made(function: F) -> F:
+        found = Route(
+            method,
+            path,
+            function,
+            scope=least,
+            status=status,
+            media=media,
+            answers=answers,
+            also=also,
+            takes=takes,
+        )
+
+        @functools.wraps(function)
+        def send(*arguments: Any, **named: Any) -> Awaitable[Any]:
+            sent: Awaitable[Any] = arguments[0].send(found, found.request(arguments, named))
+            return sent
+
+        vars(send)["route"] = found
+        return cast("F", send)
+
+    return made
 
 
-async def _permission(_: Backend, call: Call) -> object:
-    return schema.Permission(scope="manage" if call.scope >= Scope.MANAGE else "read")
-
-
-ROUTES = (
-    R("GET", "/v1/access", "What this token may do.", schema.Permission, _permission),
-    R("GET", "/v1/status", "The agent at a glance.", schema.Status, _status),
-    R(
-        "POST",
-        "/v1/reload",
-        "Read the configuration again.",
-        schema.Reloaded,
-        lambda b, c: b.reload(),
-    ),
-    *ROUTES,
-)
-
-
-class Found(NamedTuple):
-    """What a method and path lead to: a route with its path parameters, or the methods allowed."""
-
-    route: Route | None
-    params: Mapping[str, str]
-    allowed: tuple[str, ...] = ()
-
-
-_PATTERNS = [
-    (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", route.path)), route) for route in ROUTES
-]
-
-
-def find(method: str, raw_path: str) -> Found:
-    """The route of a request; `raw_path` still has its percent signs."""
-    allowed: list[str] = []
-    for pattern, route in _PATTERNS:
-        match = pattern.fullmatch(raw_path)
-        if match is None:
-            continue
-        if route.method == method:
-            return Found(route, {key: unquote(text) for key, text in match.groupdict().items()})
-        allowed.append(route.method)
-    return Found(None, {}, tuple(dict.fromkeys(allowed)))
-
-
-def validated(
-    route: Route,
-    params: Mapping[str, str],
-    query: Mapping[str, str],
-    body: bytes,
-    scope: Scope,
-) -> Call:
-    """The request as values. Raises msgspec.ValidationError, msgspec.DecodeError."""
-    return Call(
-        msgspec.convert(params, route.params, strict=False),
-        msgspec.convert(query, route.query, strict=False),
-        None if route.body is None else msgspec.json.decode(body, type=route.body),
-        scope,
-    )
+def routes_of(contract: type) -> tuple[Route, ...]:
+    """The routes of a contract, in the order in which they stand there."""
+    return tuple(one.route for one in vars(contract).values() if hasattr(one, "route"))

@@ -10,66 +10,42 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from agent.api.holdings import (
-    Retention as Retention,
-)
-from agent.api.holdings import (
-    Store as Store,
-)
 from agent.api.shapes import (
-    AddBody as AddBody,
-)
-from agent.api.shapes import (
-    Added as Added,
-)
-from agent.api.shapes import (
-    Answer as Answer,
-)
-from agent.api.shapes import (
-    Audit as Audit,
-)
-from agent.api.shapes import (
-    Body as Body,
-)
-from agent.api.shapes import (
-    Counter as Counter,
-)
-from agent.api.shapes import (
-    CounterLink as CounterLink,
-)
-from agent.api.shapes import (
-    CounterLinks as CounterLinks,
-)
-from agent.api.shapes import (
-    Counters as Counters,
-)
-from agent.api.shapes import (
-    Increment as Increment,
-)
-from agent.api.shapes import (
-    Integer as Integer,
-)
-from agent.api.shapes import (
-    Messages as Messages,
-)
-from agent.api.shapes import (
-    Raw as Raw,
-)
-from agent.api.shapes import (
-    Stream as Stream,
-)
-from agent.api.shapes import (
-    Streams as Streams,
-)
-from agent.api.shapes import (
-    Subject as Subject,
-)
-from agent.api.shapes import (
-    SubjectBody as SubjectBody,
+    Added,
+    Answer,
+    Audit,
+    Body,
+    Counter,
+    CounterLink,
+    CounterLinks,
+    Counters,
+    Done,
+    HotTargets,
+    Increment,
+    IndexMark,
+    Integer,
+    Messages,
+    Problem,
+    Rebuild,
+    RebuildBody,
+    RebuildStage,
+    Refusal,
+    Retention,
+    Store,
+    Stream,
+    Streams,
+    Subject,
+    not_found,
+    read_only,
 )
 from agent.specs import AlertSpec, FilterObject, Name, QueryName, SyncSpec, Url, WatchSpec
-from nostr_client.sync.report import RelayNumbers
-from nostr_client.told import Told
+from nostr_client.counters.lineage import Arrival
+from nostr_client.nip11 import RelayInfo
+from nostr_client.relay_stats import Capabilities
+from nostr_client.store.base import HotTarget, IndexStats
+from nostr_client.store.differences import Difference
+from nostr_client.sync.report import RelayReport
+from nostr_client.told import Figure, Told
 
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
@@ -91,19 +67,6 @@ class Permission(Answer, frozen=True):
     """What the token of this request may do."""
 
     scope: Literal["read", "manage"]
-
-
-class Problem(Answer, frozen=True):
-    """Why a request was not done; `code` is one word, stable."""
-
-    code: str
-    message: str
-
-
-class Done(Answer, frozen=True):
-    """It is done, or asked for."""
-
-    done: bool = True
 
 
 class Health(Answer, frozen=True):
@@ -151,20 +114,6 @@ class Reloaded(Answer, frozen=True):
     applied: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
-
-
-class Figure(Answer, frozen=True):
-    """A number and how far it can be trusted; `high` is null where nothing bounds it.
-
-    `as_said`: relays say the number, by a count or by naming ids.
-    """
-
-    value: int
-    low: int
-    high: int | None
-    exact: bool
-    lower_bound: bool
-    as_said: bool = False
 
 
 class Claim(Told, Answer, frozen=True):
@@ -241,10 +190,6 @@ class CountBody(Body, frozen=True):
     timeout: Annotated[float, Meta(gt=0, le=120)] = 15.0
 
 
-class RelaySync(RelayNumbers, Answer, frozen=True):
-    """How a sync stands with one relay; numbers of events and of bytes."""
-
-
 class Sync(Answer, frozen=True):
     """A sync and its newest run."""
 
@@ -254,22 +199,13 @@ class Sync(Answer, frozen=True):
     started_at: float | None = None
     ended_at: float | None = None
     outcome: str = ""
-    relays: tuple[RelaySync, ...] = ()
+    relays: tuple[RelayReport, ...] = ()
 
 
 class Syncs(Answer, frozen=True):
     """All syncs, by name."""
 
     syncs: tuple[Sync, ...]
-
-
-class Capabilities(Answer, frozen=True):
-    """What a relay showed that it can do; null where nothing shows it yet."""
-
-    count: bool | None = None
-    hll: bool | None = None
-    negentropy: bool | None = None
-    auth: bool | None = None
 
 
 class Relay(Answer, frozen=True):
@@ -357,4 +293,65 @@ class Cut(Answer, frozen=True, tag="cut"):
 
 Message = Snapshot | Delta | Cut
 
-__all__ = [name for name in globals() if name[0].isupper()] + ["AlertSpec", "Name"]
+__all__ = [
+    "Added",
+    "AlertSpec",
+    "Answer",
+    "Arrival",
+    "Audit",
+    "Body",
+    "Capabilities",
+    "Claim",
+    "CountBody",
+    "Counted",
+    "Counter",
+    "CounterLink",
+    "CounterLinks",
+    "Counters",
+    "Cut",
+    "Delta",
+    "Difference",
+    "Done",
+    "Figure",
+    "Health",
+    "History",
+    "HotTarget",
+    "HotTargets",
+    "Increment",
+    "IndexMark",
+    "IndexStats",
+    "Integer",
+    "Log",
+    "LogLine",
+    "Message",
+    "Messages",
+    "Name",
+    "Origin",
+    "Permission",
+    "Point",
+    "Problem",
+    "Ready",
+    "Rebuild",
+    "RebuildBody",
+    "RebuildStage",
+    "Refusal",
+    "Relay",
+    "RelayInfo",
+    "RelayReport",
+    "Relays",
+    "Reloaded",
+    "Retention",
+    "Scope",
+    "Snapshot",
+    "Status",
+    "Store",
+    "Stream",
+    "Streams",
+    "Subject",
+    "Sync",
+    "Syncs",
+    "Watch",
+    "Watches",
+    "not_found",
+    "read_only",
+]

@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from aiohttp import web
 
-from agent.api.backend import Refusal
+from agent.api.contract import AgentApi, find
 from agent.api.document import document
 from agent.api.guard import bearer_of, check
-from agent.api.params import EventsQuery
-from agent.api.routes import Route, find, validated
-from agent.api.schema import Health, Problem, Ready, Scope
+from agent.api.routes import JSON
+from agent.api.schema import Health, Permission, Problem, Ready, Refusal, Scope
 from agent.relay.bounded import BoundedServer, listen
 from agent.specs import in_words
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
@@ -29,9 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from socket import socket
 
-    from agent.api.backend import Backend
-    from agent.api.feed import Stream
+    from agent.api.feed import Feed, Stream
     from agent.api.guard import Access
+    from agent.api.routes import Route
+    from agent.api.schema import Snapshot
 
 BODY_S: Final = 10.0
 """How long a client may take to send its body: it is small, and on this machine."""
@@ -63,6 +63,22 @@ class Bounds(NamedTuple):
 DEFAULT_BOUNDS: Final = Bounds()
 
 
+class Backend(AgentApi):
+    """What answers for an agent: overrides the contract's methods that the server does not answer.
+
+    Methods raise Refusal, InvalidInput, StoreError, CounterError.
+    """
+
+    @property
+    def feed(self) -> Feed:
+        """The event stream's deltas."""
+        raise NotImplementedError
+
+    def snapshot(self) -> Snapshot:
+        """Where an event stream begins."""
+        raise NotImplementedError
+
+
 class ApiServer:
     """A running API; made by `serve`."""
 
@@ -92,68 +108,79 @@ class ApiServer:
         return response
 
     async def _answer(self, request: web.BaseRequest, origin: str | None) -> web.StreamResponse:
-        path = request.rel_url.raw_path
-        found = find(request.method, path)
+        route, params, allowed = find(request.method, request.rel_url.raw_path)
         scope = check(
             self.access,
-            self._needs(path, found.route),
+            self._needs(route),
             request.headers.get("Host", ""),
             origin,
             bearer_of(request.headers.get("Authorization")),
         )
-        if path in _PLAIN:
-            return await self._plain(request, path)
-        if found.route is None:
-            return _lost(found.allowed)
-        return await self._routed(request, found.route, dict(found.params), scope)
+        if route is None:
+            return _lost(allowed)
+        given = await self._given(request, route, params)
+        if route.name == "events":
+            return await self._events(request, given["last"])
+        answer = self._own(route, scope)
+        if answer is None:
+            answer = await self._asked(route, given)
+        is_unready = isinstance(answer, Ready) and not answer.ready
+        return _answered(503 if is_unready else route.status, answer, route.media)
 
-    def _needs(self, path: str, route: Route | None) -> Scope:
+    def _needs(self, route: Route | None) -> Scope:
         """The scope that a request needs; what no route answers needs the one that reads."""
-        if path in OPEN or (path == "/metrics" and self.access.open_metrics):
-            return Scope.NONE
-        return Scope.READ if route is None else route.needs
+        if route is None:
+            return Scope.READ
+        is_open = route.name == "metrics" and self.access.open_metrics
+        return Scope.NONE if is_open else route.scope
 
-    async def _routed(
-        self, request: web.BaseRequest, route: Route, params: dict[str, str], scope: Scope
-    ) -> web.Response:
+    async def _given(
+        self, request: web.BaseRequest, route: Route, params: dict[str, str]
+    ) -> dict[str, Any]:
+        """The arguments of a request. Raises Refusal for what the contract does not allow."""
         body = await _body(request, self._bounds.body)
+        query = _query(request)
+        if route.name == "events":  # browsers send the number that they saw last as a header
+            query["last"] = query.get("last") or request.headers.get("Last-Event-ID") or ""
         try:
-            call = validated(route, params, _query(request), body, scope)
+            return route.given(params, query, body)
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, "invalid", clip(in_words(str(error)))) from error
-        backend = self._ready_backend()
+
+    def _own(self, route: Route, scope: Scope) -> object:
+        """What is answered without a backend, None where a backend has to."""
+        if route.name == "health":
+            return Health(alive=True, uptime=round(time.monotonic() - self._began, 3))
+        if route.name == "ready" and self.backend is None:
+            return Ready(ready=False, reasons=("starting",))
+        if route.name == "access":
+            return Permission(scope="manage" if scope >= Scope.MANAGE else "read")
+        return document() if route.name == "document" else None
+
+    async def _asked(self, route: Route, given: dict[str, Any]) -> object:
+        """What the backend's method of the route's name answers."""
+        answer = getattr(self._ready_backend(), route.name)
         try:
             async with asyncio.timeout(REQUEST_S):
-                answer = await route.run(backend, call)
+                found: object = await answer(**given)
         except TimeoutError as error:
             raise Refusal(503, "timeout", f"no answer within {REQUEST_S:g} s") from error
-        return _json(route.status, answer)
-
-    async def _plain(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        if request.method not in ("GET", "HEAD"):
-            return _lost(("GET",))
-        if path == "/healthz":
-            return _json(200, Health(alive=True, uptime=round(time.monotonic() - self._began, 3)))
-        if path == "/readyz":
-            starting = Ready(ready=False, reasons=("starting",))
-            ready = starting if self.backend is None else self.backend.ready()
-            return _json(200 if ready.ready else 503, ready)
-        if path == "/v1/openapi.json":
-            return _json(200, document())
-        backend = self._ready_backend()
-        if path == "/metrics":
-            kind = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-            return web.Response(body=backend.metrics(), headers=kind)
-        return await self._events(request, backend)
+        return found
 
     def _ready_backend(self) -> Backend:
         if self.backend is None:
             raise Refusal(503, "starting", "the agent is starting: ask again in a moment")
         return self.backend
 
-    async def _events(self, request: web.BaseRequest, backend: Backend) -> web.StreamResponse:
-        """The event stream, until the client goes, is too slow, or the agent stops."""
-        stream = backend.feed.open(_last_seen(request), backend.snapshot)
+    async def _events(self, request: web.BaseRequest, last: str) -> web.StreamResponse:
+        """The event stream, until the client goes, is too slow, or the agent stops.
+
+        `last` is the run and the number that the client saw last, `run:n`, or "".
+        """
+        backend = self._ready_backend()
+        run, colon, number = last.partition(":")
+        seen = (run, int(number)) if colon else None
+        stream = backend.feed.open(seen, backend.snapshot)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
@@ -185,28 +212,10 @@ class ApiServer:
         return web.Response(status=204, headers=_cors(origin))
 
 
-OPEN: Final = frozenset({"/healthz", "/readyz"})
-"""What a supervisor asks without a token: whether the agent works, and nothing else."""
-
-_PLAIN: Final = OPEN | {"/metrics", "/v1/openapi.json", "/v1/events"}
-
-
 def _frame(run: str, n: int, data: bytes) -> bytes:
     """One message as a server-sent event; its id is what a client comes back with."""
     head = f"id: {run}:{n}\n".encode() if n else b""
     return head + b"data: " + data + b"\n\n"
-
-
-def _last_seen(request: web.BaseRequest) -> tuple[str, int] | None:
-    """Run and number seen last: from the query, else from what browsers send by themselves."""
-    try:
-        asked = msgspec.convert(_query(request), EventsQuery)
-        header = request.headers.get("Last-Event-ID", "")
-        last = asked.last or msgspec.convert({"last": header}, EventsQuery).last
-    except msgspec.ValidationError as error:
-        raise Refusal(400, "invalid", clip(str(error))) from error
-    run, colon, number = last.partition(":")
-    return (run, int(number)) if colon else None
 
 
 def _query(request: web.BaseRequest) -> dict[str, str]:
@@ -260,18 +269,27 @@ def _lost(allowed: tuple[str, ...]) -> web.Response:
 
 
 def _problem(status: int, code: str, message: str) -> web.Response:
-    response = _json(status, Problem(code=code, message=message))
+    response = _answered(status, Problem(code=code, message=message))
     if status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
 
 
-def _json(status: int, value: object) -> web.Response:
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""What Prometheus calls its text format."""
+
+
+def _answered(status: int, value: object, media: str = JSON) -> web.Response:
+    """An answer: JSON, or the text of metrics."""
+    is_json = media == JSON
     return web.Response(
         status=status,
-        body=_encode(value),
-        content_type="application/json",
-        headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+        body=_encode(value) if is_json else str(value).encode(),
+        headers={
+            "Content-Type": JSON if is_json else _PROMETHEUS,
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+        },
     )
 
 

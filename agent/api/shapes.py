@@ -1,14 +1,20 @@
-"""What the API's types are made of, and all of them that are about counters.
+"""The bases of what goes over the agent's API, and the types about counters and the store.
 
 Counters are decimal strings, since they have no largest value.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
+
+from agent.specs import RetentionRule
+from nostr_client.counters.lineage import Arrival
+from nostr_client.errors import NostrTallyError
+from nostr_client.store.base import HotTarget, IndexStats, StoreStats
+from nostr_client.store.differences import Difference
 
 Integer = Annotated[str, Meta(pattern=r"^-?[0-9]+(?!\n)$", description="an integer of any size")]
 Increment = Annotated[
@@ -23,6 +29,41 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Anything that is told to the API; unknown fields are refused."""
+
+
+class Problem(Answer, frozen=True):
+    """Why a request was not done; `code` is one word, stable."""
+
+    code: str
+    message: str
+
+
+class Refusal(NostrTallyError):
+    """A request that cannot be done: an HTTP status, a stable word, and why."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+def not_found(what: str) -> Refusal:
+    """There is no such thing."""
+    return Refusal(404, "not_found", f"there is no {what}")
+
+
+def read_only(what: str) -> Refusal:
+    """It stands in the file, which the API never writes."""
+    return Refusal(409, "read_only", f"{what} stands in the configuration file: change it there")
+
+
+class Done(Answer, frozen=True):
+    """It is done, or asked for."""
+
+    done: bool = True
+
+
+# Counters.
 
 
 class Stream(Answer, frozen=True):
@@ -61,26 +102,12 @@ class Counters(Answer, frozen=True):
     more: bool = False
 
 
-class AddBody(Body, frozen=True):
-    """Add to a counter. The same `id` again, within the stream's window, adds nothing."""
-
-    subject: Subject
-    add: Increment
-    id: Annotated[str, Meta(max_length=256)] = ""
-
-
 class Added(Answer, frozen=True):
     """What was added; `value` is null where the id says that it was counted before."""
 
     seq: int
     value: Integer | None
     duplicate: bool = False
-
-
-class SubjectBody(Body, frozen=True):
-    """Which counter."""
-
-    subject: Subject
 
 
 class Audit(Answer, frozen=True):
@@ -90,22 +117,6 @@ class Audit(Answer, frozen=True):
     value: Integer
     ok: bool
     problems: tuple[str, ...] = ()
-
-
-Told = Annotated[str, Meta(description="an integer of any size; whoever reads it checks that")]
-
-
-class Raw(Answer, frozen=True):
-    """A message of a stream, as others that source it need it; `value` null: not a counter's.
-
-    What is no integer is one bad message, not an answer that cannot be read.
-    """
-
-    seq: int
-    subject: str
-    value: Told | None
-    ts: float
-    incr: Told | None = None
 
 
 class Messages(Answer, frozen=True):
@@ -121,7 +132,7 @@ class Messages(Answer, frozen=True):
     stream: str
     first_seq: int
     last_seq: int
-    messages: tuple[Raw, ...]
+    messages: tuple[Arrival, ...]
     more: bool = False
     runs: tuple[tuple[str, int], ...] = ()
     lineage: tuple[tuple[str, ...], ...] = ()
@@ -168,3 +179,80 @@ class CounterLinks(Answer, frozen=True):
     """All links, by name."""
 
     links: tuple[CounterLink, ...]
+
+
+# The store.
+
+
+class HotTargets(Answer, frozen=True):
+    """The targets with most events, those first."""
+
+    targets: tuple[HotTarget, ...]
+
+
+class IndexMark(Answer, frozen=True):
+    """Where a bulk rebuild begins: what it is to write into the `about` of its file."""
+
+    next_seq: int
+    removals: int
+
+
+class Store(StoreStats, Answer, frozen=True):
+    """Totals of the store, with its hundred commonest kinds; `index` is null where none is kept."""
+
+    path: str
+    index: IndexStats | None = None
+
+
+class Retention(Answer, frozen=True):
+    """What is removed when it gets old, and what the newest run removed."""
+
+    rules: tuple[RetentionRule, ...]
+    ran_at: float | None = None
+    removed: int = 0
+    removed_total: int = 0
+
+
+HEAP: Final = r"^([1-9][0-9]{0,3}g|(51[2-9]|5[2-9][0-9]|[6-9][0-9]{2}|[1-9][0-9]{3})m)(?!\n)$"
+"""Sizes of memory that Spark can start with: 512m and more."""
+
+
+class RebuildBody(Body, frozen=True):
+    """Rebuild the derived tables; `check` compares only, `repair` compares and mends."""
+
+    engine: Literal["auto", "spark", "reference"] = "auto"
+    check: bool = False
+    repair: bool = False
+    memory: Annotated[str, Meta(pattern=HEAP)] = "4g"
+
+
+class RebuildStage(msgspec.Struct, frozen=True):
+    """One stage of a rebuild; `total` is 0 where it is not known."""
+
+    name: str
+    state: Literal["started", "running", "done", "skipped"]
+    done: int = 0
+    total: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+class Rebuild(Answer, frozen=True):
+    """The newest rebuild; `outcome` is empty while it runs, and before the first one.
+
+    `found` counts all differences, null where nothing was compared.
+    """
+
+    running: bool = False
+    outcome: Literal["", "done", "failed", "cancelled"] = ""
+    message: str = ""
+    engine: str = ""
+    why: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+    stages: tuple[RebuildStage, ...] = ()
+    rows: dict[str, int] = msgspec.field(default_factory=dict)
+    generation: int | None = None
+    found: int | None = None
+    differences: tuple[Difference, ...] = ()
+    repaired: dict[str, int] = msgspec.field(default_factory=dict)

@@ -53,7 +53,7 @@ def export_(
 
     There is no limit: `nostr-client store query` prints the newest events.
     """
-    from agent.archive import form_of
+    from agent.maintenance.archive import form_of
 
     given = any(value not in (None, ()) for value in conditions.values())
     filters = chosen_filters(**conditions) if given else []
@@ -113,7 +113,7 @@ def _valid(read: tuple[ImportReport, dict[str, int]]) -> int:
 async def _export(
     path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Any
 ) -> tuple[int, int]:
-    from agent.archive import export
+    from agent.maintenance.archive import export
     from nostr_client.private_kinds import PublicEvents
     from nostr_client.store.sqlite import SqliteStore
 
@@ -123,8 +123,8 @@ async def _export(
 
 
 async def _import(path: Path, paths: Sequence[Path]) -> list[tuple[ImportReport, dict[str, int]]]:
-    from agent.archive import import_ as read_in
-    from agent.archive import sources
+    from agent.maintenance.archive import import_ as read_in
+    from agent.maintenance.archive import sources
     from nostr_client.store.sqlite import SqliteStore
 
     found = sources(paths)

@@ -29,7 +29,7 @@ def backup(
     """
     from rich.progress import Progress
 
-    from agent.backup import back_up
+    from agent.maintenance.backup import back_up
 
     source = chosen_store(store, config, settings)
     err = console(stderr=True)
@@ -59,7 +59,7 @@ def restore(
 
     Its SHA-256 in FILE.sha256 is compared, then every page, id, signature and index row is checked.
     """
-    from agent.backup import restore as put_back
+    from agent.maintenance.backup import restore as put_back
 
     target = chosen_store(store, config, settings)
     size, kept = put_back(file, target, force=force, sums=not without_sum)

@@ -107,7 +107,7 @@ async def _readable(
 @asks(_tell_added)
 def add(subject: str, n: int, id_: str, stream: str) -> Ask:
     """Add N, which may be negative, and print the value."""
-    return lambda c: c.add(stream, subject, n, id_)
+    return lambda c: c.add(stream, subject, str(n), id_)
 
 
 @counter.command()

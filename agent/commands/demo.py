@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from agent.parent import end_with_stdin
+from agent.service.parent import end_with_stdin
 from nostr_client.cli.output import console, json_option, print_json, say
 from nostr_client.cli.runner import run_async, run_async_until_sigterm
 from nostr_client.taskgroup import task_group

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent import units
 from agent.commands.options import load_config
 from agent.config.sources import CONFIG_VARIABLE
+from agent.service import service_files
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.errors import InvalidInput
@@ -57,29 +57,29 @@ def install_service(
         say(f"then: {line}")
 
 
-def _unit(system: bool, config: Path | None) -> units.Unit:
+def _unit(system: bool, config: Path | None) -> service_files.Unit:
     command = _command(config)
     if sys.platform == "darwin":
         if system:
             raise InvalidInput("on macOS the service is the user's own")
         home = Path.home()
-        path = home / "Library/LaunchAgents" / f"{units.LABEL}.plist"
-        text = units.launchd(command, str(home / "Library/Logs/nostr-agent.log"))
-        return units.Unit(str(path), text, (f"launchctl load {path}",))
+        path = home / "Library/LaunchAgents" / f"{service_files.LABEL}.plist"
+        text = service_files.launchd(command, str(home / "Library/Logs/nostr-agent.log"))
+        return service_files.Unit(str(path), text, (f"launchctl load {path}",))
     reads_none = system and config is None
     writes = () if reads_none else _writes(config)
-    text = units.systemd(command, user=not system, writes=writes)
+    text = service_files.systemd(command, user=not system, writes=writes)
     if system:
-        path = Path("/etc/systemd/system") / f"{units.NAME}.service"
-        enable = f"systemctl enable --now {units.NAME}"
-        return units.Unit(str(path), text, ("systemctl daemon-reload", enable))
-    path = Path.home() / ".config/systemd/user" / f"{units.NAME}.service"
+        path = Path("/etc/systemd/system") / f"{service_files.NAME}.service"
+        enable = f"systemctl enable --now {service_files.NAME}"
+        return service_files.Unit(str(path), text, ("systemctl daemon-reload", enable))
+    path = Path.home() / ".config/systemd/user" / f"{service_files.NAME}.service"
     then = (
         "systemctl --user daemon-reload",
-        f"systemctl --user enable --now {units.NAME}",
+        f"systemctl --user enable --now {service_files.NAME}",
         "loginctl enable-linger    # to keep it running after you log out",
     )
-    return units.Unit(str(path), text, then)
+    return service_files.Unit(str(path), text, then)
 
 
 def _named_by_environment() -> Path | None:
@@ -99,8 +99,8 @@ def _writes(config: Path | None) -> Sequence[str]:
 
 def _command(config: Path | None) -> tuple[str, ...]:
     """How this installation's agent is started, by absolute paths."""
-    beside = Path(sys.executable).with_name(units.NAME)
-    script = str(beside) if beside.exists() else shutil.which(units.NAME)
+    beside = Path(sys.executable).with_name(service_files.NAME)
+    script = str(beside) if beside.exists() else shutil.which(service_files.NAME)
     start = (script,) if script else (sys.executable, "-m", "agent")
     where = () if config is None else ("--config", str(config.absolute()))
     return (*start, "run", *where)

@@ -6,9 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from agent.api.address import addresses, reach
-from agent.api.rebuilds import Rebuild, RebuildBody
+from agent.api.schema import Rebuild, RebuildBody
 from agent.reindex.protocol import LOCAL, Stage, Talk
 from nostr_client.cli.output import print_json, say
 from nostr_client.errors import InvalidInput, NetworkError, StoreLocked
@@ -82,7 +83,7 @@ def _tell_new(shown: Rebuild, told: set[str], tell: Tell) -> None:
             continue
         if one.state in ("done", "skipped"):
             told.add(one.name)
-        tell(Stage(one.name, one.state, one.done, one.total, one.rows, one.seconds))
+        tell(Stage(*msgspec.structs.astuple(one)))
 
 
 def show(done: Rebuild, *, as_json: bool) -> None:

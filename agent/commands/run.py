@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.commands.options import chosen_file, config_options
-from agent.parent import end_with_stdin
+from agent.service.parent import end_with_stdin
 from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, say
 from nostr_client.cli.paths import UserPath

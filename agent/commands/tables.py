@@ -15,7 +15,7 @@ from nostr_client.store.index_schema import HOT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent.api import holdings, schema
+    from agent.api import schema
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
@@ -141,7 +141,7 @@ def store(found: schema.Store) -> None:
     click.echo(f"{found.events:,} events by {found.authors:,} authors, {found.tags:,} tags")
     span = f"from {when(found.oldest)} to {when(found.newest)}; " if found.events else ""
     click.echo(f"{span}{found.expiring:,} will expire")
-    click.echo(f"{found.deleted:,} deleted")
+    click.echo(f"{found.deleted_ids + found.deleted_addresses:,} deleted")
     if found.index is None:
         click.echo("no derived tables")
     else:
@@ -152,7 +152,7 @@ def store(found: schema.Store) -> None:
     print_table(("kind", "events"), ((kind, f"{n:,}") for kind, n in found.kinds.items()))
 
 
-def hot_targets(found: holdings.HotTargets) -> None:
+def hot_targets(found: schema.HotTargets) -> None:
     """Targets with most events."""
     columns = ("tag", "target", "kind", "events", "authors", "estimate")
     rows = (
@@ -163,7 +163,7 @@ def hot_targets(found: holdings.HotTargets) -> None:
     say(f"targets of fewer than {HOT} events are not in it")
 
 
-def _estimate(one: holdings.HotTarget) -> str:
+def _estimate(one: schema.HotTarget) -> str:
     return f"≤ {one.estimate:g}" if one.dirty else f"{one.estimate:g}"
 
 

@@ -81,7 +81,7 @@ def add(**given: Any) -> Ask:
 def change(**given: Any) -> Ask:
     """Replace a watch by this one."""
     spec = _spec(given)
-    return lambda c: c.change_watch(spec)
+    return lambda c: c.change_watch(spec.name, spec)
 
 
 @watch.command("rm")

@@ -7,13 +7,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from agent.specs import Duration, Name, SyncSpec, Url, WatchSpec
+from agent.specs import Duration, Key, Name, RetentionRule, SyncSpec, Url, WatchSpec
 from nostr_client.places import API_PORT, RELAY_PORT
 
 Urls = tuple[Url, ...]
 Listen = Annotated[str, Meta(pattern=r"^[^\s/]*:[0-9]{1,5}(?!\n)$", max_length=255)]
-Key = Annotated[str, Meta(min_length=1, max_length=200)]
-Kind = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -325,15 +323,6 @@ class CountersSection(Section, frozen=True):
     push: Annotated[
         tuple[PushSection, ...], Meta(max_length=100, description="what flows out to NATS")
     ] = ()
-
-
-class RetentionRule(Section, frozen=True):
-    """Events that are removed when they are older than `older_than`; every condition must hold."""
-
-    older_than: Annotated[Duration, Meta(description="age by created_at")]
-    kinds: Annotated[tuple[Kind, ...], Meta(description="of these kinds; empty: any")] = ()
-    authors: Annotated[tuple[Key, ...], Meta(description="of these keys; empty: anyone's")] = ()
-    keep_authors: Annotated[tuple[Key, ...], Meta(description="except of these keys")] = ()
 
 
 class RetentionSection(Section, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from agent.alerts import parse_condition
+from agent.alerts.conditions import parse_condition
 from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
 from agent.specs import check_http_url, check_interval

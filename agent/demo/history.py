@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import views, watchbook
+from agent import watchbook
+from agent.api import views
 from agent.api.schema import Point
 from agent.demo.world import WEEK
 from nostr_client import hll

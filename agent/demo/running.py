@@ -13,7 +13,7 @@ from agent.api.client import AgentClient
 from agent.config import parse
 from agent.demo import history, relays
 from agent.demo.world import SEED, World
-from agent.scratch import temporary
+from agent.reindex.tempdir import temporary
 from agent.service.run import running
 from agent.service.token import read_token_file, token_file
 from agent.specs import WatchSpec
@@ -76,7 +76,7 @@ class Demonstration(NamedTuple):
         for post in self.world.join(int(time.time())):
             await self.pool.publish(post.event, [urls[n] for n in post.relays])
         vote = self.votes.choice(("yes", "yes", "no"))
-        await self.client.add("VOTES", f"votes.{vote}", 1)
+        await self.client.add("VOTES", f"votes.{vote}", "1")
 
     async def remember(self) -> None:
         """Give each watch the history of the week before."""

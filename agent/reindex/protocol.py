@@ -7,13 +7,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from agent.api.schema import RebuildStage
 from agent.reindex.inputs import Input, Settings
 from nostr_client.errors import InvalidInput, clip
 from nostr_client.store.derived import Repairs
 from nostr_client.store.differences import Difference
 
 EngineName = Literal["spark", "reference"]
-State = Literal["started", "running", "done", "skipped"]
 
 STAGES: Final = ("events", "dead", "tags", "registers", "daily", "counters", "fingerprints")
 """What is staged, in order; `publish` and `check` follow."""
@@ -61,16 +61,9 @@ class Talk(msgspec.Struct, frozen=True, tag="talk"):
     text: str
 
 
-class Stage(msgspec.Struct, frozen=True, tag="stage"):
-    """How a stage does. `total` is 0 where it is not known; seconds are of the clock, and CPU
-    seconds of all processes where they are known."""
+class Stage(RebuildStage, frozen=True, tag="stage"):
+    """How a stage does; `cpu` are seconds of all processes, where they are known."""
 
-    name: str
-    state: State
-    done: int = 0
-    total: int = 0
-    rows: int = 0
-    seconds: float = 0.0
     cpu: float = 0.0
 
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from agent import scheduler, watching
 from agent.alerting import Alerting
 from agent.api.feed import Feed
+from agent.counters.arrivals import SOON_S
+from agent.counters.links import KIND as LINK
+from agent.counters.links import Links
 from agent.finding import KIND as FIND
 from agent.finding import Finding
-from agent.fleet.arrivals import SOON_S
-from agent.keeping import KIND as HOUSE
-from agent.keeping import Keeping
 from agent.leaving import Leaving
-from agent.links import KIND as LINK
-from agent.links import Links
 from agent.live import Live
-from agent.metrics import Metrics
+from agent.maintenance.retention import KIND as HOUSE
+from agent.maintenance.retention import Keeping
 from agent.service.linking import Linking
+from agent.service.metrics import Metrics
 from agent.service.parts import make_counter, make_streams
 from agent.service.reindexing import Reindexing
 from agent.service.specs import Specs

@@ -1,4 +1,4 @@
-"""The agent as its API sees it: `agent.api.backend.Backend`, over the running parts."""
+"""The agent as its API sees it: the contract's methods over the running parts."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from agent import views, watchbook
-from agent.api import holdings, schema
-from agent.api.backend import Refusal, not_found
+from agent import watchbook
+from agent.alerts.webhook import private
+from agent.api import schema, views
+from agent.api.schema import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
+from agent.counters.links import KIND as LINK
 from agent.finding import KIND as FIND
-from agent.keeping import KEEPING
-from agent.keeping import KIND as HOUSE
-from agent.links import KIND as LINK
+from agent.maintenance.retention import KEEPING
+from agent.maintenance.retention import KIND as HOUSE
 from agent.service.counters import CounterCalls
 from agent.specs import WatchSpec, with_known_webhooks
 from agent.syncing import KIND as SYNC
 from agent.watches import query_of
 from agent.watching import KIND as WATCH
 from agent.watching import MERGE, NO_RELAY, Watched
-from agent.webhook import private
 from nostr_client._version import __version__
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.relayurl import normalize
@@ -30,9 +30,7 @@ from nostr_client.relayurl import normalize
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from agent.api import about, rebuilds
-    from agent.api.feed import Feed
-    from agent.indexing import Indexing
+    from agent.maintenance.index import Indexing
     from agent.service.agent import Agent
     from agent.specs import SyncSpec
     from agent.syncing import Synced
@@ -56,18 +54,18 @@ class AgentBackend(CounterCalls):
         self.reloader: Callable[[], Awaitable[schema.Reloaded]] | None = None
         """Reads the configuration again; None where nobody reads one."""
 
-    @property
-    def feed(self) -> Feed:
-        return self._agent.feed
-
-    def ready(self) -> schema.Ready:
+    async def ready(self) -> schema.Ready:
         reasons = self._agent.reasons()
         return schema.Ready(ready=not reasons, reasons=reasons)
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> str:
         return self._agent.metrics.text()
 
-    def status(self) -> schema.Status:
+    async def status(self) -> schema.Status:
+        return self.glance()
+
+    def glance(self) -> schema.Status:
+        """The agent at a glance."""
         agent = self._agent
         reasons = agent.reasons()
         relays = agent.parts.pool.relays.values()
@@ -100,7 +98,7 @@ class AgentBackend(CounterCalls):
         return schema.Snapshot(
             n=self.feed.n,
             run=self.feed.run,
-            status=self.status(),
+            status=self.glance(),
             watches=self._watches(),
             syncs=self._syncs(),
             relays=self.all_relays(),
@@ -180,7 +178,7 @@ class AgentBackend(CounterCalls):
         left_out = frozenset(map(normalize, self._watched(name).spec.excluded))
         return views.counted(await self._agent.watching.explain(name), left_out)
 
-    async def history(self, name: str, since: float, limit: int) -> schema.History:
+    async def history(self, name: str, since: float = 0.0, limit: int = 2000) -> schema.History:
         self._watched(name)
         points = await self._agent.parts.store.database.read(
             lambda conn: watchbook.history(conn, name, since, limit)
@@ -304,34 +302,36 @@ class AgentBackend(CounterCalls):
     async def relays(self) -> schema.Relays:
         return schema.Relays(relays=self.all_relays())
 
-    async def relay_info(self, url: str) -> about.RelayInfo:
+    async def relay_info(self, url: str) -> schema.RelayInfo:
         pool = self._agent.parts.pool.relays
         one = _known(pool, normalize(url), "relay that was asked something:")
         try:
-            return views.relay_info(one.url, await one.info())
+            return await one.info()
         except RelayError as error:
             raise Refusal(409, "no_document", str(error)) from error
 
-    async def store_stats(self) -> schema.Store:
+    async def store(self) -> schema.Store:
         parts = self._agent.parts
         index = None if parts.index is None else await parts.index.stats()
         return views.store(parts.path, await parts.store.stats(), index)
 
-    async def hot(self, name: str | None, kind: int | None, limit: int) -> holdings.HotTargets:
+    async def hot(
+        self, name: str | None = None, kind: int | None = None, limit: int = 50
+    ) -> schema.HotTargets:
         return await self._index().hottest(name, kind, limit)
 
-    async def index_snapshot(self) -> holdings.IndexMark:
+    async def index_snapshot(self) -> schema.IndexMark:
         return await self._index().snapshot()
 
-    async def adopt_index(self, path: str) -> holdings.Index:
+    async def adopt_index(self, path: str) -> schema.IndexStats:
         found = await self._index().adopt(_beside(path, self._agent.parts.path))
         self._agent.journal.info("index_adopted", generation=found.generation, hot=found.hot)
         return found
 
-    async def rebuild(self) -> rebuilds.Rebuild:
+    async def rebuild(self) -> schema.Rebuild:
         return self._agent.reindexing.shown
 
-    async def start_rebuild(self, body: rebuilds.RebuildBody) -> rebuilds.Rebuild:
+    async def start_rebuild(self, body: schema.RebuildBody) -> schema.Rebuild:
         return self._agent.reindexing.start(body)
 
     async def cancel_rebuild(self) -> schema.Done:
@@ -351,7 +351,7 @@ class AgentBackend(CounterCalls):
         self._agent.worker.nudge(f"{HOUSE} {KEEPING}")
         return schema.Done()
 
-    async def log(self, after: int, limit: int) -> schema.Log:
+    async def log(self, after: int = 0, limit: int = 200) -> schema.Log:
         lines = [line for line in self._agent.journal.lines if line.n > after]
         return schema.Log(lines=tuple(lines[-limit:]))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent import views
-from agent.api import schema
+from agent.api import schema, views
+from agent.api.server import Backend
 from nostr_client.counters.numbers import format_integer, parse_integer
 from nostr_client.errors import clip
 
@@ -23,36 +23,41 @@ MOST_PROBLEMS = 100
 """Places that an audit names."""
 
 
-class CounterCalls:
+class CounterCalls(Backend):
     """The part of the backend that is about counters."""
 
     def __init__(self, counters: SqliteCounterStore, feed: Feed) -> None:
         self._counters = counters
         self._feed = feed
 
+    @property
+    def feed(self) -> Feed:
+        return self._feed
+
     async def streams(self) -> schema.Streams:
         infos = await self._counters.streams()
         return schema.Streams(streams=tuple(map(views.stream, infos)))
 
-    async def counters(self, stream: str, pattern: str, limit: int) -> schema.Counters:
+    async def counters(self, stream: str, pattern: str = ">", limit: int = 1000) -> schema.Counters:
         bound = await self._counters.counters(stream)
         return await _taken(stream, bound.get_many(pattern), limit)
 
     async def counter_history(
-        self, stream: str, subject: str, after: int, limit: int
+        self, stream: str, subject: str, after: int = 0, limit: int = 1000
     ) -> schema.Counters:
         bound = await self._counters.counters(stream)
         return await _taken(stream, bound.history(subject, after_seq=after), limit)
 
-    async def messages(self, stream: str, after: int, limit: int, newest: bool) -> schema.Messages:
+    async def messages(
+        self, stream: str, after: int = 0, limit: int = 1000, newest: bool = False
+    ) -> schema.Messages:
         page = await self._counters.remotes.page(stream, after, limit, newest=newest)
         return views.messages(stream, page)
 
-    async def add(self, stream: str, body: schema.AddBody) -> schema.Added:
+    async def add(self, stream: str, subject: str, add: str, id: str = "") -> schema.Added:
         bound = await self._counters.counters(stream)
-        number = parse_integer(body.add)
-        ack = await bound.publish(body.subject, number, msg_id=body.id or None)
-        await self._tell(stream, body.subject)
+        ack = await bound.publish(subject, parse_integer(add), msg_id=id or None)
+        await self._tell(stream, subject)
         value = None if ack.val is None else format_integer(ack.val)
         return schema.Added(seq=ack.seq, value=value, duplicate=ack.duplicate)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.fleet.arrivals import Arrivals
-from agent.fleet.publishing import Publishing
-from agent.fleet.pushing import Pushing
-from agent.fleet.reader import AgentReader, NostrReader
-from agent.fleet.sourcing import Sourcing
+from agent.counters.arrivals import Arrivals
+from agent.counters.nats_push import Pushing
+from agent.counters.publisher import Publishing
+from agent.counters.reader import AgentReader, NostrReader
+from agent.counters.sources import Sourcing
 from agent.watches import chosen
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.config import Config
     from agent.config.model import SourceSection
-    from agent.fleet.reader import Reader
+    from agent.counters.links import Links
+    from agent.counters.reader import Reader
     from agent.journal import Journal
-    from agent.links import Links
     from agent.scheduler import Task
     from agent.service.parts import Parts
 

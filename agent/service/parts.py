@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from agent.alert_outbox import OUTBOX
-from agent.indexing import Indexing
-from agent.relaybook import RELAY_BOOK, RelayBook
+from agent.alerts.outbox import OUTBOX
+from agent.maintenance.index import Indexing
+from agent.service.relay_state import RELAY_BOOK, RelayBook
 from agent.stored import AGENT
 from nostr_client.claims import CLAIMS, ClaimBook
 from nostr_client.count.asking import CountOptions

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent.api.backend import Refusal
-from agent.api.rebuilds import Rebuild, RebuildBody, RebuildDifference, RebuildStage
+from agent.api.schema import Rebuild, RebuildBody, RebuildStage, Refusal
 from agent.reindex import inputs, run
 from agent.reindex.protocol import Stage, Talk
 from nostr_client.errors import NostrTallyError
@@ -22,10 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.clock import Clock
-    from agent.indexing import Indexing
     from agent.journal import Journal
+    from agent.maintenance.index import Indexing
     from agent.reindex.protocol import Job, Message
     from agent.reindex.run import Result
+    from nostr_client.store.differences import Difference
     from nostr_client.store.sqlite import SqliteStore
 
 
@@ -137,11 +137,11 @@ class Reindexing:
         self.shown = msgspec.structs.replace(self.shown, **fields)
 
 
-def _differences(result: Result) -> tuple[RebuildDifference, ...]:
+def _differences(result: Result) -> tuple[Difference, ...]:
     """The first ones of each table: what is shown is read every second."""
     found, of = [], Counter[str]()
     for one in () if result.checked is None else result.checked.differences:
         of[one.table] += 1
         if of[one.table] <= SHOWN:
             found.append(one)
-    return tuple(RebuildDifference(table=d.table, key=d.key, cause=d.cause) for d in found)
+    return tuple(found)

@@ -18,10 +18,10 @@ from agent.api.feed import NEW_TOKENS
 from agent.clock import SystemClock
 from agent.config import InvalidConfig
 from agent.journal import Journal, JournalHandler
-from agent.notify import Notifier, taking_long
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
 from agent.service.front import Door, front_door, make_access
+from agent.service.notify import Notifier, taking_long
 from agent.service.parts import open_parts
 from agent.service.published import published
 from agent.service.relaying import Wanted, relay_urls, serve_relay

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from agent import stored
-from agent.api.backend import Refusal, not_found, read_only
+from agent.api.schema import Refusal, not_found, read_only
 from agent.config.load import taken
 from agent.specs import LEAST, SyncSpec, WatchSpec, in_words
 from nostr_client.display import seconds

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import sqlite3
 
     from agent.api.schema import Relay, Status, Stream
-    from agent.notify import Notifier
     from agent.service.agent import Agent
     from agent.service.backend import AgentBackend
+    from agent.service.notify import Notifier
 
 TICK_S: Final = 1.0
 """How often relays are compared with what listeners know of them."""
@@ -64,7 +64,7 @@ class Ticker:
 
     def _compare_status(self) -> None:
         """The agent at a glance, where more than its age has changed."""
-        now = self._backend.status()
+        now = self._backend.glance()
         before, self._last = self._last, now
         if before is None or msgspec.structs.replace(before, uptime=now.uptime) != now:
             self._agent.feed.publish(status=now)

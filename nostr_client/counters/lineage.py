@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -117,6 +119,20 @@ class Head(NamedTuple):
     def key(self) -> str:
         """What a confirmation is for: this store, stream and run, and no other."""
         return f"{self.store} {self.epoch} {self.run}"
+
+
+class Arrival(msgspec.Struct, frozen=True, gc=False):
+    """A message as it goes from store to store; `ts` in nanoseconds.
+
+    `value` and `incr` are the text of integers of any size, which whoever reads it checks; None:
+    no counter's.
+    """
+
+    seq: int
+    subject: str
+    value: str | None
+    incr: str | None = None
+    ts: int = 0
 
 
 class Mark(NamedTuple):

@@ -16,9 +16,8 @@ from msgspec import Meta
 
 from nostr_client import kinds
 from nostr_client.counters import lineage
-from nostr_client.counters.engine.served import Arrival
 from nostr_client.counters.engine.take import Batch, check_batch
-from nostr_client.counters.lineage import KEPT_RUNS, Head
+from nostr_client.counters.lineage import KEPT_RUNS, Arrival, Head
 from nostr_client.errors import InvalidInput
 from nostr_client.event import EventTemplate
 from nostr_client.filters import Filter

@@ -1,4 +1,4 @@
-"""What one relay said (`Claim`), and what a number that was made of claims can tell (`Figure`)."""
+"""What one relay said (`Claim`), and what all say together (`Merged`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from nostr_client.told import Figure as Figure
 from nostr_client.told import Told
 
 
@@ -179,6 +180,7 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
         }
 
 
+<<<<<<< HEAD
 class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A merged number and how far it can be trusted.
 
@@ -219,6 +221,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return msgspec.structs.asdict(self)
 
 
+=======
+>>>>>>> oneapi
 class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of one relay's claim in a merged number.
 

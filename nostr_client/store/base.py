@@ -71,6 +71,35 @@ class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
     search: bool
 
 
+class IndexStats(msgspec.Struct, frozen=True, kw_only=True):
+    """The derived tables of a store: their generation, the targets that are hot, those of them that
+    lost an author since their registers were read, and bytes.
+
+    The generation counts up with each bulk rebuild.
+    """
+
+    generation: int
+    hot: int
+    dirty: int
+    bytes: int
+
+
+class HotTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A target with many events: those of one kind that name it in one tag.
+
+    All is exact but `estimate`, the number of distinct authors by the registers of the target: it
+    may be too high when `dirty`.
+    """
+
+    name: str
+    value: str
+    kind: int
+    events: int
+    authors: int
+    estimate: float
+    dirty: bool
+
+
 class Problem(NamedTuple):
     """One thing that `verify` found: the event's id (or "" for the file) and what is wrong."""
 

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from nostr_client import hll
 from nostr_client.errors import StoreError
+from nostr_client.store.base import HotTarget, IndexStats
 from nostr_client.store.index_schema import VERSION, about
-from nostr_client.store.index_update import ALIAS, Target, least
+from nostr_client.store.index_update import ALIAS, least
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-class IndexStats(NamedTuple):
-    """How an index stands: its generation, targets that are hot, those of them that lost an author
-    since their registers were read, and bytes."""
-
-    generation: int
-    hot: int
-    dirty: int
-    bytes: int
-
-
-class HotTarget(NamedTuple):
-    """A target with many events; exact but for `registers`, which may be too high when `dirty`."""
-
-    target: Target
-    events: int
-    authors: int
-    registers: bytes
-    dirty: bool
 
 
 def stats(conn: sqlite3.Connection) -> IndexStats:
@@ -40,7 +22,7 @@ def stats(conn: sqlite3.Connection) -> IndexStats:
     (pages,) = conn.execute(f"PRAGMA {ALIAS}.page_count").fetchone()
     (size,) = conn.execute(f"PRAGMA {ALIAS}.page_size").fetchone()
     generation = about(conn, schema=ALIAS).get("generation", 0)
-    return IndexStats(generation, hot, int(dirty), pages * size)
+    return IndexStats(generation=generation, hot=hot, dirty=int(dirty), bytes=pages * size)
 
 
 def hottest(
@@ -53,7 +35,15 @@ def hottest(
         " ORDER BY events DESC, name, value, kind LIMIT ?3"
     )
     return [
-        HotTarget(Target(name, value, kind), events, authors, registers, bool(dirty))
+        HotTarget(
+            name=name,
+            value=value,
+            kind=kind,
+            events=events,
+            authors=authors,
+            estimate=round(hll.estimate(registers), 1),
+            dirty=bool(dirty),
+        )
         for name, value, kind, events, authors, registers, dirty in conn.execute(
             sql, (name, kind, most)
         )

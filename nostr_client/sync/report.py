@@ -18,15 +18,15 @@ class SyncStatus(StrEnum):
     FAILED = "failed"  # nothing could be compared
 
 
-class RelayNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of events with one relay, and of bytes on its connection.
+class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How the sync with one relay ended: numbers of events, and of bytes on its connection.
 
     `need` are events that the relay has and the store lacked, `have` the other way round; what the
     store's rules left out (deleted, expired, superseded) is in neither, nor what is `skipped`.
     """
 
     relay: str
-    status: str
+    status: SyncStatus
     reason: str = ""
     need: int = 0
     have: int = 0
@@ -48,12 +48,6 @@ class RelayNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """Those of `hidden` and `refused` that were not tried in this run."""
     held_back: int = 0
     """Events that were not handed over: private, protected, or by others."""
-
-
-class RelayReport(RelayNumbers, frozen=True, kw_only=True):
-    """One relay: its numbers, and how it ended."""
-
-    status: SyncStatus
     paged: int = 0
     """Those of `windows` that were read by REQ."""
     declined: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.alerts import Condition, Sample, holds, parse_condition
+from agent.alerts.conditions import Condition, Sample, holds, parse_condition
 from nostr_client.errors import InvalidInput
 
 DAY = 86_400.0

@@ -13,8 +13,8 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 
-from agent import archive
 from agent.cli import cli, run
+from agent.maintenance import archive
 from nostr_client.errors import InvalidInput
 from nostr_client.keys import verify
 from nostr_client.store.sqlite import SqliteStore

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.backup import back_up, restore, sum_path
 from agent.cli import run
+from agent.maintenance.backup import back_up, restore, sum_path
 from agent.stored import AGENT
 from nostr_client.claims.schema import CLAIMS
 from nostr_client.counters.config import StreamConfig

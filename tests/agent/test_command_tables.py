@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+<<<<<<< HEAD
 from agent import alert_bodies, views
 from agent.api import holdings, schema
 from agent.commands import tables, watch
 from agent.specs import WatchSpec
 from nostr_client.display import said
 from nostr_client.merge import Figure
+=======
+from agent.api import schema
+from agent.commands import tables, watch
+from agent.specs import WatchSpec
+from nostr_client.store.base import StoreStats
+>>>>>>> oneapi
 from nostr_client.store.index_schema import HOT
 from tui import format
 
@@ -44,7 +53,7 @@ def test_a_watch_that_was_not_counted_says_so(capsys: pytest.CaptureFixture[str]
 
 
 def test_hot_targets_say_where_they_begin(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.hot_targets(holdings.HotTargets(targets=()))
+    tables.hot_targets(schema.HotTargets(targets=()))
     said = capsys.readouterr()
     assert said.err == f"targets of fewer than {HOT} events are not in it\n"
     assert "256" not in said.out
@@ -58,8 +67,9 @@ def test_an_empty_store_has_no_range(
     events: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends = {"oldest": 1, "newest": 9} if events else {"oldest": None, "newest": None}
-    sizes = dict.fromkeys(("authors", "tags", "deleted", "expiring", "bytes"), 0)
-    tables.store(holdings.Store(path="s.db", events=events, kinds={}, **sizes, **ends))
+    sizes: dict[str, Any] = {"kinds": {}, "search": False}
+    sizes |= {one: sizes.get(one, 0) for one in StoreStats.__struct_fields__}
+    tables.store(schema.Store(path="s.db", **sizes | ends | {"events": events}))
     assert capsys.readouterr().out.splitlines()[2] == line
 
 

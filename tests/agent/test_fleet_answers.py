@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agent.api import schema
-from agent.fleet.answers import batch_of, joined
+from agent.counters.answers import batch_of, joined
 from nostr_client.errors import InvalidInput
 
 GOOD: dict[str, Any] = {
@@ -17,7 +17,7 @@ GOOD: dict[str, Any] = {
     "stream": "app",
     "first_seq": 1,
     "last_seq": 5,
-    "messages": [{"seq": 4, "subject": "a", "value": "1", "ts": 0.0}],
+    "messages": [{"seq": 4, "subject": "a", "value": "1", "ts": 0}],
     "runs": [["r", 0]],
     "lineage": [["app@s"]],
 }

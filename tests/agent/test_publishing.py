@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from agent import stored
-from agent.fleet.publishing import Note
+from agent.counters.publisher import Note
 from nostr_client.event import EventTemplate
 from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner

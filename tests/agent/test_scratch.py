@@ -8,14 +8,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from agent.scratch import scratch
+from agent.reindex.tempdir import scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HOLD = """
 import pathlib, sys
-from agent.scratch import scratch
+from agent.reindex.tempdir import scratch
 with scratch(pathlib.Path(sys.argv[1])) as folder:
     (folder / "file").touch()
     print(folder, flush=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agent import units
 from agent.cli import run
 from agent.config.describe import template
+from agent.service import service_files
 from tests.conftest import require_tool
 
 COMMAND = (sys.executable, "-m", "agent", "run", "--config", "/a path/100%/$x/agent.toml")
@@ -23,7 +23,7 @@ COMMAND = (sys.executable, "-m", "agent", "run", "--config", "/a path/100%/$x/ag
 def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path, user: bool) -> None:
     tool = require_tool("systemd-analyze")
     file = tmp_path / "nostr-agent.service"
-    file.write_text(units.systemd(COMMAND, user=user))
+    file.write_text(service_files.systemd(COMMAND, user=user))
     (tmp_path / "run").mkdir(mode=0o700)
     env = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path / "run")}
     mode = ["--user"] if user else []
@@ -41,7 +41,7 @@ def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path, user: bool) -> Non
 
 def test_the_unit_is_hardened_and_watched() -> None:
     for user in (True, False):
-        text = units.systemd(COMMAND, user=user)
+        text = service_files.systemd(COMMAND, user=user)
         for line in (
             "Type=notify",
             "WatchdogSec=60",
@@ -55,12 +55,12 @@ def test_the_unit_is_hardened_and_watched() -> None:
 
 
 def test_words_that_systemd_would_change_stand_for_themselves() -> None:
-    text = units.systemd(COMMAND, user=True)
+    text = service_files.systemd(COMMAND, user=True)
     assert '"/a path/100%%/$$x/agent.toml"' in text
 
 
 def test_launchd_gets_a_property_list() -> None:
-    found = plistlib.loads(units.launchd(COMMAND, "/tmp/log").encode())
+    found = plistlib.loads(service_files.launchd(COMMAND, "/tmp/log").encode())
     assert found["ProgramArguments"] == list(COMMAND)
     assert found["KeepAlive"] is True
 

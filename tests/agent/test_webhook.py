@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent import webhook
+from agent.alerts import webhook
 from nostr_client.errors import NetworkError
 from nostr_client.options import ConnectionOptions
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import aiohttp
 
-from agent import backup
 from agent.api.client import AgentClient, ApiError
+from agent.maintenance import backup
 from agent.relay.server import serve
 from agent.service.parts import open_for_reindex
 from nostr_client.counters.config import StreamConfig

@@ -6,8 +6,8 @@ import itertools
 import os
 from typing import TYPE_CHECKING
 
-from agent.alert_outbox import OUTBOX
-from agent.relaybook import RELAY_BOOK
+from agent.alerts.outbox import OUTBOX
+from agent.service.relay_state import RELAY_BOOK
 from agent.stored import AGENT
 from nostr_client.claims.book import ClaimBook
 from nostr_client.claims.schema import CLAIMS

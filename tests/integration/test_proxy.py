@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from agent import webhook
+from agent.alerts import webhook
 from agent.api.client import AgentClient
 from nostr_client.errors import InvalidInput, NetworkError, RelayRefused
 from nostr_client.event import EventTemplate

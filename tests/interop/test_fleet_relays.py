@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from agent.fleet.publishing import OFFER_AGAIN
+from agent.counters.publisher import OFFER_AGAIN
 from agent.relay.server import serve
 from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner, verify

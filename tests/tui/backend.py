@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent.api import rebuilds, schema
-from agent.api.backend import Refusal, not_found
+from agent.api import schema
 from agent.api.feed import Feed
 from agent.api.guard import Access
-from agent.api.server import ApiServer, serve
+from agent.api.schema import Refusal, not_found
+from agent.api.server import ApiServer, Backend, serve
 from agent.relay.listen import bind
 from nostr_client.relayurl import normalize
 from tests.tui import world
@@ -22,18 +22,18 @@ from tests.tui import world
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from agent.api.about import RelayInfo
+    from agent.api.schema import RelayInfo
     from agent.specs import SyncSpec, WatchSpec
 
 TOKEN = "token-of-the-tests"
 READ_TOKEN = "token-that-only-reads"
 
 
-class Recorded:
+class Recorded(Backend):
     """Knows what `world` says until it is told otherwise; `asked` lists what changes things."""
 
     def __init__(self, **state: Any) -> None:
-        self.feed = Feed("run1", 10_000)
+        self._feed = Feed("run1", 10_000)
         self.asked: list[tuple[str, str]] = []
         self.watch_map = {one.spec.name: one for one in state.get("watches", world.WATCHES)}
         self.sync_map = {one.spec.name: one for one in state.get("syncs", world.SYNCS)}
@@ -45,20 +45,24 @@ class Recorded:
         self.rebuilt = world.REBUILD
         self.server: Served | None = None
 
-    def ready(self) -> schema.Ready:
+    @property
+    def feed(self) -> Feed:
+        return self._feed
+
+    async def ready(self) -> schema.Ready:
         return schema.Ready(ready=True)
 
-    def status(self) -> schema.Status:
+    async def status(self) -> schema.Status:
         return world.status()
 
-    def metrics(self) -> bytes:
-        return b""
+    async def metrics(self) -> str:
+        return ""
 
     def snapshot(self) -> schema.Snapshot:
         return schema.Snapshot(
             n=self.feed.n,
             run=self.feed.run,
-            status=self.status(),
+            status=world.status(),
             watches=tuple(self.watch_map.values()),
             syncs=tuple(self.sync_map.values()),
             relays=self.relay_list,
@@ -172,7 +176,7 @@ class Recorded:
     async def relay_info(self, url: str) -> RelayInfo:
         if url == world.GONE:
             raise Refusal(503, "failed", "connection refused")
-        return msgspec.structs.replace(world.ABOUT, url=url)
+        return world.ABOUT
 
     async def streams(self) -> schema.Streams:
         return schema.Streams(streams=self.stream_list)
@@ -194,11 +198,11 @@ class Recorded:
         ]
         return schema.Counters(stream=stream, counters=tuple(found))
 
-    async def add(self, stream: str, body: schema.AddBody) -> schema.Added:
-        self.asked.append(("add", f"{body.subject} {body.add}"))
-        old = self.counter_map.get(body.subject)
-        value = int(body.add) + (int(old.value) if old else 0)
-        self.counter_map[body.subject] = world.counter(body.subject, value, int(body.add), 60_011)
+    async def add(self, stream: str, subject: str, add: str, id: str = "") -> schema.Added:
+        self.asked.append(("add", f"{subject} {add}"))
+        old = self.counter_map.get(subject)
+        value = int(add) + (int(old.value) if old else 0)
+        self.counter_map[subject] = world.counter(subject, value, int(add), 60_011)
         return schema.Added(seq=60_011, value=str(value))
 
     async def audit(self, stream: str, subject: str) -> schema.Audit:
@@ -213,10 +217,10 @@ class Recorded:
         self.counter_map[subject] = world.counter(subject, 0, 0, 60_012)
         return schema.Added(seq=60_012, value="0")
 
-    async def rebuild(self) -> rebuilds.Rebuild:
+    async def rebuild(self) -> schema.Rebuild:
         return self.rebuilt
 
-    async def start_rebuild(self, body: rebuilds.RebuildBody) -> rebuilds.Rebuild:
+    async def start_rebuild(self, body: schema.RebuildBody) -> schema.Rebuild:
         self.asked.append(("rebuild", "check" * body.check + "repair" * body.repair))
         return self.rebuilt
 
@@ -224,7 +228,7 @@ class Recorded:
         self.asked.append(("cancel_rebuild", ""))
         return schema.Done()
 
-    async def store_stats(self) -> schema.Store:
+    async def store(self) -> schema.Store:
         raise not_found("store")
 
     async def retention(self) -> schema.Retention:

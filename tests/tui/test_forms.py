@@ -9,7 +9,7 @@ from textual.color import Color
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from agent.api.backend import Refusal
+from agent.api.schema import Refusal
 from tests.tui import world
 from tests.tui.driving import SIZES, Driver, driving
 

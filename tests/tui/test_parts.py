@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agent.api.schema import Cut, Delta, Figure, Point, RelaySync, Sync
+from agent.api.schema import Cut, Delta, Figure, Point, RelayReport, Sync
 from agent.specs import SyncSpec
 from nostr_client.errors import InvalidInput
 from nostr_client.nip19 import EventPointer
+from nostr_client.sync.report import SyncStatus
 from tests.tui import world
 from tests.tui.backend import Recorded
 from tui import format, plotting
@@ -265,7 +266,7 @@ def test_the_time_away_counts_from_the_first_failure() -> None:
 def test_the_pace_of_a_sync_tells_when_it_ends() -> None:
     model = Model()
     for at, done in ((0.0, 0), (10.0, 500)):
-        relay = RelaySync(relay="r", status="partial", need=1000, downloaded=done)
+        relay = RelayReport(relay="r", status=SyncStatus.PARTIAL, need=1000, downloaded=done)
         spec = SyncSpec(name="s", filters=({"kinds": [1]},))
         sync = Sync(spec=spec, origin="api", running=True, relays=(relay,))
         model.apply("r:1", Delta(n=1, sync=sync), at)

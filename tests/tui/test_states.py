@@ -120,8 +120,12 @@ async def test_an_agent_of_another_version_is_told_once_and_nothing_is_made_up()
         tries.append(1)
         return web.Response(text='data: {"type":"unheard-of"}\n\n', content_type=STREAM)
 
+    async def access(_: web.Request) -> web.Response:
+        return web.json_response({"scope": "manage"})
+
     tries: list[int] = []
     site = web.Application()
+    site.router.add_get("/v1/access", access)
     site.router.add_get("/v1/status", status)
     site.router.add_get("/v1/events", events)
     async with TestServer(site) as server, driving(str(server.make_url("/")), live=False) as tui:

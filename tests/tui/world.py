@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from agent.api import schema
-from agent.api.about import RelayInfo
-from agent.api.rebuilds import Rebuild, RebuildDifference, RebuildStage
+from agent.api.schema import Difference, Rebuild, RebuildStage, RelayInfo
 from agent.specs import SyncSpec, WatchSpec
+from nostr_client.nip11 import Limitation
+from nostr_client.sync.report import SyncStatus
 
 NOW = 1_764_300_000.0  # 2025-11-28 03:20 UTC
 PUBKEY = "82341f882b6eabcd2ba7f1ef90aad961cf074af15b9ef44a09f9d2a8fbfbe6a2"
@@ -109,9 +110,9 @@ SYNCS = (
         running=True,
         started_at=NOW - 30,
         relays=(
-            schema.RelaySync(
+            schema.RelayReport(
                 relay=NOS,
-                status="partial",
+                status=SyncStatus.PARTIAL,
                 need=4_000,
                 have=1_000,
                 downloaded=2_400,
@@ -122,9 +123,9 @@ SYNCS = (
                 windows=3,
                 compared=52_000,
             ),
-            schema.RelaySync(
+            schema.RelayReport(
                 relay=PRIMAL,
-                status="unsupported",
+                status=SyncStatus.UNSUPPORTED,
                 reason="read by paging",
                 need=80,
                 downloaded=80,
@@ -142,9 +143,9 @@ SYNCS = (
         ended_at=NOW - 3_700,
         outcome="complete",
         relays=(
-            schema.RelaySync(
+            schema.RelayReport(
                 relay=DAMUS,
-                status="complete",
+                status=SyncStatus.COMPLETE,
                 need=310,
                 downloaded=310,
                 bytes_sent=20_000,
@@ -302,12 +303,11 @@ LOG = tuple(
 )
 
 ABOUT = RelayInfo(
-    url=NOS,
     name="nos.lol",
     software="git+https://github.com/hoytech/strfry.git",
     version="1.0.4",
-    nips=(1, 2, 4, 9, 11, 22, 28, 40, 45, 70, 77),
-    limits={"max_message_length": 131_072, "max_subscriptions": 20, "max_limit": 500},
+    supported_nips=(1, 2, 4, 9, 11, 22, 28, 40, 45, 70, 77),
+    limitation=Limitation(max_message_length=131_072, max_subscriptions=20, max_limit=500),
 )
 
 
@@ -344,7 +344,7 @@ REBUILD = Rebuild(
         RebuildStage(name="registers", state="running", done=3, total=8),
     ),
     differences=(
-        RebuildDifference(table="daily", key="(20300, 7)", cause="live 12, 9; rebuilt 11, 9"),
-        RebuildDifference(table="tag", key="seq 12", cause="1 rows are missing"),
+        Difference(table="daily", key="(20300, 7)", cause="live 12, 9; rebuilt 11, 9"),
+        Difference(table="tag", key="seq 12", cause="1 rows are missing"),
     ),
 )

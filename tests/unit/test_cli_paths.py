@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from agent.backup import back_up
 from agent.commands.rebuilding import agent_writes
+from agent.maintenance.backup import back_up
 from agent.reindex.inputs import open_store
 from agent.reindex.jvm import cache_folder
 from nostr_client.cli.paths import UserFile, UserPath

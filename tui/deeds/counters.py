@@ -55,11 +55,11 @@ async def add(app: TallyApp, words: list[str]) -> None:
     await app.counters_page.look()
 
 
-def _amount(line: str) -> tuple[str, int]:
+def _amount(line: str) -> tuple[str, str]:
     subject, number, *more = [*line.split(), "", ""][:3]
     if not re.fullmatch(r"[+-]?[0-9]{1,4000}", number, re.ASCII) or any(more):
         raise InvalidInput("a subject and a whole number are needed")
-    return subject, int(number)
+    return subject, number
 
 
 async def pattern(app: TallyApp, words: list[str]) -> None:

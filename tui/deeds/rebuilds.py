@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.api.rebuilds import RebuildBody
+from agent.api.schema import RebuildBody
 
 if TYPE_CHECKING:
     from tui.app import TallyApp

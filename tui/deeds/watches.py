@@ -83,7 +83,7 @@ async def _switch(app: TallyApp, words: list[str], field: str, told: tuple[str, 
     is_new = url not in held
     urls = [*held, url] if is_new else [one for one in held if one != url]
     spec = msgspec.structs.replace(found.spec, **{field: tuple(urls)})
-    await app.ask(lambda client: client.change_watch(spec))
+    await app.ask(lambda client: client.change_watch(spec.name, spec))
     app.tell(f"{told[0] if is_new else told[1]} {relay}{_but(spec, url)}")
 
 

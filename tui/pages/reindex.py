@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.widgets import Static
 
-from agent.api.rebuilds import Rebuild
+from agent.api.schema import Rebuild
 from nostr_client.errors import NostrTallyError, clip
 from tui import format
 from tui.action import bindings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from textual.content import Content
 from textual.markup import escape
 from textual.widgets import Static
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from agent.api.about import RelayInfo
-    from agent.api.schema import Relay
+    from agent.api.schema import Relay, RelayInfo
 
 COLUMNS = (
     Column("sign", "", 1),
@@ -175,8 +175,9 @@ class RelaysPage(Page):
 def about(info: RelayInfo) -> list[str]:
     """What a relay says of itself, in lines."""
     name = " ".join(filter(None, (info.name, info.software, info.version))) or "no name"
-    nips = ", ".join(map(str, info.nips)) or "none told"
-    limits = ", ".join(f"{key.removeprefix('max_')} {n:,}" for key, n in info.limits.items())
+    nips = ", ".join(map(str, info.supported_nips)) or "none told"
+    given = msgspec.structs.asdict(info.limitation).items()
+    limits = ", ".join(f"{key.removeprefix('max_')} {n:,}" for key, n in given if n is not None)
     return [name, f"NIPs: {nips}", f"limits: {limits or 'none told'}"]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from agent.api.schema import RelaySync, Sync
+    from agent.api.schema import RelayReport, Sync
 
 SYNCS = (
     Column("name", "Sync", 14, flex=3, most=40, middle=True),
@@ -121,7 +121,7 @@ class SyncsPage(Page):
             "why": Cell(one.reason, "dim"),
         }
 
-    def _eta(self, sync: Sync, one: RelaySync) -> str:
+    def _eta(self, sync: Sync, one: RelayReport) -> str:
         """About when it is done, at the pace so far."""
         if not sync.running:
             return ""
@@ -143,6 +143,6 @@ class SyncsPage(Page):
 TONES = {"running": "accent", "complete": "good", "new": "dim", "partial": "warn"}
 
 
-def saved(one: RelaySync) -> int:
+def saved(one: RelayReport) -> int:
     """About how many bytes a transfer of everything compared would have cost more."""
     return max(0, one.compared * MEAN_BYTES - one.bytes_sent - one.bytes_received)

@@ -23,7 +23,7 @@ from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session,
 from agent.reindex.spark.stages import Stages
 from agent.reindex.spark.staging import Staging
 from agent.reindex.spark.tables import PLACES
-from agent.scratch import scratch
+from agent.reindex.tempdir import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

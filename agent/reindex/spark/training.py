@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent.reindex import jvm
 from agent.reindex.spark.ending import childless
-from agent.scratch import scratch
+from agent.reindex.tempdir import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import catalog, read
 from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
-from nostr_client.counters.lineage import KEPT_RUNS, Head
+from nostr_client.counters.lineage import KEPT_RUNS, Arrival, Head
 from nostr_client.counters.numbers import canonical, is_integer
 from nostr_client.counters.subjects import Transform, overlaps
 from nostr_client.errors import CounterError
@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 
 PAGE_DIGITS: Final = 1_000_000
 """Characters of values and subjects in one page: answers have a bound, counters have none."""
-
-
-class Arrival(NamedTuple):
-    """A message as it goes from store to store; `value` None: no counter's. `ts` in nanoseconds."""
-
-    seq: int
-    subject: str
-    value: str | None
-    incr: str | None = None
-    ts: int = 0
 
 
 class Page(NamedTuple):

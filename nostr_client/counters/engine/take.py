@@ -6,11 +6,12 @@ import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from nostr_client.counters import rules
 from nostr_client.counters.engine import remote, sourcemap
 from nostr_client.counters.engine.publish import Origin, count
-from nostr_client.counters.engine.served import Arrival
-from nostr_client.counters.lineage import Head, goes_on
+from nostr_client.counters.lineage import Arrival, Head, goes_on
 from nostr_client.counters.numbers import canonical, is_integer, subtract_text
 from nostr_client.counters.subjects import is_subject
 from nostr_client.errors import CounterError, InvalidInput, clip
@@ -232,7 +233,7 @@ class _Taking:
             return
         if one.value is None or not _is_value(one.value):
             what = "is no counter's" if one.value is None else "is no value, or too long"
-            self._park(one._replace(value=None), f"the message {what}")
+            self._park(msgspec.structs.replace(one, value=None), f"the message {what}")
             return
         try:
             self._count(one, target, canonical(one.value))

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from agent.api.rebuilds import RebuildBody
+from agent.api.schema import RebuildBody
 from agent.cli import cli
 from agent.reindex import inputs, launcher, run
 from agent.reindex.launcher import ReindexFailed, messages

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from agent import alert_outbox
-from agent.alert_outbox import Delivery
+from agent.alerts import outbox
+from agent.alerts.outbox import Delivery
 from agent.api.client import ApiError
 from agent.specs import AlertSpec, WatchSpec
 from nostr_client.store.database import Database
@@ -82,7 +82,7 @@ def appends(path: Path) -> list[str]:
 
 
 async def waiting(agent: Running) -> list[Delivery]:
-    return await agent.service.agent.parts.store.database.read(alert_outbox.waiting)
+    return await agent.service.agent.parts.store.database.read(outbox.waiting)
 
 
 async def left_waiting(folder: Path, one: Delivery) -> None:
@@ -90,7 +90,7 @@ async def left_waiting(folder: Path, one: Delivery) -> None:
     async with an_agent(folder):
         pass
     async with await Database.open(folder / "store.db") as database:
-        await database.write(lambda c: alert_outbox.put(c, one))
+        await database.write(lambda c: outbox.put(c, one))
 
 
 async def test_a_webhook_that_fails_repeats_no_command(
@@ -346,12 +346,16 @@ async def test_a_webhook_may_be_given_back_as_it_is_shown(tmp_path: Path) -> Non
         seen = (await agent.client.add_watch(spec)).spec
         assert {one.webhook for one in seen.alerts} == {"hook.example"}
         changed = msgspec.structs.replace(seen, interval="2h")
-        assert (await agent.client.change_watch(changed)).spec == changed
+        assert (await agent.client.change_watch(changed.name, changed)).spec == changed
         kept = agent.service.agent.watching.watches["mine"].spec
         assert kept == msgspec.structs.replace(spec, interval="2h")
         other = AlertSpec(when="> 3", webhook="hook.example")
         with pytest.raises(ApiError, match="give the whole URL"):
-            await agent.client.change_watch(msgspec.structs.replace(spec, alerts=(other,)))
+            await agent.client.change_watch(
+                spec.name, msgspec.structs.replace(spec, alerts=(other,))
+            )
         other = AlertSpec(when="> 1", webhook="other.example")
         with pytest.raises(ApiError, match="is not an http"):
-            await agent.client.change_watch(msgspec.structs.replace(spec, alerts=(other,)))
+            await agent.client.change_watch(
+                spec.name, msgspec.structs.replace(spec, alerts=(other,))
+            )

@@ -106,7 +106,7 @@ async def test_watches_are_added_changed_and_removed(tmp_path: Path) -> None:
             with pytest.raises(ApiError, match="interval: is 10 seconds at least"):
                 await agent.client.add_sync(sync)
             changed = WatchSpec(name="mine", query="followers", target=TARGET, interval="2h")
-            assert (await agent.client.change_watch(changed)).spec == changed
+            assert (await agent.client.change_watch(changed.name, changed)).spec == changed
         async with an_agent(tmp_path, [relay.url], FOLLOWERS) as agent:
             found = {w.spec.name: w.origin for w in (await agent.client.watches()).watches}
             assert found == {"followers": "file", "mine": "api"}
@@ -125,17 +125,20 @@ async def test_a_changed_question_is_asked_at_once_in_a_history_of_its_own(tmp_p
     async with FaultyRelay(events=events) as relay, an_agent(tmp_path, [relay.url]) as agent:
         await agent.client.add_watch(spec)
         await agent.until(lambda w: w.figure is not None and w.figure.value == 5, "mine")
-        await agent.client.change_watch(other)
+        await agent.client.change_watch(other.name, other)
         await agent.until(lambda w: w.figure is not None and w.figure.value == 2, "mine")
         assert {one.value for one in (await agent.client.history("mine")).points} == {2}
-        await agent.client.change_watch(spec)
+        await agent.client.change_watch(spec.name, spec)
         assert 5 in {one.value for one in (await agent.client.history("mine")).points}
 
 
 async def test_what_stands_in_the_file_is_read_only(tmp_path: Path) -> None:
     async with an_agent(tmp_path, [], FOLLOWERS) as agent:
         spec = (await agent.client.watch("followers")).spec
-        for call in (agent.client.remove_watch("followers"), agent.client.change_watch(spec)):
+        for call in (
+            agent.client.remove_watch("followers"),
+            agent.client.change_watch(spec.name, spec),
+        ):
             with pytest.raises(ApiError) as refused:
                 await call
             assert (refused.value.status, refused.value.code) == (409, "read_only")
@@ -170,7 +173,7 @@ async def test_the_api_takes_no_alert_command(tmp_path: Path) -> None:
         assert (refused.value.status, refused.value.code) == (403, "file_only")
         await agent.client.add_watch(plain)
         with pytest.raises(ApiError, match="configuration file alone"):
-            await agent.client.change_watch(armed)
+            await agent.client.change_watch(armed.name, armed)
         assert (await agent.client.watch("mine")).spec == plain
 
 
@@ -246,11 +249,11 @@ async def test_a_sync_runs_now_and_shows_its_progress(tmp_path: Path) -> None:
 async def test_counters_of_any_size(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
         big = 10**4000
-        added = await agent.client.add("app", "app.big", big)
+        added = await agent.client.add("app", "app.big", str(big))
         assert added.value == "1" + "0" * 4000
-        again = await agent.client.add("app", "app.n", -2, "once")
+        again = await agent.client.add("app", "app.n", "-2", "once")
         assert (again.value, again.duplicate) == ("-2", False)
-        assert (await agent.client.add("app", "app.n", -2, "once")).duplicate
+        assert (await agent.client.add("app", "app.n", "-2", "once")).duplicate
         found = (await agent.client.counters("app", "app.*")).counters
         assert [one.subject for one in found] == ["app.big", "app.n"]
         assert (await agent.client.counters("app", limit=1)).more

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.api.client import AgentClient, ApiError
-from agent.backup import back_up, restore
 from agent.cli import run
 from agent.config.load import draft
+from agent.maintenance.backup import back_up, restore
 from agent.relay.server import serve
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore
@@ -99,7 +99,7 @@ async def test_two_tiers_over_http_each_read_their_total(tmp_path: Path) -> None
         leaf = await stack.enter_async_context(
             agent_of(tmp_path / "es", stream("app", "count.es.>"))
         )
-        await leaf.client.add("app", "count.es.hits", 5)
+        await leaf.client.add("app", "count.es.hits", "5")
         middle = await stack.enter_async_context(
             agent_of(
                 tmp_path / "eu",
@@ -107,7 +107,7 @@ async def test_two_tiers_over_http_each_read_their_total(tmp_path: Path) -> None
                 + of_agent("es", "app", leaf, tmp_path / "es", "count.es.*", "count.eu.$1"),
             )
         )
-        await middle.client.add("app", "count.eu.hits", 10)
+        await middle.client.add("app", "count.eu.hits", "10")
         top = await stack.enter_async_context(
             agent_of(
                 tmp_path / "top",
@@ -116,7 +116,7 @@ async def test_two_tiers_over_http_each_read_their_total(tmp_path: Path) -> None
             )
         )
         await until_value(top.client, "total", "count.hits", "15")
-        await leaf.client.add("app", "count.es.hits", 1)
+        await leaf.client.add("app", "count.es.hits", "1")
         await until_value(top.client, "total", "count.hits", "16")
         assert await value(middle.client, "app", "count.eu.hits") == "16"
         assert await value(leaf.client, "app", "count.es.hits") == "6"
@@ -125,7 +125,7 @@ async def test_two_tiers_over_http_each_read_their_total(tmp_path: Path) -> None
         assert (found.last_subject, found.last_value) == ("count.eu.hits", "16")
         (counter,) = (await top.client.counters("total")).counters
         assert counter.sources == {"eu": {"count.eu.hits": "16"}}
-        metrics = top.service.agent.metrics.text().decode()
+        metrics = top.service.agent.metrics.text()
         assert 'counter_link_state{direction="in",link="eu",state="ok",via="agent"} 1.0' in metrics
 
 
@@ -138,7 +138,7 @@ async def test_a_cycle_of_agents_is_refused_with_its_path(tmp_path: Path) -> Non
                 stream("app", "b.>") + of_agent("a", "app", one, tmp_path / "a", ">", ">"),
             )
         )
-        await one.client.add("app", "a.hits", 1)
+        await one.client.add("app", "a.hits", "1")
         await until_value(two.client, "app", "a.hits", "1")
         more = stream("app", "a.>") + of_agent("b", "app", two, tmp_path / "b", ">", ">")
         text = config_text(tmp_path / "a", (), more)
@@ -156,7 +156,7 @@ async def test_an_agent_that_is_away_is_failing_and_comes_back(tmp_path: Path) -
     folder = tmp_path / "leaf"
     async with AsyncExitStack() as stack:
         async with agent_of(folder, stream("app", "x.>")) as leaf:
-            await leaf.client.add("app", "x.y", 3)
+            await leaf.client.add("app", "x.y", "3")
             top = await stack.enter_async_context(
                 agent_of(
                     tmp_path / "top",
@@ -170,7 +170,7 @@ async def test_an_agent_that_is_away_is_failing_and_comes_back(tmp_path: Path) -
             'listen = "127.0.0.1:0"\ntoken_file', f'listen = "127.0.0.1:{port}"\ntoken_file'
         )
         async with an_agent(folder, text=text) as leaf:
-            await leaf.client.add("app", "x.y", 4)
+            await leaf.client.add("app", "x.y", "4")
             await top.client.run_link("leaf")
             await until_value(top.client, "total", "x.y", "7")
             assert (await until_state(top.client, "leaf", "ok")).why == ""
@@ -185,7 +185,7 @@ async def test_a_wrong_token_is_told(tmp_path: Path) -> None:
             found = await until_state(top.client, "leaf", "failing")
             assert "token" in found.why
             (tmp_path / "other" / "token").write_text(leaf.service.token)
-            await leaf.client.add("app", "x.y", 4)
+            await leaf.client.add("app", "x.y", "4")
             await top.client.run_link("leaf")
             await until_value(top.client, "total", "x.y", "4")
 
@@ -197,7 +197,7 @@ async def test_a_token_for_sources_reads_streams_and_nothing_else(tmp_path: Path
         "[api]\n", f'[api]\nsource_token_file = "{token}"\n'
     )
     async with an_agent(folder, text=text) as leaf:
-        await leaf.client.add("app", "x.y", 3)
+        await leaf.client.add("app", "x.y", "3")
         more = stream("total") + of_agent("leaf", "total", leaf, folder, ">", ">").replace(
             str(folder / "token"), str(token)
         )
@@ -210,7 +210,7 @@ async def test_a_token_for_sources_reads_streams_and_nothing_else(tmp_path: Path
                 with pytest.raises(ApiError, match="nothing else"):
                     await ask()
             with pytest.raises(ApiError, match="nothing else"):
-                await client.add("app", "x.y", 1)
+                await client.add("app", "x.y", "1")
 
 
 PUBLISH = """
@@ -247,12 +247,12 @@ async def test_over_nostr_values_flow_and_restarts_add_nothing(
     publishing = stream("app", "x.>") + PUBLISH.format(readers=readers)
     async with a_relay() as url:
         async with agent_of(tmp_path / "leaf", publishing, (url,), key=91) as leaf:
-            await leaf.client.add("app", "x.y", 5)
+            await leaf.client.add("app", "x.y", "5")
             async with agent_of(
                 tmp_path / "top", stream("total") + over_nostr("leaf", 91), (url,), key=92
             ) as top:
                 await until_value(top.client, "total", "x.y", "5")
-                await leaf.client.add("app", "x.y", 2)
+                await leaf.client.add("app", "x.y", "2")
                 await until_value(top.client, "total", "x.y", "7")
                 out = await until_state(leaf.client, "nostr:app", "ok")
                 assert (out.peer, out.last_value) == ("1 of 1 relays", "7")
@@ -262,7 +262,7 @@ async def test_over_nostr_values_flow_and_restarts_add_nothing(
                 tmp_path / "top", stream("total") + over_nostr("leaf", 91), (url,), key=92
             ) as top,
         ):
-            await leaf.client.add("app", "x.y", 1)
+            await leaf.client.add("app", "x.y", "1")
             await until_value(top.client, "total", "x.y", "8")
             found = await until_state(top.client, "leaf", "ok")
             assert (found.via, found.subjects, found.gaps) == ("nostr", 1, 0)
@@ -275,7 +275,7 @@ async def test_what_is_encrypted_to_others_is_not_read(tmp_path: Path) -> None:
         agent_of(tmp_path / "leaf", publishing, (url,), key=91) as leaf,
         agent_of(tmp_path / "top", stream("total") + over_nostr("leaf", 91), (url,), key=92) as top,
     ):
-        await leaf.client.add("app", "x.y", 5)
+        await leaf.client.add("app", "x.y", "5")
         found = await until_state(top.client, "leaf", "failing")
         assert "not to this agent's key" in found.why
         assert await value(top.client, "total", "x.y") == ""
@@ -298,7 +298,7 @@ interval = "10s"
             agent_of(tmp_path / "leaf", publishing, (url,), key=91) as leaf,
             agent_of(tmp_path / "top", more, (elsewhere,)) as top,
         ):
-            await leaf.client.add("app", "x.y", 5)
+            await leaf.client.add("app", "x.y", "5")
             await until_value(top.client, "total", "x.y", "5")
 
 
@@ -313,9 +313,9 @@ async def test_a_restored_agent_is_noticed_and_waits_for_a_word(
     backup, store = tmp_path / "backup.db", folder / "store.db"
     async with AsyncExitStack() as stack:
         async with an_agent(folder, text=text) as leaf:
-            await leaf.client.add("app", "x.y", 10)
+            await leaf.client.add("app", "x.y", "10")
             await asyncio.to_thread(back_up, store, backup, lambda done, of: None)
-            await leaf.client.add("app", "x.y", 10)
+            await leaf.client.add("app", "x.y", "10")
             more = stream("total") + of_agent("leaf", "total", leaf, folder, ">", ">")
             top = await stack.enter_async_context(agent_of(tmp_path / "top", more))
             await until_value(top.client, "total", "x.y", "20")

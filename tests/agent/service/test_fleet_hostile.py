@@ -113,7 +113,7 @@ async def beside(stack: AsyncExitStack, tmp_path: Path) -> tuple[Running, Path]:
         await asyncio.to_thread(folder.mkdir)
     text = config_text(folders[0], (), stream("app", "true.>"))
     honest = await stack.enter_async_context(an_agent(folders[0], text=text))
-    await honest.client.add("app", "true.hits", 5)
+    await honest.client.add("app", "true.hits", "5")
     return honest, folders[1]
 
 
@@ -144,7 +144,7 @@ async def test_lies_stay_in_the_entries_of_the_liar(tmp_path: Path) -> None:
         top = await stack.enter_async_context(
             an_agent(folder, text=config(folder, {"liar": url}, honest.service.api.url))
         )
-        await top.client.add("app", "mine.hits", 7)
+        await top.client.add("app", "mine.hits", "7")
 
         async def parked() -> bool:
             found = await link(top.client, "liar")

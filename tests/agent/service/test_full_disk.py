@@ -58,7 +58,7 @@ def logged(agent: Running, event: str) -> int:
 
 
 def gauge(agent: Running, name: str) -> float:
-    lines = agent.service.agent.metrics.text().decode().splitlines()
+    lines = agent.service.agent.metrics.text().splitlines()
     (value,) = (line.split()[1] for line in lines if line.startswith(f"nostr_agent_{name} "))
     return float(value)
 

@@ -152,7 +152,9 @@ async def test_a_relay_that_is_added_holds_the_number_back_until_it_was_asked(
         spec = WatchSpec(name="w", query="reactions", target=NOTE, relays=(fast.url,))
         await agent.client.add_watch(spec)
         await kept(agent, 4)
-        await agent.client.change_watch(msgspec.structs.replace(spec, relays=(fast.url, slow.url)))
+        await agent.client.change_watch(
+            spec.name, msgspec.structs.replace(spec, relays=(fast.url, slow.url))
+        )
         fast.events.append(reaction(20))
         await agent.client.recount("w")
         await agent.until(shows(5), "w")

@@ -65,12 +65,12 @@ async def test_what_is_counted_offline_arrives_once(
     monkeypatch.setattr("nostr_client.counters.jetstream.dial.CONNECT_S", 1)
     nats_server.kill()
     async with an_agent(tmp_path, more=push(nats_server.url)) as agent:
-        assert (await agent.client.add("app", "app.a", 40)).value == "40"
+        assert (await agent.client.add("app", "app.a", "40")).value == "40"
         failing = await reaches(agent, "failing")
         assert "no nats-server could be reached" in failing.why
         assert failing.direction == "out"
         assert failing.via == "nats"
-        await agent.client.add("app", "app.a", 2)
+        await agent.client.add("app", "app.a", "2")
         nats_server.start()
         even = await reaches(agent, "ok", lag=0, moved=1)
         assert (even.last_subject, even.last_value) == ("count.es.app.a", "42")
@@ -88,7 +88,7 @@ async def test_what_is_counted_offline_arrives_once(
         assert stopped.confirmable
         await agent.client.confirm_link(LINK)
         assert not (await reaches(agent, "ok", moved=2)).confirmable
-        metrics = agent.service.backend.metrics().decode()
+        metrics = await agent.service.backend.metrics()
         assert "nostr_agent_counter_pushes_total 2.0" in metrics
         with pytest.raises(ApiError, match="waits for no confirmation"):
             await agent.client.confirm_link(LINK)

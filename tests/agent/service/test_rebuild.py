@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.api.client import ApiError
-from agent.api.rebuilds import RebuildBody
+from agent.api.schema import RebuildBody
 from agent.reindex import launcher
 from agent.specs import SyncSpec
 from nostr_client.store import index_update
@@ -23,7 +23,7 @@ from tests.worlds import follow
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.api.rebuilds import Rebuild
+    from agent.api.schema import Rebuild
     from tests.agent.service.kit import Running
 
 PEOPLE = 12

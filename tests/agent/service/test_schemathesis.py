@@ -106,7 +106,7 @@ async def changes_nothing(folder: Path, examples: int, *, known: bool) -> None:
     async with FaultyRelay(events=[follow(i) for i in range(5)]) as relay:
         text = text.replace("{relay}", relay.url)
         async with an_agent(store, text=text) as agent:
-            await agent.client.add("app", "app.n", 3)
+            await agent.client.add("app", "app.n", "3")
             await agent.client.add_sync(SyncSpec(name="followers", filters=({"kinds": [3]},)))
             await agent.until(lambda w: w.answered == 1, "followers")
 

@@ -18,13 +18,13 @@ from aiohttp import web
 from agent import watchbook
 from agent.api import schema
 from agent.api.client import AgentClient, ApiError
-from agent.backup import back_up, restore
 from agent.cli import run
 from agent.commands.run import Source
 from agent.config import InvalidConfig, parse
 from agent.config.load import draft
 from agent.config.model import RelaysSection
-from agent.relaybook import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
+from agent.maintenance.backup import back_up, restore
+from agent.service.relay_state import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
 from agent.service.run import once
 from agent.specs import WatchSpec
 from nostr_client.counters.config import StreamConfig
@@ -144,7 +144,7 @@ async def test_what_fails_is_tried_again_and_then_given_up(
         assert alerting.failed == 5
         said = agent.log.getvalue()
         assert said.count('"alert_failed"') == 2  # one for each alert, the later ones are debug
-        assert "alerts_failed_total 5.0" in agent.service.agent.metrics.text().decode()
+        assert "alerts_failed_total 5.0" in agent.service.agent.metrics.text()
     assert len(hook.got) == 1
 
 
@@ -344,14 +344,14 @@ async def test_two_agents_of_one_store_are_refused(tmp_path: Path) -> None:
 async def test_a_backup_beside_the_running_agent_is_whole(tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     async with an_agent(tmp_path) as agent:
-        await agent.client.add("app", "app.x", 7)
+        await agent.client.add("app", "app.x", "7")
         size = await asyncio.to_thread(back_up, tmp_path / "store.db", target, lambda *_: None)
         assert size == target.stat().st_size
         with pytest.raises(InvalidInput, match="is there"):
             back_up(tmp_path / "store.db", target, lambda *_: None)
         with pytest.raises(StoreLocked):
             restore(target, tmp_path / "store.db", force=True)
-        await agent.client.add("app", "app.x", 1)
+        await agent.client.add("app", "app.x", "1")
     assert (tmp_path / "store.index-0.db").exists()
     with pytest.raises(InvalidInput, match="--force"):
         restore(target, tmp_path / "store.db", force=False)
@@ -480,7 +480,7 @@ async def test_tables_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[s
         an_agent(tmp_path, [relay.url], watch_text() + sync) as agent,
     ):
         await agent.until(lambda w: w.answered == 1, "followers")
-        await agent.client.add("app", "app.x", 5)
+        await agent.client.add("app", "app.x", "5")
         for words in TABLES:
             assert await asyncio.to_thread(run, words) == 0, words
     said = capsys.readouterr().out
@@ -493,7 +493,7 @@ async def test_what_is_not_there_is_told_by_its_code(
 ) -> None:
     async with an_agent(tmp_path) as agent:
         assert await asyncio.to_thread(run, ["counter", "get"]) == 0
-        await agent.client.add("app", "app.x", 5)
+        await agent.client.add("app", "app.x", "5")
         for words, code, said in (
             ("counter get no.such", 1, "no.such"),
             ("counter recount no.such", 1, "no message found"),
@@ -531,9 +531,9 @@ async def test_counters_are_found_in_whichever_stream_has_them(
         for name, subject in streams
     )
     async with an_agent(tmp_path, more=more) as agent:
-        await agent.client.add("app", "app.x", 5)
-        await agent.client.add("one", "hits.one.a", 6)
-        await agent.client.add("two", "hits.two.a", 7)
+        await agent.client.add("app", "app.x", "5")
+        await agent.client.add("one", "hits.one.a", "6")
+        await agent.client.add("two", "hits.two.a", "7")
         plain = StreamConfig(name="plain", subjects=("plain.>",))
         await agent.service.agent.parts.counters.create_stream(plain)
         for words, code, has, lacks in (

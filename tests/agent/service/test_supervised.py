@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from agent import units
 from agent.api.address import Addresses
 from agent.api.client import AgentClient, ApiError
+from agent.service import service_files
 from nostr_client.errors import DeadlineExceeded, NetworkError
 from nostr_client.keys import verify
 from nostr_client.pool import PublishStatus, RelayPool
@@ -102,7 +102,7 @@ def _supervised(folder: Path, relays: list[str]) -> Supervisor:
     config.write_text(CONFIG.format(relays=names, target=TARGET, note=NOTE))
     command = (sys.executable, "-m", "agent", "run", "--config", str(config))
     unit = folder / "nostr-agent.service"
-    unit.write_text(units.systemd(command, user=True))
+    unit.write_text(service_files.systemd(command, user=True))
     left_out = ("XDG_", "NOSTR_", "PYTHONDONTWRITEBYTECODE")
     environ = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
     own = {
@@ -146,7 +146,7 @@ class World:
         while True:
             try:
                 async with self._client() as client:
-                    await client.add("app", "app.people", 1, f"person-{n}")
+                    await client.add("app", "app.people", "1", f"person-{n}")
                     self._added += 1
                     return
             except (NetworkError, DeadlineExceeded, ApiError, OSError):

@@ -6,8 +6,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from agent.notify import Notifier
 from agent.service import parts
+from agent.service.notify import Notifier
 from tests.agent.service.kit import an_agent, eventually
 
 if TYPE_CHECKING:

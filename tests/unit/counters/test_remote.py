@@ -8,9 +8,8 @@ import pytest
 
 from nostr_client.counters import lineage
 from nostr_client.counters.engine import remote, served
-from nostr_client.counters.engine.served import Arrival
 from nostr_client.counters.engine.take import MOST_DIGITS, Batch, Taken, check_batch
-from nostr_client.counters.lineage import KEPT_RUNS, Head, Mark, goes_on
+from nostr_client.counters.lineage import KEPT_RUNS, Arrival, Head, Mark, goes_on
 from nostr_client.errors import CounterError, InvalidInput
 from tests.unit.counters.engine import counter, source
 from tests.unit.counters.fleet import STREAM, Store, node, settle

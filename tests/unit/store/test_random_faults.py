@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.backup import back_up, restore
+from agent.maintenance.backup import back_up, restore
 from nostr_client.store import index_update
 from tests.faulting.truth import Truth
 from tests.unit.store.fault_process import HOT

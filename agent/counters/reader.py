@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.api.client import AgentClient, ApiError
-from agent.fleet.answers import batch_of, joined
+from agent.counters.answers import batch_of, joined
 from nostr_client import nip19
 from nostr_client.counters import nostr
 from nostr_client.counters.sealing import Sealer, is_sealed

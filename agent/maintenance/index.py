@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from agent.api import holdings
-from nostr_client import hll
+from agent.api import schema
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.store import index_read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nostr_client.store.base import IndexStats
     from nostr_client.store.index import Index
-    from nostr_client.store.index_read import HotTarget
     from nostr_client.store.sqlite import SqliteStore
 
 STEP: Final = 20
@@ -34,19 +33,16 @@ class Indexing:
         self.exchange = asyncio.Lock()
         """Held while a file is taken over: the writer may then be busy for a minute on purpose."""
 
-    async def stats(self) -> holdings.Index:
+    async def stats(self) -> IndexStats:
         """How it stands."""
-        found = await self._store.database.read(index_read.stats)
-        return holdings.Index(
-            generation=found.generation, hot=found.hot, dirty=found.dirty, bytes=found.bytes
-        )
+        return await self._store.database.read(index_read.stats)
 
-    async def hottest(self, name: str | None, kind: int | None, limit: int) -> holdings.HotTargets:
+    async def hottest(self, name: str | None, kind: int | None, limit: int) -> schema.HotTargets:
         """The targets with most events."""
         found = await self._store.database.read(
             lambda conn: index_read.hottest(conn, limit, name=name, kind=kind)
         )
-        return holdings.HotTargets(targets=tuple(map(_shown, found)))
+        return schema.HotTargets(targets=tuple(found))
 
     async def tidy(self) -> int:
         """Read the registers again that removals made too high, in small steps; how many."""
@@ -55,12 +51,12 @@ class Indexing:
             done += n
         return done
 
-    async def snapshot(self) -> holdings.IndexMark:
+    async def snapshot(self) -> schema.IndexMark:
         """Where a bulk rebuild begins."""
         mark = await self.index.snapshot()
-        return holdings.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
+        return schema.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
 
-    async def adopt(self, built: Path) -> holdings.Index:
+    async def adopt(self, built: Path) -> IndexStats:
         """Take a file that was built in bulk as the next generation.
 
         Raises InvalidInput for what is no such file, StoreError.
@@ -78,15 +74,3 @@ def _check(built: Path) -> None:
         index_read.check_built(built)
     except StoreError as error:
         raise InvalidInput(f"path: {error}") from error
-
-
-def _shown(one: HotTarget) -> holdings.HotTarget:
-    return holdings.HotTarget(
-        name=one.target.name,
-        value=one.target.value,
-        kind=one.target.kind,
-        events=one.events,
-        authors=one.authors,
-        estimate=round(hll.estimate(one.registers), 1),
-        dirty=one.dirty,
-    )

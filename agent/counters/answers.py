@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.counters import lineage
-from nostr_client.counters.engine.served import Arrival
 from nostr_client.counters.engine.take import Batch, check_batch
 from nostr_client.counters.lineage import KEPT_RUNS, Head
 from nostr_client.errors import InvalidInput
@@ -26,7 +25,7 @@ def batch_of(found: Messages, stream: str, after: int, *, whole: bool) -> Batch:
     if found.stream != stream:
         raise InvalidInput("it answered for another stream")
     ways = lineage.checked(found.lineage, lineage.node(stream, found.store))
-    arrivals = tuple(Arrival(one.seq, one.subject, one.value, one.incr) for one in found.messages)
+    arrivals = found.messages
     if found.more and not arrivals:
         raise InvalidInput("it has more, and shows nothing")
     upto = arrivals[-1].seq if found.more else max(found.last_seq, 0)

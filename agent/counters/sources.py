@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from agent import scheduler
 from agent.api import schema
 from agent.config.counters import source_config
-from agent.links import KIND
+from agent.counters.links import KIND
 from nostr_client.counters.engine.remote import Remote
 from nostr_client.display import seconds
 from nostr_client.errors import NostrTallyError, clip
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.config.model import SourceSection
-    from agent.fleet.reader import Reader
+    from agent.counters.links import Links
+    from agent.counters.reader import Reader
     from agent.journal import Journal
-    from agent.links import Links
     from nostr_client.counters.engine.take import Taken
     from nostr_client.counters.sqlite.remotes import Remotes
 

@@ -6,16 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agent import scheduler, watchbook
-from agent.api import holdings, schema
+from agent.api import schema
 from nostr_client import nip19
 from nostr_client.display import seconds
 from nostr_client.filters import Filter
 
 if TYPE_CHECKING:
     from agent.clock import Clock
-    from agent.config.model import RetentionRule, RetentionSection
-    from agent.indexing import Indexing
+    from agent.config.model import RetentionSection
     from agent.journal import Journal
+    from agent.maintenance.index import Indexing
+    from agent.specs import RetentionRule
     from nostr_client.store.sqlite import SqliteStore
 
 KIND: Final = "house"
@@ -95,17 +96,8 @@ class Keeping:
 
     def shown(self) -> schema.Retention:
         """The rules and the newest run, as the API shows them."""
-        rules = () if self.section is None else self.section.rules
         return schema.Retention(
-            rules=tuple(
-                holdings.Rule(
-                    older_than=rule.older_than,
-                    kinds=rule.kinds,
-                    authors=rule.authors,
-                    keep_authors=rule.keep_authors,
-                )
-                for rule in rules
-            ),
+            rules=() if self.section is None else self.section.rules,
             ran_at=self.ran_at,
             removed=self.removed,
             removed_total=self.removed_total,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agent import scheduler
 from agent.api import schema
 from agent.config.counters import push_options
-from agent.links import KIND
+from agent.counters.links import KIND
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.numbers import format_integer
 from nostr_client.counters.push import Pusher, aggregate_stream, own_stream
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.config.model import PushSection
+    from agent.counters.links import Links
     from agent.journal import Journal
-    from agent.links import Links
     from nostr_client.counters.jetstream import JetStreamCounterStore
     from nostr_client.counters.push import PushReport
     from nostr_client.counters.sqlite import SqliteCounterStore

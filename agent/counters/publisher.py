@@ -9,8 +9,8 @@ import msgspec
 
 from agent import scheduler, stored
 from agent.api import schema
-from agent.fleet.reader import BUDGET, VERSIONS
-from agent.links import KIND
+from agent.counters.links import KIND
+from agent.counters.reader import BUDGET, VERSIONS
 from agent.watches import chosen
 from nostr_client import nip19
 from nostr_client.counters import nostr
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.config.model import PublishSection, RelaysSection
+    from agent.counters.links import Links
     from agent.journal import Journal
-    from agent.links import Links
     from nostr_client.counters.sqlite.remotes import Remotes, Values
     from nostr_client.event import Event
     from nostr_client.keys import Signer, VerifiedEvent

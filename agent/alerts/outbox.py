@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from agent.alert_bodies import JSON, Body, Crossing, body_of
+from agent.alerts.bodies import JSON, Body, Crossing, body_of
 from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:

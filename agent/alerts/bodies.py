@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from agent.alerts import LIES
+from agent.alerts.conditions import LIES
 from nostr_client.display import said
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent.api import about, holdings, schema
+from agent.api import schema
 from nostr_client import hll
 from nostr_client.counters.numbers import format_integer
 from nostr_client.relayurl import normalize
-from nostr_client.sync.report import RelayNumbers
 from nostr_client.told import Told
 
 if TYPE_CHECKING:
@@ -21,26 +20,22 @@ if TYPE_CHECKING:
     from nostr_client.counters.engine.served import Page
     from nostr_client.merge import Claim, Figure
     from nostr_client.merge.values import Part
-    from nostr_client.nip11 import RelayInfo
     from nostr_client.relay import Relay
-    from nostr_client.store.base import StoreStats
-    from nostr_client.sync.report import RelayReport
+    from nostr_client.store.base import IndexStats, StoreStats
 
 LARGEST = 2**63 - 1
 """The largest number that the store and JSON readers take; no honest count comes near it."""
 
 
-def figure(found: Figure | None) -> schema.Figure | None:
-    """A merged number."""
-    if found is None:
-        return None
-    return schema.Figure(
+def figure(found: Figure | None) -> Figure | None:
+    """A merged number, none of it above LARGEST."""
+    if found is None or max(found.value, found.low, found.high or 0) <= LARGEST:
+        return found
+    return msgspec.structs.replace(
+        found,
         value=min(found.value, LARGEST),
         low=min(found.low, LARGEST),
         high=None if found.high is None else min(found.high, LARGEST),
-        exact=found.exact,
-        lower_bound=found.lower_bound,
-        as_said=found.as_said,
     )
 
 
@@ -70,17 +65,13 @@ def _unit(result: CountResult) -> Any:
     return str(result.unit)
 
 
-_CHANGED = ("count", "status", "method")
-"""What the API says of a claim in another form."""
-
-
 def claim(said: Claim, part: Part | None, *, excluded: bool) -> schema.Claim:
     """One relay's claim, with its part in the number."""
+    summary = {name: getattr(said, name) for name in Told.__struct_fields__}
+    if said.count is not None:
+        summary["count"] = min(said.count, LARGEST)
     return schema.Claim(
-        **{name: getattr(said, name) for name in Told.__struct_fields__ if name not in _CHANGED},
-        count=None if said.count is None else min(said.count, LARGEST),
-        status=str(said.status),
-        method=None if said.method is None else str(said.method),
+        **summary,
         estimate=None if said.registers is None else round(hll.estimate(said.registers), 1),
         used=() if part is None else part.used,
         share=None if part is None else part.share,
@@ -95,15 +86,9 @@ def _reasons(part: Part | None, *, excluded: bool) -> tuple[str, ...]:
     return ("left out by the watch",) if excluded else ()
 
 
-def relay_sync(report: RelayReport) -> schema.RelaySync:
-    """How a sync stands with one relay."""
-    numbers = {name: getattr(report, name) for name in RelayNumbers.__struct_fields__}
-    return schema.RelaySync(**numbers | {"status": str(report.status)})
-
-
 def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> schema.Relay:
     """A relay with its connection's numbers."""
-    stats, able = one.stats, one.capabilities
+    stats = one.stats
     return schema.Relay(
         url=one.url,
         status=str(one.status),
@@ -118,9 +103,7 @@ def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> 
         faults=stats.faults,
         last_error=stats.last_error,
         notices=one.notices,
-        capabilities=schema.Capabilities(
-            count=able.count, hll=able.hll, negentropy=able.negentropy, auth=able.auth
-        ),
+        capabilities=one.capabilities,
         tasks=tasks,
         failing=failing,
         trusted=normalize(one.url) in trusted,
@@ -130,19 +113,6 @@ def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> 
 def unmet_relay(url: str, *, tasks: int, trusted: Collection[str]) -> schema.Relay:
     """A relay that nobody has asked anything yet."""
     return schema.Relay(url=url, status="initialized", tasks=tasks, trusted=url in trusted)
-
-
-def relay_info(url: str, info: RelayInfo) -> about.RelayInfo:
-    """What a relay says of itself; only the limits that it gives."""
-    limits = msgspec.structs.asdict(info.limitation)
-    return about.RelayInfo(
-        url=url,
-        name=info.name,
-        software=info.software,
-        version=info.version,
-        nips=info.supported_nips,
-        limits={key: int(value) for key, value in limits.items() if value is not None},
-    )
 
 
 def counter(entry: Entry) -> schema.Counter:
@@ -184,32 +154,13 @@ def messages(stream: str, page: Page) -> schema.Messages:
         last_seq=head.last_seq,
         runs=head.runs,
         lineage=page.ways,
-        messages=tuple(
-            schema.Raw(
-                seq=one.seq,
-                subject=one.subject,
-                value=one.value,
-                incr=one.incr,
-                ts=one.ts / 1e9,
-            )
-            for one in page.arrivals
-        ),
+        messages=page.arrivals,
         more=page.more,
     )
 
 
-def store(path: str, stats: StoreStats, index: holdings.Index | None) -> schema.Store:
+def store(path: str, stats: StoreStats, index: IndexStats | None) -> schema.Store:
     """What the store holds; the hundred commonest kinds."""
-    return schema.Store(
-        path=path,
-        events=stats.events,
-        authors=stats.authors,
-        tags=stats.tags,
-        deleted=stats.deleted_ids + stats.deleted_addresses,
-        expiring=stats.expiring,
-        bytes=stats.bytes,
-        oldest=stats.oldest,
-        newest=stats.newest,
-        kinds={str(kind): n for kind, n in list(stats.kinds.items())[:100]},
-        index=index,
-    )
+    totals = msgspec.structs.asdict(stats)
+    totals["kinds"] = dict(list(stats.kinds.items())[:100])
+    return schema.Store(path=path, index=index, **totals)

@@ -44,9 +44,9 @@ class Metrics:
             buckets=BUCKETS,
         )
 
-    def text(self) -> bytes:
+    def text(self) -> str:
         """The exposition format."""
-        return generate_latest(self._registry)
+        return generate_latest(self._registry).decode()
 
 
 class _Reader:

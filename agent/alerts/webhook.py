@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from agent.alert_bodies import JSON
+from agent.alerts.bodies import JSON
 from nostr_client.errors import NetworkError, host_alone
 from nostr_client.routes import objection
 from nostr_client.sessions import Sessions
