@@ -22,7 +22,7 @@ BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _PATTERN: Final = re.compile(DURATION)
 
 
-class Figure(Protocol):
+class ShownFigure(Protocol):
     """A number and how far it can be trusted, as `merge.Figure` and the agent's API have it."""
 
     @property
@@ -71,7 +71,7 @@ def sparkline(values: Sequence[int], blocks: str = BLOCKS) -> str:
     return "".join(blocks[(one - least) * top // span if span else top // 2] for one in values)
 
 
-def said(figure: Figure) -> str:
+def said(figure: ShownFigure) -> str:
     """A figure with how sure it is."""
     words = as_said(figure)
     if words:
@@ -88,7 +88,7 @@ def said(figure: Figure) -> str:
     return f"about {figure.value:,} ({figure.low:,} to {figure.high:,})"
 
 
-def as_said(figure: Figure) -> str:
+def as_said(figure: ShownFigure) -> str:
     """Who says a number that relays say, and what is proven of it; "" for any other figure.
 
     Ids that relays name bound a number from above; one relay's count is bounded by the registers

@@ -36,7 +36,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     The truth over the relays that answered lies from `low` to `high`: by proof, 97 times in 100
     where something was read in an earlier round and may be gone, or 95 times in 100 where a relay's
     registers were used. `high` is None where nothing bounds it. `lower_bound` says that something
-    may be missing, so that the truth may be larger than `value`.
+    may be missing, so that the truth may be larger than `value`. `as_said` says that nothing is
+    known to be missing from what relays say, and that the number rests on it: the count of one
+    relay alone, or ids that relays name. An exact figure that is `as_said` counts what relays name,
+    all of it borne out.
     """
 
     value: int
@@ -44,16 +47,23 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     high: int | None
     exact: bool = False
     lower_bound: bool = False
+    as_said: bool = False
 
     @classmethod
-    def exactly(cls, value: int) -> Figure:
+    def exactly(cls, value: int, *, as_said: bool = False) -> Figure:
         """The figure of a number that is known."""
-        return cls(value=value, low=value, high=value, exact=True)
+        return cls(value=value, low=value, high=value, exact=True, as_said=as_said)
 
     @classmethod
     def at_least(cls, value: int, low: int | None = None) -> Figure:
         """The figure of a number that something is missing from."""
         return cls(value=value, low=value if low is None else low, high=None, lower_bound=True)
+
+    def or_word(self, word: Figure | None) -> Figure:
+        """The figure of a part that is known, beside a count that may be more than that part."""
+        if word is None:
+            return Figure.at_least(self.value, self.low)
+        return Figure.at_least(max(self.value, word.value), max(self.low, word.low))
 
     def to_dict(self) -> dict[str, Any]:
         """The figure as JSON values."""

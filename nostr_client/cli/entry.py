@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, NoReturn
 
 import click
 
-from nostr_client.cli.plainsigns import ERRORS
 from nostr_client.cli.exitcodes import FAILURE, INTERRUPTED, OK, exit_code
+from nostr_client.cli.plainsigns import ERRORS
 from nostr_client.errors import NostrTallyError, clip, innermost
 from nostr_client.extras import wanted_extra
 

@@ -6,27 +6,21 @@ from typing import Any
 
 import pytest
 
-<<<<<<< HEAD
-from agent import alert_bodies, views
-from agent.api import holdings, schema
+from agent.alerts import bodies
+from agent.api import schema, views
 from agent.commands import tables, watch
 from agent.specs import WatchSpec
 from nostr_client.display import said
 from nostr_client.merge import Figure
-=======
-from agent.api import schema
-from agent.commands import tables, watch
-from agent.specs import WatchSpec
 from nostr_client.store.base import StoreStats
->>>>>>> oneapi
 from nostr_client.store.index_schema import HOT
 from tui import format
 
 SPEC = WatchSpec(name="followers", query="followers", target="ab" * 32)
-FIGURE = schema.Figure(value=1234, low=1200, high=1300, exact=False, lower_bound=False)
+FIGURE = Figure(value=1234, low=1200, high=1300, exact=False, lower_bound=False)
 
 
-def counted(figure: schema.Figure | None) -> schema.Counted:
+def counted(figure: Figure | None) -> schema.Counted:
     return schema.Counted(
         query="followers",
         target=None,
@@ -93,7 +87,7 @@ def test_who_says_a_number_is_said_in_the_same_words_everywhere(figure: Figure, 
     told = views.figure(figure)
     assert told is not None
     assert ", ".join(tables.figure(told)) == shown
-    assert said(figure) == alert_bodies.number_of(told) == shown
+    assert said(figure) == bodies.number_of(told) == shown
     assert f"{format.value(told)}, {format.in_words(told)}" == shown
     assert f"{format.value(told)}, {format.interval(told)}" == shown
     assert format.certainty(told) == "as said"
