@@ -168,3 +168,4 @@ class Lane:
             await self._uploads.run()
         except* RelayOut as errors:
             self._target.lacks("; ".join(dict.fromkeys(str(one) for one in errors.exceptions)))
+        await self._uploads.note_unsettled()

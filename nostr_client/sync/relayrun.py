@@ -92,6 +92,8 @@ class RelayRun:
             self._tally.lacks(str(innermost(errors)))
         finally:
             self._desk.leave(self._relay.url)
+        if self._uploads is not None:
+            await self._uploads.note_unsettled()
         self._tally.ended = True
 
     async def _work(self, group: asyncio.TaskGroup) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nostr_client.sync.sharing import Sharing
     from nostr_client.sync.tally import Tally
 
+_NO_OK: Final = Note(Verdict.UNANSWERED, "the run ended before an OK came")
+
 _READ: Final = 100
 """Events read from the store at once."""
 
@@ -77,6 +79,7 @@ class Uploads:
         self._queue: deque[bytes] = deque()
         self._versions: list[bytes] = []
         self._again: deque[tuple[Event, int]] = deque()
+        self._unsettled: dict[str, tuple[Event, Note]] = {}
         self._flying = 0
         self._draining = False
         self._answered = False
@@ -122,6 +125,11 @@ class Uploads:
             self._gate.wake()
             self._tell_unsent()
 
+    async def note_unsettled(self) -> None:
+        """Remember what was sent and has no verdict, as the run ended. Raises StoreError."""
+        for event, note in list(self._unsettled.values()):
+            await self._note(event, note.verdict, note.reason)
+
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
@@ -162,7 +170,7 @@ class Uploads:
     async def _next(self) -> list[tuple[Event, int]]:
         """The next events to send; after a stop, those that wait are only counted."""
         if self._stopped:
-            self._unsent += len(self._queue) + len(self._again)
+            self._unsent += len(self._queue)
             self._queue.clear()
             self._again.clear()
             self._gate.wake()
@@ -185,6 +193,7 @@ class Uploads:
         return True
 
     async def _send(self, event: Event, tries: int) -> None:
+        self._unsettled[event.id] = (event, _NO_OK)
         try:
             verified = stored_event(event)
             ok = await self._relay.publish(verified, self._options.progress, paced=True)
@@ -206,6 +215,7 @@ class Uploads:
 
     async def _taken(self, event: Event, ok: Ok) -> None:
         self._heard(event)
+        self._unsettled.pop(event.id, None)
         self._tally.moves += 1
         self._took = True
         self._closed_to[event.kind] = 0
@@ -220,7 +230,7 @@ class Uploads:
         self._heard(event)
         reason = classify(error.reason)
         if reason is Reason.ERROR and tries + 1 < self._options.tries:
-            self._again.append((event, tries + 1))
+            self._try_again(event, tries, Note(Verdict.FAILED, clip(error.reason)))
             return
         self._tally.moves += 1
         if reason in _ENDS:
@@ -228,8 +238,14 @@ class Uploads:
         self._closed_to[event.kind] += reason is Reason.AUTH_REQUIRED
         await self._note(event, upload_verdict(error.reason), error.reason)
 
+    def _try_again(self, event: Event, tries: int, note: Note) -> None:
+        """Send the event again in this run; `note` is its verdict if that does not come about."""
+        self._unsettled[event.id] = (event, note)
+        self._again.append((event, tries + 1))
+
     async def _note(self, event: Event, verdict: Verdict, reason: str) -> None:
         """Count the verdict, and do not hand the event to this relay again for its time."""
+        self._unsettled.pop(event.id, None)
         note = Note(verdict, clip(reason))
         self._tally.unmoved[note] += 1
         notes = {bytes.fromhex(event.id): note}
@@ -241,7 +257,7 @@ class Uploads:
             self._suspects.add(event.id)
         passes = isinstance(error, NetworkError | DeadlineExceeded)
         if passes and tries + 1 < self._options.tries:
-            self._again.append((event, tries + 1))
+            self._try_again(event, tries, Note(Verdict.UNANSWERED, clip(str(error))))
             return
         self._suspects.discard(event.id)
         self._unheard += 1

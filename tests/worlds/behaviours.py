@@ -46,6 +46,10 @@ class Behaviour:
         """The reason by which a message is refused, if it is."""
         return None
 
+    def chokes(self, id_: str) -> bool:
+        """Whether the relay breaks the connection when it is sent this event."""
+        return False
+
     def serves(self, relay: SimRelay, one: Made) -> bool:
         """Whether the relay sends an event that it holds."""
         return True
@@ -294,14 +298,18 @@ class Negentropy(Behaviour):
 class Omits(Behaviour):
     """Leaves `n` of the events that it held at first out of NIP-77: those of the lowest ids.
 
+    `newest`: the newest ones in their place, which a first count sees and a later one may not.
+
     Nobody can see that of an event that he did not have before, so a world with it has no syncs.
     """
 
     n: int
+    newest: bool = False
     spoils = frozenset({READ, SYNC})
 
     def listed(self, relay: SimRelay, ids: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        return [one for one in ids if one[1] not in relay.first_ids[: self.n]]
+        first = relay.first_newest if self.newest else relay.first_ids
+        return [one for one in ids if one[1] not in first[: self.n]]
 
 
 @dataclass(frozen=True)
@@ -340,6 +348,16 @@ class Withholds(Behaviour):
 
 
 # Refusals and silence.
+
+
+@dataclass(frozen=True)
+class Chokes(Behaviour):
+    """Breaks the connection at every fourth event that it is sent: strfry does at a large one."""
+
+    spoils = frozenset({SYNC})
+
+    def chokes(self, id_: str) -> bool:
+        return int(id_[:2], 16) % 4 == 0
 
 
 @dataclass(frozen=True)

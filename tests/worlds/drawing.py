@@ -10,6 +10,7 @@ from tests.worlds.behaviours import (
     Away,
     Behaviour,
     Cap,
+    Chokes,
     Counts,
     FalseZero,
     Finishes,
@@ -82,8 +83,9 @@ class _Drawing:
 
     wild: anything. calm: honest relays alone. hasty: many syncs, a minute apart. patient: syncs
     days apart, with relays that refuse something once. large: more events than a page. stale:
-    counts of relays whose NIP-77 answers leave something out. sketched: relays that give registers
-    alone, of many people. private: syncs of a store with events that must not leave it.
+    counts of relays whose NIP-77 answers leave something out. swapped: counts of relays that lose
+    old events and get as many others late. sketched: relays that give registers alone, of many
+    people. private: syncs of a store with events that must not leave it.
     """
 
     def __init__(self, seed: int) -> None:
@@ -99,29 +101,46 @@ class _Drawing:
             self.question = self.rng.choice(("followers", "reactions")) if mined else "followers"
         if self.mood == "private":
             self.question = "mentions"
+        if self.mood == "stale" and self._chance(0.4):
+            self.mood = "swapped"
+            self.question = self.rng.choice(("followers", "notes", "zaps"))
+        elif self.mood == "stale" and self._chance(0.6):
+            self.question = self.rng.choice(("notes", "notes+reactions"))
         self.steps = self.rng.choice((1, 2, 2, 3, 3, 4, 6))
         if self.mood in ("hasty", "patient"):
             self.steps = 12 if self.mood == "hasty" else 4
         self.syncs = self.mood in ("hasty", "patient", "private")
-        if self.mood == "stale":
+        if self.mood in ("stale", "swapped"):
             self.steps = 3
         elif self.mood == "sketched":
             self.steps = 1
         elif self.question != "zaps" and self._chance(0.3):
             self.syncs = True
         self.alone = self._chance(0.25) and self.mood != "sketched"
+        if self.mood == "swapped":  # a union needs members, the receipts of one relay a number
+            self.alone = self.question == "zaps"
+        if self.mood == "stale":
+            self.alone = self._chance(0.1)
+        self.is_first = True
         self.pool = self._pool()
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether several relays are asked for the ids of their events."""
+        return self.question in ("notes", "notes+reactions") and not self.alone
 
     def _chance(self, part: float) -> bool:
         return self.rng.random() < part
 
     def world(self) -> World:
         many = 1 if self.alone else self.rng.choice((2, 2, 3, 3, 4, 8))
+        if self.mood == "stale":
+            many = min(many, 2)
         sketched = self.mood == "sketched"
         relays = self._sketched() if sketched else tuple(self._relay() for _ in range(many))
         steps = tuple(self._step(i, relays) for i in range(self.steps))
         local = tuple(self._some(0.3)) if self.syncs and self._chance(0.6) else ()
-        kept = self.syncs or self._chance(0.8)
+        kept = self.syncs or self.mood == "stale" or self._chance(0.8)
         private = self.mood != "private" or self._chance(0.3)
         return World(self.seed, self.question, relays, steps, kept, local, private)
 
@@ -132,6 +151,10 @@ class _Drawing:
         people = 125 if self.mood == "large" else self.rng.choice((1, 3, 8, 20, 40, 80, 130))
         if self.mood == "sketched":
             people = self.rng.choice((60, 130, 400, 400, 900))
+        elif self.mood == "swapped":
+            people = 130
+        elif self.mood == "stale":
+            people = self.rng.choice((3, 8) if self.is_listed else (20, 40))
         pool = [
             Item(self.rng.choice(SORTS[self.question]), person, -60 * person - n, n)
             for person in range(people)
@@ -155,7 +178,8 @@ class _Drawing:
         return [item for item in self.pool if self._chance(part)]
 
     def _relay(self) -> RelaySpec:
-        items = self._some(self.rng.choice((0.3, 0.7, 0.95, 1.0)))
+        shares = (0.3, 0.7) if self.mood == "stale" else (0.3, 0.7, 0.95, 1.0)
+        items = self._some(self.rng.choice(shares))
         if self.mood != "calm":
             items += self._junk() if self._chance(0.1) else []
             items += self._versions(items) if self._chance(0.1) else []
@@ -202,8 +226,9 @@ class _Drawing:
         if self._chance(0.2 if self.mood == "large" else 0.5):
             chosen.append(Cap(rng.choice((13, 31, 50, 73, 78, 100))))
         if self.mood == "stale":
-            left_out = Omits(rng.choice((1, 5)))
-            return [*chosen, *rng.choice(((Negentropy(), left_out), (Negentropy(20),)))]
+            return [*chosen, *self._stale()]
+        if self.mood == "swapped":
+            return [*chosen, Counts()]
         if self.mood in ("calm", "patient", "private"):
             chosen += self._honest()
             return chosen + (self._once() if self.mood == "patient" else [])
@@ -219,6 +244,17 @@ class _Drawing:
             chosen.append(Unreadable(rng.choice(tuple(Unreadable.WAYS))))
         early = FinishesEarly() in chosen  # which only a COUNT shows: that is never refused
         return chosen + ([] if early else self._refusals())
+
+    def _stale(self) -> list[Behaviour]:
+        """What the first relay of a stale world leaves out of NIP-77; the others do not."""
+        honest, self.is_first = not self.is_first, False
+        if honest:
+            return [Negentropy()]
+        if self.is_listed:  # seen by a first count, and amid the list once something newer comes
+            return [Negentropy(), Omits(1, newest=True)]
+        if self._chance(0.3):
+            return [Negentropy(20)]
+        return [Negentropy(), Omits(self.rng.choice((1, 5))), Unreadable("deep")]
 
     def _honest(self) -> list[Behaviour]:
         """What honest relays differ in."""
@@ -277,6 +313,8 @@ class _Drawing:
         rng = self.rng
         if self._chance(0.5 if self.mood == "hasty" else 0.8):
             return []
+        if self.mood == "hasty" and self._chance(0.3):
+            return [Chokes()]
         if self.mood == "hasty" and self._chance(0.5):
             return [Refuses("EVENT", rng.choice(("invalid: no", "pow: 30 bits")), 999)]
         step = rng.randrange(self.steps)
@@ -292,6 +330,8 @@ class _Drawing:
             return Step(rng.choice(("down", "both")))
         if self.mood == "sketched":
             return Step("count")
+        if self.mood == "swapped":
+            return Step("count", HOUR, self._swaps(i, relays) if i else ())
         action = "watch" if self._chance(0.15) else "count"
         if self.syncs:
             others = () if self.mood in ("patient", "private") else ("count",)
@@ -303,6 +343,15 @@ class _Drawing:
             live=self._news(i, relays) if action == "watch" else (),
             restart=i > 0 and self._chance(0.2),
         )
+
+    def _swaps(self, i: int, relays: Sequence[RelaySpec]) -> tuple[Change, ...]:
+        """One relay loses events of more than an hour ago, and gets as many of that time late."""
+        r = self.rng.randrange(len(relays))
+        sort = "junk zap" if self.question == "zaps" else SORTS[self.question][0]
+        old = [item for item in relays[r].items if item.at < -1.5 * HOUR]
+        lost = self.rng.sample(old, min(self.rng.choice((1, 3)), len(old)))
+        late = (Item(sort, 400 + 20 * i + k, -2 * HOUR + k) for k in range(len(lost)))
+        return (Change(r, tuple(late), tuple(lost)),)
 
     def _news(self, i: int, relays: Sequence[RelaySpec]) -> tuple[Change, ...]:
         """Fresh events, as they come while somebody listens."""
@@ -320,7 +369,9 @@ class _Drawing:
             return ()
         out = []
         for r, relay in enumerate(relays):
-            adds = list(self._fresh(i)) if self._chance(0.3) else []
+            adds = (
+                list(self._fresh(i)) if self._chance(0.7 if self.mood == "stale" else 0.3) else []
+            )
             if self._chance(0.3):  # late: dated among what was read long ago
                 late = self.rng.choice((1, 3, 10))
                 sort = SORTS[self.question][0]

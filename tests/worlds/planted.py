@@ -2,6 +2,11 @@
 
 A fault is a change of one function. The generator finds it where a world shows a violation, or
 misses a proof, that the same world does not show without it.
+
+Worlds have no question about reposts, no NIP-11 document and no relay of ours. So other tests hold
+these kinds: reposts of kind 16 `tests/field/reposts_generic.py`, `search` on a relay without NIP-50
+`tests/field/search_ignored.py`, and COUNT and registers of one snapshot
+`tests/agent/relay/test_visible.py`.
 """
 
 from __future__ import annotations
@@ -324,7 +329,10 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "an upload without an OK is forgotten",
-            {f"{sync}.uploads.Uploads._unanswered": _forgets},
+            {
+                f"{sync}.uploads.Uploads.{one}": _forgets
+                for one in ("_unanswered", "note_unsettled")
+            },
         ),
         Fault(
             "every refusal is for good",

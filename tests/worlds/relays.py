@@ -62,6 +62,7 @@ class SimRelay:
             self.take(made(item))
         self.first_ids = sorted(self.held)
         """What it held at first."""
+        self.first_newest = [one.id for one in self.matching({})]
 
     # What it holds.
 
@@ -121,9 +122,9 @@ class SimRelay:
         """It has no NIP-11 document."""
         return None
 
-    def open(self, send: Callable[[str], None]) -> SimLine:
+    def open(self, send: Callable[[str], None], cut: Callable[[], None]) -> SimLine:
         """Take a connection."""
-        line = SimLine(self, send)
+        line = SimLine(self, send, cut)
         self._lines.append(line)
         return line
 
@@ -195,9 +196,13 @@ class SimRelay:
 class SimLine:
     """One connection of a relay (`wire.Line`)."""
 
-    def __init__(self, relay: SimRelay, send: Callable[[str], None]) -> None:
+    def __init__(
+        self, relay: SimRelay, send: Callable[[str], None], cut: Callable[[], None]
+    ) -> None:
         self._relay = relay
         self._send = send
+        self._cut = cut
+        self._gone = False
         self._open: dict[str, list[Any]] = {}
         self._engines: dict[str, Responder] = {}
         self._unread: dict[str, Attempt] = {}
@@ -216,7 +221,7 @@ class SimLine:
         """Take a frame of the client."""
         message = json.loads(text)
         self._relay.asked[message[0]] += 1
-        if not self._relay.answers:
+        if self._gone or not self._relay.answers:
             return
         handler = self._verbs.get(message[0])
         if handler is None:
@@ -289,6 +294,11 @@ class SimLine:
 
     def _event(self, message: list[Any]) -> None:
         relay, key = self._relay, message[1]["id"]
+        if any(one.chokes(key) for one in relay.behaviours):
+            relay.published[key].append(self._attempt())
+            self._gone = True
+            self._cut()
+            return
         reason = relay.refusal("EVENT")
         taken, answer = self._take(key) if reason is None else (False, reason)
         attempt = self._attempt()

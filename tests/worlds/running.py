@@ -138,12 +138,12 @@ class Run:
             relay.step = i
         self.clock.skip(step.gap)
         await asyncio.sleep(self._pace.between)
+        if not self._remembers:
+            self._forget()
         self._change(step.changes, lambda relay, one: relay.take(one))
         self._note()
         if i == 0 and self.world.local:
             await self._fill()
-        if not self._remembers:
-            self._forget()
         match step.action:
             case "count":
                 self._check(i, await self.client.count(self.world.query))
@@ -159,6 +159,7 @@ class Run:
     def _forget(self) -> None:
         """The client knows nothing of earlier steps."""
         self.answered_before.clear()
+        self.ever.clear()
         for relay in self.relays:
             relay.sent.clear()
 

@@ -68,8 +68,8 @@ async def _served(relay: SimRelay) -> AsyncIterator[str]:
 async def _converse(request: web.BaseRequest, relay: SimRelay) -> web.StreamResponse:
     ws = web.WebSocketResponse(max_msg_size=0)
     await ws.prepare(request)
-    frames: asyncio.Queue[str] = asyncio.Queue()
-    line = relay.open(frames.put_nowait)
+    frames: asyncio.Queue[str | None] = asyncio.Queue()
+    line = relay.open(frames.put_nowait, lambda: frames.put_nowait(None))
     writer = asyncio.create_task(_write(ws, frames))
     try:
         async for message in ws:
@@ -82,9 +82,12 @@ async def _converse(request: web.BaseRequest, relay: SimRelay) -> web.StreamResp
     return ws
 
 
-async def _write(ws: web.WebSocketResponse, frames: asyncio.Queue[str]) -> None:
+async def _write(ws: web.WebSocketResponse, frames: asyncio.Queue[str | None]) -> None:
     while not ws.closed:
         text = await frames.get()
+        if text is None:
+            await ws.close()
+            return
         try:
             await ws.send_str(text)
         except ConnectionError:

@@ -6,11 +6,13 @@ import pytest
 
 from tests.worlds.behaviours import (
     Cap,
+    Chokes,
     Counts,
     LiesCount,
     Negentropy,
     Omits,
     Refuses,
+    Sketches,
     Unordered,
     Unreadable,
     Withholds,
@@ -23,6 +25,7 @@ ZAPS = (Item("zap", 0, 0), Item("zap", 2, -120))
 NOTE = Item("note", 0, -1, 1)
 NOTES = tuple(Item("note", person, -60 * person) for person in range(24))
 FOREIGN = tuple(Item("foreign", 577 + i, -1_923 + i, 77 + i) for i in range(13))
+DELETION = Item("deletion", 3, -150, of=Item("message", 3, -180))
 LATE = (
     Item("note", 0, -1),
     Item("note", 114, -6_860, 2),
@@ -145,6 +148,32 @@ FOUND = {
         (RelaySpec((Refuses("EVENT", "auth-required: who are you?", 3),)),),
         AGAIN,
         local=(Item("follow", 13, -780),),
+    ),
+    "an event that breaks the connection keeps no other from arriving": World(
+        25,
+        "notes",
+        (RelaySpec((Negentropy(), Chokes())),),
+        AGAIN,
+        local=NOTES,
+    ),
+    "uploads that end with the run are remembered": World(
+        575,
+        "notes",
+        (RelaySpec((Sketches(), Chokes())),),
+        (Step("both"),) * 6,
+        local=NOTES,
+    ),
+    "what a deletion proved stays proven": World(
+        26,
+        "messages",
+        (
+            RelaySpec(items=(DELETION,)),
+            RelaySpec(items=(Item("message", 3, -180),)),
+        ),
+        (
+            Step("count", gap=3_600),
+            Step("count", gap=21_600, changes=(Change(0, (), (DELETION,)),)),
+        ),
     ),
     "a later list of ids leaves out what was named before": World(
         3_158,

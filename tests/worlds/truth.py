@@ -32,12 +32,15 @@ class Truth:
 def of_count(world: World, relays: Sequence[SimRelay], ever: Iterable[Made]) -> Truth:
     """The truth of a count over these relays; `ever`: all that was read from them at any time.
 
-    A low end rests on what was read, which a relay may have lost since.
+    A low end rests on what was read, which a relay may have lost since. And what a deletion has
+    proven stays proven where the relay has lost the deletion, as long as the client knows of it.
     """
+    ever = list(ever)
     union = {one.id: one for relay in relays for one in relay.served()}
-    deleted = _deleted(union.values())
-    left = [one for one in union.values() if one.id not in deleted]
-    variants = [_counting(world, left)]
+    variants = []
+    for known in (union.values(), [*union.values(), *ever]):
+        deleted = _deleted(known)
+        variants.append(_counting(world, [o for o in union.values() if o.id not in deleted]))
     if not world.is_listed:
         variants.append(_counting(world, union.values()))
     hidden = set().union(*(_hidden(world, relay) for relay in relays))

@@ -35,8 +35,8 @@ class Host(Protocol):
         """The NIP-11 document, if it serves one."""
         ...
 
-    def open(self, send: Callable[[str], None]) -> Line:
-        """Take a connection; `send` hands a frame to the client."""
+    def open(self, send: Callable[[str], None], cut: Callable[[], None]) -> Line:
+        """Take a connection; `send` hands a frame to the client, `cut` ends the connection."""
         ...
 
 
@@ -70,7 +70,7 @@ class MemorySocket(WebSocket):
         self._under_way: deque[list[str]] = deque()
         self._fresh: list[str] | None = None
         self._closed = False
-        self._line = host.open(self._deliver)
+        self._line = host.open(self._deliver, self.cut)
 
     def _deliver(self, text: str) -> None:
         """Pass a frame on after the latency, those of one moment together."""
@@ -87,7 +87,7 @@ class MemorySocket(WebSocket):
 
     def _arrive(self) -> None:
         """Timers of one moment have no order among them, and frames have: the oldest arrives."""
-        for text in self._under_way.popleft():
+        for text in self._under_way.popleft() if self._under_way else ():
             self._frames.put_nowait(text)
 
     async def receive(self) -> str | bytes:
@@ -118,7 +118,8 @@ class MemorySocket(WebSocket):
         self._line.close()
 
     def cut(self) -> None:
-        """The relay ends the connection."""
+        """The relay ends the connection, and what is under way is lost."""
+        self._under_way.clear()
         self._frames.put_nowait(None)
 
 
