@@ -206,8 +206,18 @@ async def admitted(budget: Budget | None) -> None:
     """Wait until a request may go, and take it from the budget. Safe to cancel."""
     if budget is None:
         return
+    seconds = budget.take(asyncio.get_running_loop().time())
+    if seconds:
+        await asyncio.sleep(seconds)
+    await unpaused(budget)
+
+
+async def unpaused(budget: Budget | None) -> None:
+    """Wait while bytes are spent, or the relay said `rate-limited:`. Safe to cancel."""
+    if budget is None:
+        return
     loop = asyncio.get_running_loop()
-    seconds = budget.take(loop.time()) or budget.pause(loop.time())
+    seconds = budget.pause(loop.time())
     while seconds:
         await asyncio.sleep(seconds)
         seconds = budget.pause(loop.time())

@@ -167,7 +167,8 @@ class RelayBudget:
 
     requests_per_minute: float = 120.0
     """REQ, COUNT, NIP-77 messages, events and NIP-11 documents in the long run: half of the
-    strictest limit known, 240 messages a minute, as a REQ has a CLOSE."""
+    strictest limit known, 240 messages a minute, as a REQ has a CLOSE. The events of a sync
+    count in bytes alone: it waits for the relay's OK to some before it sends more."""
 
     requests_at_once: int = 60
     """Requests that may follow each other after a pause: a count that reads 20,000 events takes

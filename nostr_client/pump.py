@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.budget import admitted
+from nostr_client.budget import admitted, unpaused
 from nostr_client.errors import NetworkError
 from nostr_client.gate import Gate
 from nostr_client.rate import TokenBucket
@@ -81,7 +81,8 @@ class Pump:
     async def write(self) -> None:
         """Send what is queued, at most `messages_per_second_out` of what nothing else paces.
 
-        A request waits for its turn in the budget of the relay. What ends one costs nothing.
+        A request waits for its turn in the budget of the relay, a paced one only while the relay is
+        asked nothing at all. What ends one costs nothing.
         """
         loop = asyncio.get_running_loop()
         bucket = TokenBucket(self._limits.messages_per_second_out, now=loop.time())
@@ -93,8 +94,10 @@ class Pump:
                     await asyncio.sleep(pause)
                 if text.startswith(_REQUESTS):
                     await admitted(self._budget)
-                if not self._outgoing:  # it was withdrawn meanwhile
-                    continue
+            elif text.startswith(_REQUESTS):
+                await unpaused(self._budget)
+            if not self._outgoing:  # it was withdrawn meanwhile
+                continue
             text, _ = self._outgoing.popleft()
             self._carried(len(text))
             await self._socket.send(text)

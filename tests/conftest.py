@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,14 @@ for _name in UNSET:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Every run looks for secrets in what it prints."""
+    """Every run looks for secrets in what it prints, and has a folder for state of its own.
+
+    There commands note what public relays were asked; nobody's own budgets are touched.
+    """
     config.pluginmanager.register(leaks, "leaks")
+    folder = tempfile.mkdtemp(prefix="nostr-tally-state-")
+    os.environ["XDG_STATE_HOME"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -78,8 +78,8 @@ def check(
 ) -> None:
     """Say what is wrong with the configuration. Exit code 2 for any mistake.
 
-    Names are compared with those that were added to the store; keys, tokens, TLS files and the
-    store's place are looked at as a start does.
+    Names are compared with those that were added to the store; keys, tokens, credentials, TLS files
+    and the store's place are looked at. A secret that others can read is a mistake.
     """
     from agent.config import InvalidConfig, read
     from agent.service.preflight import check_machine

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import gzip
 import os
-import shutil
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from agent.reindex.rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
+from agent.reindex.tempdir import part_of, remove
 from nostr_client.errors import InvalidInput
 from nostr_client.extras import optional
 from nostr_client.jsonl import import_jsonl
@@ -89,7 +89,7 @@ async def export(events: AsyncIterator[Event], target: Path, form: Form) -> int:
                 number += 1
         part.replace(target)
     finally:
-        _remove(part)
+        remove(part)
     return number
 
 
@@ -97,13 +97,7 @@ def _part(target: Path) -> Path:
     if target.exists():
         raise InvalidInput(f"{target} is there; choose another name or remove it")
     target.parent.mkdir(parents=True, exist_ok=True)
-    return target.with_name(f"{target.name}.{os.getpid()}.part")
-
-
-def _remove(part: Path) -> None:
-    if part.is_dir():
-        shutil.rmtree(part, ignore_errors=True)
-    part.unlink(missing_ok=True)
+    return part_of(target)
 
 
 async def import_(

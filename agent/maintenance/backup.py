@@ -20,6 +20,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from agent.reindex.tempdir import part_of
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
@@ -54,7 +55,7 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
     """
     if target.exists():
         raise InvalidInput(f"{target} is there; choose another name or remove it")
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    part = part_of(target)
     try:
         _make(part, target)
         _copy(store, part, progress)

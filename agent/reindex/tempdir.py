@@ -1,13 +1,17 @@
-"""A folder for what a process needs only while it lives: it goes with it, or at the next start."""
+"""What a process needs only while it lives, folders and half made files: it goes with it, or later.
+
+What a killed process left goes when the next one of its kind starts.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import stat
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +60,40 @@ def leftovers(parent: Path, prefix: str = PREFIX) -> None:
             continue  # its owner lives, or another start removes it
         lock.release()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def part_of(target: Path) -> Path:
+    """The name of a file, or folder, while it is made: this process's, beside where it will stand.
+
+    What processes that were killed left half made of the same target goes first.
+    """
+    for left in target.parent.glob(f"{glob.escape(target.name)}.*.part*"):
+        number = left.name[len(target.name) + 1 :].partition(".")[0]
+        if number.isdecimal() and not _runs(int(number)):
+            remove(left)
+    return target.with_name(f"{target.name}.{os.getpid()}.part")
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all in it, where it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there; True where that cannot be known."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True
 
 
 def _is_own(folder: Path) -> bool:

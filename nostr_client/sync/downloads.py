@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.errors import (
     DeadlineExceeded,
+    HeldBack,
     InvalidEvent,
     NetworkError,
     ProtocolError,
@@ -158,5 +159,7 @@ class Downloads:
         """A REQ failed, so many in a row: wait where the relay wants it, or give up."""
         if failures >= self._options.tries:
             raise RelayOut(f"downloads: {error}") from error
-        if isinstance(error, RelayRefused) and classify(error.reason) is Reason.RATE_LIMITED:
+        if isinstance(error, HeldBack):
+            await asyncio.sleep(error.seconds)
+        elif isinstance(error, RelayRefused) and classify(error.reason) is Reason.RATE_LIMITED:
             await asyncio.sleep(self._options.pause * 2 ** (failures - 1))

@@ -6,7 +6,14 @@ import asyncio
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from nostr_client.errors import DeadlineExceeded, NetworkError, RelayError, RelayRefused, clip
+from nostr_client.errors import (
+    DeadlineExceeded,
+    HeldBack,
+    NetworkError,
+    RelayError,
+    RelayRefused,
+    clip,
+)
 from nostr_client.filters import Filter
 from nostr_client.gate import Gate
 from nostr_client.keys import stored_event
@@ -197,6 +204,9 @@ class Uploads:
         try:
             verified = stored_event(event)
             ok = await self._relay.publish(verified, self._options.progress, paced=True)
+        except HeldBack as error:  # the relay was not asked
+            await asyncio.sleep(error.seconds)
+            self._again.append((event, tries))
         except RelayRefused as error:
             await self._refused(event, tries, error)
         except RelayError as error:

@@ -8,6 +8,7 @@ import os
 import random
 import sqlite3
 import stat
+import sys
 import tempfile
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 from agent.cli import run
 from agent.maintenance.backup import back_up, restore, sum_path
+from agent.reindex.tempdir import part_of
 from agent.stored import AGENT
 from nostr_client.claims.schema import CLAIMS
 from nostr_client.counters.config import StreamConfig
@@ -49,6 +51,28 @@ async def _store(path: Path, people: int) -> None:
 async def _events(path: Path) -> int:
     async with await SqliteStore.open(path, read_only=True) as store:
         return (await store.stats()).events
+
+
+async def test_what_a_killed_backup_left_goes_with_the_next(tmp_path: Path) -> None:
+    """Also in an archive; what a process that lives is making stays."""
+    dead = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await dead.wait()
+    store = tmp_path / "store.db"
+    await _store(store, 3)
+    target = tmp_path / "backup.db"
+    left = [tmp_path / f"backup.db.{dead.pid}.part{end}" for end in ("", "-journal", ".sha256")]
+    mine, other = tmp_path / f"backup.db.{os.getppid()}.part", tmp_path / "backup.db.old.part"
+    for path in (*left, mine, other):
+        path.write_text("half")
+    back_up(store, target, lambda *_: None)
+    assert not any(path.exists() for path in left)
+    assert mine.exists()
+    assert other.exists()
+    folder = tmp_path / f"archive.{dead.pid}.part"
+    folder.mkdir()
+    (folder / "x.parquet").write_text("half")
+    part_of(tmp_path / "archive")
+    assert not folder.exists()
 
 
 async def test_new_files_are_their_owners_and_others_keep_their_mode(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ class Doors:
         if done.code == 0:
             kept = self.path.with_name(os.path.basename(json.loads(done.out)["kept"]))
             assert await ids_of(kept) == now
-            assert not list(self.path.parent.glob("*.part*"))
+            assert list(self.path.parent.glob("*.part*")) == []
         if found == then:
             self.truth = Truth()
             self.truth.acknowledged(then)

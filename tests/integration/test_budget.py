@@ -20,6 +20,7 @@ from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.filters import Filter
 from nostr_client.options import Options, RelayBudget, Timeouts
 from nostr_client.pool import RelayPool
+from tests.conformance.store_events import make
 from tests.worlds import clock
 from tests.worlds.wire import MemoryTransport
 
@@ -68,6 +69,8 @@ class House:
             return json.dumps(["CLOSED", id_, self._refusal])
         if verb == "COUNT":
             return json.dumps(["COUNT", id_, {"count": 7}])
+        if verb == "EVENT":
+            return json.dumps(["OK", id_, True, ""])
         if verb == "NEG-OPEN":
             return json.dumps(["NEG-ERR", id_, "blocked: not here"])
         return json.dumps(["EOSE", id_])
@@ -80,6 +83,7 @@ class Line:
 
     def receive(self, text: str) -> None:
         verb, id_, *_ = json.loads(text)
+        id_ = id_["id"] if verb == "EVENT" else id_
         if self._house._notice:
             self._house.bytes += len(self._house._notice)
             self._send(self._house._notice)
@@ -229,6 +233,31 @@ def test_bytes_are_kept_to_and_a_question_that_would_wait_too_long_is_refused() 
     assert house.bytes >= budget.bytes_per_minute * 8
     assert {one.prefix for one in refused} == {"rate-limited"}
     assert "our own budget" in str(refused[0])
+
+
+def test_the_events_of_a_sync_keep_the_budget_of_bytes() -> None:
+    house = House()
+    budget = RelayBudget(bytes_per_minute=60_000, bytes_at_once=100_000)
+    options = Options(timeouts=Timeouts(heartbeat=1e9), budget=budget)
+    took: list[float] = []
+
+    async def hand_over(relay: Relay, number: int) -> None:
+        try:
+            await relay.publish(make(content=f"{number}".ljust(10_000, "x")), 600, paced=True)
+        except RelayError:
+            raise AssertionError from None
+        took.append(asyncio.get_running_loop().time())
+
+    async def main() -> None:
+        async with pool_of({"wss://house.example": house}, Budgets(), options) as pool:
+            relay = pool.relay("wss://house.example")
+            async with asyncio.TaskGroup() as group:
+                for number in range(40):
+                    group.create_task(hand_over(relay, number))
+
+    run(main)
+    assert len(took) == 40
+    assert max(took) - min(took) > (40 * 10_000 - 110_000) / 60_000 * 60 * 0.9
 
 
 @pytest.mark.parametrize("refuses", ["", "unsupported: no COUNT here"])
