@@ -111,11 +111,13 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     them. `lists` do not count either: lists by id, with their author, whose newer list no longer
     matches the question. `asked` is what other relays hold and this relay was asked about: ids
     where deletions are asked for, authors where newest lists are; None where it was not asked.
+    `looked_for`: the relay was asked for the deletions of all that it holds itself.
     """
 
     ids: frozenset[bytes] = frozenset()
     lists: Mapping[bytes, bytes] = {}
     asked: frozenset[bytes] | None = None
+    looked_for: bool = False
 
 
 NOTHING_RETRACTED = Retracted()
