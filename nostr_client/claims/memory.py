@@ -224,7 +224,7 @@ def members_of(events: Sequence[Held], *, sums: bool, labels: bool) -> dict[str,
     """The fields of a reading that say something of each counted event."""
     return {
         "amounts": {e.id: e.amount for e in events} if sums else None,
-        "receipts": {e.id: Receipt(e.signer, e.receiver, e.created_at) for e in events}
+        "receipts": {e.id: Receipt(e.signer, e.receiver, e.created_at, e.payment) for e in events}
         if sums
         else None,
         "doubted": frozenset(e.id for e in events if e.label) if sums else frozenset(),

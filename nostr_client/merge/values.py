@@ -54,11 +54,15 @@ class Proven(StrEnum):
 
 
 class Receipt(NamedTuple):
-    """Who signed a zap receipt and whom it pays, raw pubkeys, and its time in Unix seconds."""
+    """Who signed a zap receipt and whom it pays, raw pubkeys, and its time in Unix seconds.
+
+    `payment`: 16 bytes, the same in receipts that claim one payment; empty where it is not known.
+    """
 
     signer: bytes
     receiver: bytes
     created_at: int
+    payment: bytes = b""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -49,7 +49,7 @@ def titled(n: int) -> list[Event]:
 
 def zapped(n: int) -> list[Event]:
     receiver = signer(0).pubkey
-    return [made(i, 9735, zap_tags("210n", receiver), START + i) for i in range(n)]
+    return [made(i, 9735, zap_tags("210n", receiver, at=i), START + i) for i in range(n)]
 
 
 TAGGED = count.query(Filter(kinds=[1], tags={"#t": ["x"]}))

@@ -37,7 +37,7 @@ OTHERS_ARTICLE = made(2, 30_023, (("d", "x"),))
 
 
 def receipt(at: int, *more: tuple[str, str]) -> Event:
-    return made(100, 9735, zap_tags("210n", PERSON.pubkey, *more), at=at)
+    return made(100, 9735, zap_tags("210n", PERSON.pubkey, *more, at=at), at=at)
 
 
 def address(event: Event) -> tuple[str, str]:

@@ -154,7 +154,7 @@ def _receipt(item: Item, *, holds: bool) -> Tags:
     return (
         ("p", signer(AUTHOR).pubkey),
         ("e", note_id()),
-        ("bolt11", invoice(f"{10 * (item.n + 1)}n", invoiced)),
+        ("bolt11", invoice(f"{10 * (item.n + 1)}n", invoiced, at=item.at)),
         ("description", text),
     )
 

@@ -59,7 +59,8 @@ async def test_a_relay_that_fell_silent_is_not_exact_in_list_and_tui(
     for watch in (later, listed):
         assert watch.figure is not None
         assert watch.figure.value == first.figure.value
-        assert not (watch.figure.exact or watch.figure.as_said)
+        assert not watch.figure.exact
+        assert not watch.figure.as_said
         assert watch.figure.high is None or watch.figure.low < watch.figure.high
         assert watch.failing
         assert any("not exact now" in text for text in watch.warnings)
