@@ -413,7 +413,8 @@ def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
     if len(weighed) != 1 or not weighed[0].is_of_now:
         return None
     (reading,) = readings(weighed)
-    unsure = reading.doubted or gone_at_most([reading], _ids)
+    gone = not reading.balanced and gone_at_most([reading], _ids)
+    unsure = reading.doubted or gone
     if reading.proven is not Proven.NUMBER or unsure:
         return None
     return Figure.exactly(len(reading.events), as_said=not looked_for(weighed))

@@ -73,8 +73,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `proven`: what this round proved. What was read earlier and only continued now may have changed
     since: `gone` is the share of it that is expected to be gone, 0 for what is known now, and
-    `evidence` the number of cases that the share was learnt from. Nothing bounds what may have come
-    unseen. `whole_at`: when the whole was last read or proven, Unix seconds.
+    `evidence` the number of cases that the share was learnt from. `balanced`: what may be gone was
+    made up for by what came late, as the relay's own count of now is the number of events. Nothing
+    bounds what may have come unseen. `whole_at`: when the whole was last read or proven, Unix seconds.
     `amounts` are what events are worth, by id, and `receipts` who signed them, where the query sums
     something (zaps); `doubted` are those of them that may not count, as what they name was not
     found. `labels` are what contents say, where that is asked for.
@@ -86,6 +87,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     proven: Proven = Proven.MEMBERS
     gone: float = 0.0
     evidence: int = 1
+    balanced: bool = False
     whole_at: int | None = None
     amounts: Mapping[bytes, int] | None = None
     receipts: Mapping[bytes, Receipt] | None = None
