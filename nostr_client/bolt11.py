@@ -26,17 +26,21 @@ _ALL_COINS: Final = 21_000_000 * 10**11
 _SIGNATURE: Final = 104  # groups of five bits: 64 bytes and the recovery id
 _TIMESTAMP: Final = 7
 _HASH: Final = 23  # the field type "h": SHA-256 of the description
+_PAYMENT: Final = 1  # the field type "p": the hash whose preimage the payer gets
 
 
 class Invoice(msgspec.Struct, frozen=True, kw_only=True):
     """`amount` in millisats, None where the payer chooses; `created_at` in Unix seconds.
 
     `description_hash` are 32 bytes, None where the description stands in the invoice itself.
+    `payment_hash` are 32 bytes, the same in all invoices that one payment settles; None where the
+    field is missing.
     """
 
     amount: int | None
     created_at: int
     description_hash: bytes | None = None
+    payment_hash: bytes | None = None
 
 
 def parse_invoice(text: str) -> Invoice:
@@ -53,7 +57,8 @@ def parse_invoice(text: str) -> Invoice:
     return Invoice(
         amount=None if found[1] is None else _amount(found[1], found[2]),
         created_at=_number(groups[:_TIMESTAMP]),
-        description_hash=_description_hash(groups[_TIMESTAMP:-_SIGNATURE]),
+        description_hash=_field(groups[_TIMESTAMP:-_SIGNATURE], _HASH),
+        payment_hash=_field(groups[_TIMESTAMP:-_SIGNATURE], _PAYMENT),
     )
 
 
@@ -64,15 +69,15 @@ def _amount(digits: str, multiplier: str) -> int:
     return int(amount)
 
 
-def _description_hash(groups: list[int]) -> bytes | None:
-    """The first field of type h with the right length; others are skipped, as BOLT 11 says."""
+def _field(groups: list[int], wanted: int) -> bytes | None:
+    """The first field of 32 bytes of a type; those of another length are skipped (BOLT 11)."""
     at = 0
     while at + 3 <= len(groups):
         kind, length = groups[at], _number(groups[at + 1 : at + 3])
         field = groups[at + 3 : at + 3 + length]
         if len(field) < length:
             raise InvalidInput("not an invoice: a field is cut off")
-        if kind == _HASH and length == 52:
+        if kind == wanted and length == 52:
             return (_number(field) >> 4).to_bytes(32, "big")
         at += 3 + length
     return None

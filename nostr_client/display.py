@@ -54,6 +54,11 @@ def duration(seconds: float) -> str:
     return f"{number}{unit}"
 
 
+def plural(number: int, noun: str, more: str | None = None) -> str:
+    """A number and what it counts: `1 relay`, `2 relays`; `more` is the noun of several."""
+    return f"{number:,} {noun if number == 1 else more or noun + 's'}"
+
+
 def age(seconds: float) -> str:
     """A span of time in its largest unit of which it has two: `90s`, `2m`, `3d`."""
     for unit, size in _WRITTEN.items():

@@ -14,7 +14,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.bolt11 import parse_invoice
+from nostr_client.bolt11 import Invoice, parse_invoice
 from nostr_client.errors import InvalidEvent, InvalidInput
 from nostr_client.event import parse_event
 from nostr_client.keys import verify
@@ -38,13 +38,15 @@ class Zap(NamedTuple):
     """A zap that holds: `amount` in millisats, the pubkey that asked for it, and whom it pays.
 
     Wallets sign for people who pay without a key of their own by a key that is made for one zap.
-    `about`: the event id or address that it names, None for a zap of a person alone.
+    `about`: the event id or address that it names, None for a zap of a person alone. `payment`: 16
+    bytes, the same in all receipts that claim one and the same payment.
     """
 
     amount: int
     sender: str
     receiver: str
     about: str | None = None
+    payment: bytes = b""
 
 
 class Paid(NamedTuple):
@@ -71,7 +73,8 @@ def read_zap(
         return None
     request = held.request
     about = request.first_tag("e") or request.first_tag("a")
-    return Zap(held.amount, request.pubkey, request.first_tag("p") or "", about)
+    receiver = request.first_tag("p") or ""
+    return Zap(held.amount, request.pubkey, receiver, about, held.payment)
 
 
 def paid(receipt: Event) -> list[Paid]:
@@ -87,6 +90,7 @@ def paid(receipt: Event) -> list[Paid]:
 class _Held(NamedTuple):
     request: Event
     amount: int
+    payment: bytes
 
 
 def _held(receipt: Event) -> _Held | None:
@@ -103,9 +107,18 @@ def _held(receipt: Event) -> _Held | None:
             return None
         if not _agree(receipt, request, amount):
             return None
-        return _Held(verify(request).event, amount)
+        return _Held(verify(request).event, amount, _payment(invoice, bill))
     except (InvalidEvent, InvalidInput):
         return None
+
+
+def _payment(invoice: str, bill: Invoice) -> bytes:
+    """What tells payments apart: the payment hash, or the text of an invoice that has none.
+
+    The amount belongs to it, so that nobody lowers a sum by a receipt of less under a known hash.
+    """
+    text = invoice.strip().lower().removeprefix("lightning:").encode()
+    return sha256(b"%d " % (bill.amount or 0) + (bill.payment_hash or text)).digest()[:16]
 
 
 def _named(request: Event) -> set[str]:

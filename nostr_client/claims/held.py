@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from nostr_client.claims.mark import Update
 
 _END: Final = 2**63 - 1
+_KEY: Final = 32
+"""Bytes of a public key."""
 _WINDOW: Final = "q = ? AND r = ? AND created_at BETWEEN ? AND ?"
 _DELETE: Final = "DELETE FROM claim_event WHERE q = ? AND r = ? AND created_at = ? AND id = ?"
 _PLAIN: Final = ("created_at", "id", "author", "amount")
+_RECEIPT: Final = (*_PLAIN, "label", "signer", "receiver")
 _FOUND_AGAIN: Final = " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at"
 _INSERT: Final = (
     "INSERT INTO claim_event (q, r, created_at, id, author, amount, seen_at)"
@@ -163,9 +166,11 @@ class HeldRows:
         return len(fresh)
 
     def events(self) -> Iterable[Held]:
-        fields = Held._fields if self._offset is None else _PLAIN  # receipts make no registers
+        receipts = self._offset is None  # receipts make no registers
+        fields = _RECEIPT if receipts else _PLAIN
         sql = f"SELECT {', '.join(fields)} FROM claim_event WHERE q = ? AND r = ?"
-        return itertools.starmap(Held, self._conn.execute(sql, self._key).fetchall())
+        held = itertools.starmap(Held, self._conn.execute(sql, self._key).fetchall())
+        return map(_with_payment, held) if receipts else held
 
     def judge(self, events: Iterable[Held]) -> None:
         self._conn.executemany(
@@ -218,7 +223,7 @@ class HeldRows:
         """Only receipts fill all columns."""
         rows = [(*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events]
         if any(event.signer for event in events):
-            more = [(e.label, e.signer, e.receiver) for e in events]
+            more = [(e.label, e.signer + e.payment, e.receiver) for e in events]
             both = [(*row, *rest) for row, rest in zip(rows, more, strict=True)]
             self._conn.executemany(_INSERT_RECEIPT, both)
         else:
@@ -292,3 +297,9 @@ class HeldRows:
 
 def _last(end: int | None) -> int:
     return _END if end is None else end
+
+
+def _with_payment(event: Held) -> Held:
+    """The column `signer` has the key, and after it the payment, where that is known."""
+    signer = event.signer
+    return event._replace(signer=signer[:_KEY], payment=signer[_KEY:]) if signer[_KEY:] else event

@@ -48,7 +48,8 @@ class Held(NamedTuple):
     VOID for a matching event that the query looked into and does not count: a relay's COUNT and its
     NIP-77 answer are about those too. `label` is what its content says, where that is asked for; of
     a zap of a person the event or address that it names and that nobody has looked at yet.
-    `signer` and `receiver` are of a zap receipt: who signed it, and whom it pays.
+    `signer`, `receiver` and `payment` are of a zap receipt: who signed it, whom it pays, and which
+    payment it claims (`zaps.Zap.payment`).
     """
 
     created_at: int
@@ -58,6 +59,7 @@ class Held(NamedTuple):
     label: str = ""
     signer: bytes = b""
     receiver: bytes = b""
+    payment: bytes = b""
 
     @property
     def counts(self) -> bool:

@@ -207,7 +207,8 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = F
     ids, authors = memory.ids_and_authors()
     mark = memory.mark
     counted = [e for e in memory.events() if e.counts] if sums or labels else []
-    drift = Drift.of(mark, memory.unseen(now), memory.count(0, None))
+    unseen = memory.unseen(now)
+    drift = Drift.of(mark, unseen, memory.count(0, None))
     return Reading(
         authors=authors,
         events=ids,
@@ -215,6 +216,7 @@ def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = F
         proven=mark.proven,
         gone=drift.share if drift else 0.0,
         evidence=drift.evidence if drift else 1,
+        balanced=drift is not None and unseen <= 0,
         whole_at=mark.whole_at,
         **members_of(counted, sums=sums, labels=labels),
     )
@@ -224,7 +226,7 @@ def members_of(events: Sequence[Held], *, sums: bool, labels: bool) -> dict[str,
     """The fields of a reading that say something of each counted event."""
     return {
         "amounts": {e.id: e.amount for e in events} if sums else None,
-        "receipts": {e.id: Receipt(e.signer, e.receiver, e.created_at) for e in events}
+        "receipts": {e.id: Receipt(e.signer, e.receiver, e.created_at, e.payment) for e in events}
         if sums
         else None,
         "doubted": frozenset(e.id for e in events if e.label) if sums else frozenset(),

@@ -1,7 +1,8 @@
 """The tables of the stored claims, a schema of their own in `store.db`.
 
 One row of `claim_event` for each event of each relay that is read by events, about 90 bytes, of a
-zap receipt 160: the contents are not kept. That is what exact distinct authors over relays cost,
+zap receipt 180: the contents are not kept. `signer` has the key that signed a receipt, then the 16
+bytes of the payment that it claims. That is what exact distinct authors over relays cost,
 and what seeing removals costs. Claims of relays with registers are one row of about 400 bytes.
 `claim_members`: ids that relays name, and what their events prove about those of others; 34 bytes
 an id.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,7 +18,7 @@ _OPTIONS = (
         "filters",
         metavar="JSON",
         multiple=True,
-        help="A whole filter. More are OR'd, and so is what the options below say together.",
+        help="A whole filter; more are OR'd. The options below add to each.",
     ),
     click.option("--id", "ids", metavar="ID", multiple=True, help="note, nevent or hex."),
     click.option(
@@ -70,29 +70,44 @@ def chosen_filters(
     until: int | None,
     limit: int | None,
 ) -> list[Filter]:
-    """The filters that the options say; whole ones and one of single conditions are OR'd.
+    """The filters that the options say: they add to each whole filter, or make one where none is.
 
-    Raises InvalidInput for bad JSON, ids or keys, click.UsageError for none at all.
+    As with nak, ids, authors, kinds and tag values join those of a filter; times and the limit take
+    the place of its own. Raises InvalidInput for bad JSON, ids or keys, click.UsageError for none
+    at all.
     """
     from nostr_client.filters import Filter
     from nostr_client.nip19 import decode_pubkey
     from nostr_client.typed import event_id, filter_of
 
-    chosen = [filter_of(text) for text in filters]
-    if ids or authors or kinds or tags or any(n is not None for n in (since, until, limit)):
-        built = Filter(
-            ids=[event_id(text) for text in ids] or None,
-            authors=[decode_pubkey(text) for text in authors] or None,
-            kinds=kinds or None,
-            tags=_tags(tags),
-            since=since,
-            until=until,
-            limit=limit,
-        )
-        chosen.append(built)
-    if not chosen:
+    whole = [filter_of(text) for text in filters]
+    lists: dict[str, Sequence[object]] = {
+        "ids": [event_id(text) for text in ids],
+        "authors": [decode_pubkey(text) for text in authors],
+        "kinds": list(kinds),
+    }
+    named = _tags(tags)
+    given = {"since": since, "until": until, "limit": limit}
+    bounds = {name: value for name, value in given.items() if value is not None}
+    if not (whole or named or bounds or any(lists.values())):
         raise click.UsageError("no filter: give --filter JSON, or --kind, --author, …")
-    return chosen
+    return [_with(one, lists, named, bounds) for one in whole or [Filter()]]
+
+
+def _with(
+    filter: Filter,
+    lists: Mapping[str, Sequence[object]],
+    tags: Mapping[str, Sequence[str]],
+    bounds: Mapping[str, int],
+) -> Filter:
+    """A filter with further values in its lists and tags, and other bounds."""
+    changes: dict[str, Any] = {
+        name: [*(getattr(filter, name) or ()), *more] for name, more in lists.items() if more
+    }
+    if tags:
+        own = dict(filter.tags)
+        changes["tags"] = own | {name: [*own.get(name, ()), *more] for name, more in tags.items()}
+    return filter.replace(**changes, **bounds) if changes or bounds else filter
 
 
 def refuse_limits(filters: Sequence[Filter], what: str) -> None:

@@ -96,9 +96,9 @@ class Asking:
         """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
 
         `group`: where reading beside a silent COUNT has its task. `place`: where what is read is
-        kept; by default it is forgotten. `shared`: single events are wanted beside a number, and
-        are judged beside those of the question's other relays. `earlier`: what this relay said
-        before. `look_up`: whom zaps of events and addresses may pay.
+        kept; by default it is forgotten. `shared`: single events are judged, beside those of the
+        question's other relays. `earlier`: what this relay said before. `look_up`: whom zaps of
+        events and addresses may pay.
         """
         self._relay = relay
         self._query = query
@@ -265,8 +265,8 @@ class Asking:
     def _members_within_budget(self) -> bool:
         """Whether single events are wanted, and the relay does not say that there are too many."""
         most = max((answer.count for answer in self._outcome.answers), default=0)
-        several = self._shared is not None and self._shared.several
-        return several and most <= self._options.budget.events
+        by_ids = self._shared is not None and self._shared.by_ids
+        return by_ids and most <= self._options.budget.events
 
     async def _gather(self) -> None:
         """List the relay's ids where that is enough and it can, else read its events."""
@@ -276,7 +276,7 @@ class Asking:
     async def _list(self) -> bool:
         """Have the relay name its ids (NIP-77); False where events are to be read."""
         shared, query, outcome = self._shared, self._query, self._outcome
-        if shared is None or not is_listable(query):
+        if shared is None or not (shared.by_ids and is_listable(query)):
             return False
         if self._relay.capabilities.negentropy is False or await self._holds_events():
             return False
@@ -319,10 +319,18 @@ class Asking:
         shared.report(self._relay, known)
         if known is None:
             return
-        judging = Judging(self._relay, self._query, shared, outcome.listing, self._earlier)
+        judging = Judging(
+            self._relay,
+            self._query,
+            shared,
+            outcome.listing,
+            self._earlier,
+            patience=self._options.patience,
+        )
         with contextlib.suppress(TimeoutError):  # what is known by then is judged
             async with asyncio.timeout_at(self._started + self._options.timeouts.group):
-                await self._others(shared)
+                if shared.by_ids:
+                    await self._others(shared)
                 await judging.run()
         outcome.listing, outcome.retracted = judging.listing, judging.retracted
         outcome.listed_bytes += judging.traffic

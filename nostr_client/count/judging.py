@@ -3,14 +3,16 @@
 A relay is judged beside those that are asked with it, and beside what the others said before.
 
 Of the ids that a relay alone names, a random sample is fetched: an id without an event that holds
-makes the whole list that relay's bare word. And a relay that lacks what others hold may know that
-the author deleted it (kind 5 of NIP-09), so it is asked.
+makes the whole list that relay's bare word. A relay that lacks what others hold may know that the
+author deleted it (kind 5 of NIP-09) or vanished (kind 62 of NIP-62), so it is asked. So it is about
+what it holds itself, as many relays serve an event beside the request that deletes it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import contextlib
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -19,10 +21,11 @@ from nostr_client.count.by_id import IDS_AT_ONCE, events_by_id
 from nostr_client.errors import RelayError
 from nostr_client.filters import Filter
 from nostr_client.merge import Listing, Retracted
+from nostr_client.store.rules import ALL_RELAYS
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from nostr_client.count.queries import Query
     from nostr_client.event import Event
@@ -40,36 +43,59 @@ LEAST_SAMPLE: Final = 10
 ASKED: Final = 30
 """Ids beyond `IDS_AT_ONCE` of which a relay is asked about a sample; all after one deletion."""
 
+MOST_LOOKED_FOR: Final = 1_000
+"""Ids that a relay holds and is asked about at most, ten REQs, after it knew one deletion."""
+
+
+class Seen(NamedTuple):
+    """An event that came: who signed it and when, and the address that its versions share."""
+
+    author: bytes
+    created_at: int
+    kind: int
+    address: str | None
+
 
 class SharedIds:
     """What every relay of one question holds or names; `report` once for each relay.
 
     `rand` draws the samples: a relay that could foresee them would have only these events.
-    `several`: the question goes to several relays, also where they are asked one by one. Their
-    numbers alone cannot be merged.
+    `by_ids`: the question goes to several relays, also where they are asked one by one, and their
+    numbers alone cannot be merged, so that single events are wanted.
     """
 
-    def __init__(self, urls: Collection[str], rand: random.Random, *, several: bool) -> None:
+    def __init__(self, urls: Collection[str], rand: random.Random, *, by_ids: bool) -> None:
         self.rand = rand
-        self.several = several
-        self.authors: dict[bytes, bytes] = {}
-        """Who signed an event, by id, as far as events came."""
+        self.by_ids = by_ids
+        self.seen: dict[bytes, Seen] = {}
+        """Events that came, by id."""
+        self.requests: dict[str, Event] = {}
+        """Deletions and requests to vanish that came, by id."""
+        self._by_author: dict[bytes, list[Event]] = {}
         self.superseded: set[bytes] = set()
         """Ids of versions that a newer one replaces (replaceable and addressable kinds)."""
         self._newest: dict[tuple[int, str, str], tuple[int, str]] = {}
         self._ids: dict[str, frozenset[bytes]] = {}
         self._relays: dict[str, Relay] = {}
         self._waiting = set(urls)
+        self._unchecked = set(urls)
+        self._discredited: set[str] = set()
         self._settled = asyncio.Event()
+        self._all_checked = asyncio.Event()
 
     def saw(self, events: Iterable[VerifiedEvent]) -> None:
         """Events that came: their authors, and which of two versions holds."""
         for one in events:
             event = one.event
-            self.authors[bytes.fromhex(event.id)] = bytes.fromhex(event.pubkey)
             address = _address(event)
+            named = None if address is None else ":".join(map(str, address))
+            author = bytes.fromhex(event.pubkey)
+            self.seen[bytes.fromhex(event.id)] = Seen(author, event.created_at, event.kind, named)
             if address is not None:
                 self._replace(address, event)
+            if event.kind in (kinds.DELETION, kinds.VANISH) and event.id not in self.requests:
+                self.requests[event.id] = event
+                self._by_author.setdefault(author, []).append(event)
 
     def _replace(self, address: tuple[int, str, str], event: Event) -> None:
         mine = (-event.created_at, event.id)  # the newer, of equals the one with the lower id
@@ -84,8 +110,16 @@ class SharedIds:
         if ids is not None:
             self._ids[relay.url] = ids
             self._relays[relay.url] = relay
+        else:
+            self.check(relay.url)
         if not self._waiting:
             self._settled.set()
+
+    def check(self, url: str) -> None:
+        """A relay's list was checked by its sample, or there is none to check."""
+        self._unchecked.discard(url)
+        if not self._unchecked:
+            self._all_checked.set()
 
     def recall(self, relay: Relay, claim: Claim) -> None:
         """A relay that is not asked now: what it said before."""
@@ -97,19 +131,24 @@ class SharedIds:
     def discredit(self, url: str, verified: frozenset[bytes]) -> None:
         """A relay made ids up: only what was fetched of it is named."""
         self._ids[url] = verified
+        self._discredited.add(url)
+
+    async def all_checked(self) -> None:
+        """Return when it is known of every relay whether it makes ids up. Safe to cancel."""
+        await self._all_checked.wait()
 
     async def settled(self) -> None:
         """Return when every relay has reported. Safe to cancel."""
         await self._settled.wait()
 
     def sample(self, ids: Sequence[bytes], most: int, size: int) -> list[bytes]:
-        """All ids where they are `most` or fewer, else a random `size` of them."""
-        return list(ids) if len(ids) <= most else self.rand.sample(ids, size)
+        """All ids where they are `most` or fewer, else a random `size` of them, or fewer."""
+        return list(ids) if len(ids) <= most else self.rand.sample(ids, max(size, 0))
 
     @property
     def share(self) -> int:
-        """How many ids of each relay are fetched: the relays share `SAMPLE`."""
-        return max(LEAST_SAMPLE, SAMPLE // max(len(self._ids), 1))
+        """How many ids of each relay are fetched: those that make none up share `SAMPLE`."""
+        return max(LEAST_SAMPLE, SAMPLE // max(len(self._ids.keys() - self._discredited), 1))
 
     def alone(self, url: str) -> list[bytes]:
         """The ids that no other relay names, in order."""
@@ -124,6 +163,14 @@ class SharedIds:
     def all_ids(self) -> frozenset[bytes]:
         """The ids that any relay holds or names."""
         return frozenset().union(*self._ids.values())
+
+    def held(self, url: str) -> frozenset[bytes]:
+        """The ids that this relay holds or names."""
+        return self._ids.get(url, frozenset())
+
+    def requests_of(self, author: bytes) -> list[Event]:
+        """The deletions and requests to vanish of an author that came."""
+        return self._by_author.get(author, [])
 
     def source(self, id: bytes) -> Relay | None:
         """A relay that names an id."""
@@ -152,15 +199,21 @@ class Judging:
         shared: SharedIds,
         listing: Listing | None,
         earlier: Claim | None = None,
+        *,
+        patience: float,
     ) -> None:
+        """`patience`: seconds for which the checks of other relays are waited for."""
+        self._patience = patience
+        self._sampled: set[bytes] = set()
         self._relay = relay
         self._query = query
         self._shared = shared
-        self._known = frozenset[bytes]() if earlier is None else earlier.retracted.ids
+        self._known = frozenset[bytes]() if earlier is None else _retracted_ids(earlier.retracted)
         self._asked: set[bytes] = set()
         self._unread = False
         """A frame about deletions could not be read: what it deletes is not known."""
-        self._named_by: dict[bytes, set[bytes]] = {}
+        self._before = frozenset[bytes]() if earlier is None else ids_of(earlier) or frozenset()
+        self._looked_for = False
         self.listing = listing
         self.traffic = 0
         if listing is not None and earlier is not None and earlier.listing is not None:
@@ -170,44 +223,92 @@ class Judging:
     @property
     def retracted(self) -> Retracted:
         """The ids that are proven not to count."""
-        authors = self._shared.authors
-        deleted = {id for id, keys in self._named_by.items() if authors.get(id) in keys}
         known = self._known.intersection(self._shared.all_ids)
-        ids = frozenset(deleted | self._shared.superseded | known)
-        return Retracted(ids=ids, asked=frozenset(self._asked))
+        blocked = frozenset(id for id in self._shared.all_ids if self._is_blocked(id)) | known
+        looked_for = self._looked_for
+        if self._query.one_per_author:  # a list by its author, as that is who comes off with it
+            seen = self._shared.seen
+            lists = {id: seen[id].author for id in blocked if id in seen}
+            return Retracted(lists=lists, looked_for=looked_for)
+        ids = blocked | self._shared.superseded
+        asked = frozenset(self._asked) if self._shared.by_ids else None
+        return Retracted(ids=ids, asked=asked, looked_for=looked_for)
+
+    def _is_blocked(self, id: bytes) -> bool:
+        """Whether its author asked to delete an event, or to forget everything of that time."""
+        one = self._shared.seen.get(id)
+        if one is None or one.kind in (kinds.DELETION, kinds.VANISH):
+            return False
+        requests = self._shared.requests_of(one.author)
+        return any(_blocks(request, id, one) for request in requests)
 
     async def run(self) -> None:
         """Fetch the sample, ask for deletions; a relay that refuses leaves the rest unknown.
 
         Raises nothing that a relay did. Cancelling keeps what is known.
         """
-        known = self._known
-        lacking = [id for id in self._shared.lacking(self._relay.url) if id not in known]
+        shared, url, known = self._shared, self._relay.url, self._known
         try:
-            sample = await self._check_sample() if self.listing is not None else []
-            await self._ask_deletions(sample, lacking)
+            await self._check_listing()
+            if shared.by_ids:
+                lacking = [id for id in shared.lacking(url) if id not in known]
+                verified = self.listing.verified if self.listing else frozenset[bytes]()
+                await self._ask_deletions(sorted(self._sampled & verified), lacking)
+            await self._look_for(shared.held(url) - known)
         except RelayError:
             return
 
-    async def _check_sample(self) -> list[bytes]:
+    async def _look_for(self, held: frozenset[bytes]) -> None:
+        """Ask about what this relay holds itself: about all where they are few, else a sample.
+
+        What it held in an earlier round is not asked about again.
+        """
+        left = sorted(held.difference(self._asked, self._before))
+        some = self._shared.sample(left, IDS_AT_ONCE, ASKED)
+        before = len(self._shared.requests)
+        await self._ask(some)
+        if len(self._shared.requests) > before:
+            some += sorted(set(left).difference(some))[: MOST_LOOKED_FOR - len(some)]
+            await self._ask(some)
+        self._looked_for = not self._unread and held <= self._asked
+
+    async def _check_listing(self) -> None:
+        """Check a sample of what this relay alone names, again when the liars are known.
+
+        What a liar names beside this relay bears nothing out, and takes no part of the sample.
+        """
+        shared, url = self._shared, self._relay.url
+        try:
+            if self.listing is not None:
+                await self._check_sample(self.listing)
+        finally:
+            shared.check(url)
+        if not shared.by_ids:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._patience):
+                await shared.all_checked()
+        if self.listing is not None and not self.listing.failed:
+            await self._check_sample(self.listing)
+
+    async def _check_sample(self, listing: Listing) -> None:
         """Fetch ids that this relay alone names, and see whether their events are what it says."""
-        assert self.listing is not None
-        alone = [
-            id for id in self._shared.alone(self._relay.url) if id not in self.listing.verified
-        ]
-        sample = self._shared.sample(alone, SAMPLE, self._shared.share)
+        shared, done = self._shared, len(self._sampled)
+        named = shared.alone(self._relay.url)
+        alone = [id for id in named if id not in listing.verified and id not in self._sampled]
+        sample = shared.sample(alone, SAMPLE - done, shared.share - done)
+        self._sampled.update(sample)
         found = {bytes.fromhex(one.id): one for one in await self._fetch(self._relay, sample)}
         filters = self._query.filters
         good = {id for id, event in found.items() if any(f.matches(event) for f in filters)}
         if len(good) < len(sample):
-            self._shared.discredit(self._relay.url, self.listing.verified | good)
+            shared.discredit(self._relay.url, listing.verified | good)
         self.listing = msgspec.structs.replace(
-            self.listing,
-            verified=self.listing.verified | good,
-            failed=len(sample) - len(good),
+            listing,
+            verified=listing.verified | good,
+            failed=listing.failed + len(sample) - len(good),
             judged=True,
         )
-        return sorted(good)
 
     async def _fetch(self, relay: Relay, ids: Iterable[bytes]) -> list[Event]:
         found = await events_by_id(relay, set(ids))
@@ -218,46 +319,75 @@ class Judging:
     async def _ask_deletions(self, sample: Sequence[bytes], lacking: Sequence[bytes]) -> None:
         """Ask about some of what this relay lacks, and about all where it knows a deletion."""
         some = self._shared.sample(lacking, IDS_AT_ONCE, ASKED)
+        before = len(self._shared.requests)
         await self._ask([*sample, *some])
-        if self._named_by and len(some) < len(lacking):
+        if len(self._shared.requests) > before and len(some) < len(lacking):
             await self._ask(sorted(set(lacking).difference(some)))
 
     async def _ask(self, ids: Sequence[bytes]) -> None:
-        for start in range(0, len(ids), IDS_AT_ONCE):
-            part = ids[start : start + IDS_AT_ONCE]
-            left = set(part)
-            while left and (named := await self._deletions(left)):
-                left -= named
+        left = [id for id in ids if id not in self._asked]
+        for start in range(0, len(left), IDS_AT_ONCE):
+            part = left[start : start + IDS_AT_ONCE]
+            while await self._requests(part):
+                part = [id for id in part if not self._is_blocked(id)]
             if not self._unread:
-                self._asked.update(part)
+                self._asked.update(left[start : start + IDS_AT_ONCE])
         await self._learn_authors()
 
-    async def _deletions(self, ids: set[bytes]) -> set[bytes]:
-        """The ids that deletions of this relay name, by whomever."""
-        asked = Filter(kinds=[kinds.DELETION], tags={"#e": [id.hex() for id in sorted(ids)]})
-        page = await self._relay.fetch([asked])
+    async def _requests(self, ids: Sequence[bytes]) -> bool:
+        """Ask for the requests that block these ids; False where nothing new came."""
+        if not ids:
+            return False
+        before = len(self._shared.requests)
+        page = await self._relay.fetch(list(_asked_for(ids, self._shared.seen)))
         self.traffic += page.bytes
         self._unread = self._unread or page.malformed > 0
-        named: set[bytes] = set()
-        for one in page.events:
-            for id in ids.intersection(_deleted_by(one.event)):
-                named.add(id)
-                self._named_by.setdefault(id, set()).add(bytes.fromhex(one.event.pubkey))
-        return named
+        self._shared.saw(page.events)
+        return len(self._shared.requests) > before
 
     async def _learn_authors(self) -> None:
         """Only the author deletes: fetch what is named in deletions and was never seen."""
-        unknown = [id for id in self._named_by if id not in self._shared.authors]
+        shared = self._shared
+        named = frozenset[bytes]().union(*map(_deleted_by, shared.requests.values()))
         by_relay: dict[Relay, list[bytes]] = {}
-        for id in unknown:
-            source = self._shared.source(id)
+        for id in (named & shared.all_ids).difference(shared.seen):
+            source = shared.source(id)
             if source is not None:
                 by_relay.setdefault(source, []).append(id)
         for source, ids in by_relay.items():
             await self._fetch(source, ids)
 
 
+def _retracted_ids(retracted: Retracted) -> frozenset[bytes]:
+    return retracted.ids.union(retracted.lists)
+
+
+def _asked_for(ids: Iterable[bytes], seen: Mapping[bytes, Seen]) -> Iterator[Filter]:
+    """The filters for deletions of ids and of their addresses, and for requests to vanish."""
+    known = [seen[id] for id in ids if id in seen]
+    yield Filter(kinds=[kinds.DELETION], tags={"#e": [id.hex() for id in ids]})
+    addresses = sorted({one.address for one in known if one.address is not None})
+    if addresses:
+        yield Filter(kinds=[kinds.DELETION], tags={"#a": addresses})
+    if known:
+        authors = sorted({one.author.hex() for one in known})
+        yield Filter(kinds=[kinds.VANISH], authors=authors)
+
+
+def _blocks(request: Event, id: bytes, one: Seen) -> bool:
+    """Whether a request of the event's own author blocks it (NIP-09, NIP-62)."""
+    if request.kind == kinds.VANISH:
+        return one.created_at <= request.created_at and ALL_RELAYS in request.tag_values("relay")
+    if id in _deleted_by(request):
+        return True
+    if one.address is None or one.created_at > request.created_at:
+        return False
+    return one.address in request.tag_values("a")
+
+
 def _deleted_by(event: Event) -> set[bytes]:
+    if event.kind != kinds.DELETION:
+        return set()
     named = [tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "e" and len(tag[1]) == 64]
     return {bytes.fromhex(id) for id in named if not id.strip("0123456789abcdef")}
 

@@ -130,10 +130,10 @@ class Counter:
         several = len(relays) + len(beside) > 1
         earlier: dict[str, Claim] = {}
         shared = None
-        if (several or _has_versions(query)) and _wants_members(query):
+        if chosen.read and not query.searches:
             earlier = await self._earlier(query, relays, beside)
             asked = [relay.url for _, relay in relays]
-            shared = SharedIds(asked, self._rand, several=several)
+            shared = SharedIds(asked, self._rand, by_ids=several and _wants_members(query))
             for other in beside:
                 if other.url in earlier:
                     shared.recall(other, earlier[other.url])
@@ -289,7 +289,13 @@ def _in_place(claims: Sequence[Claim], others: Mapping[str, Claim]) -> list[Clai
 
 
 def _with(claim: Claim, proven: Retracted | None) -> Claim:
-    return claim if proven is None else msgspec.structs.replace(claim, retracted=proven)
+    """A claim with what newest lists prove, beside what deletions do."""
+    if proven is None:
+        return claim
+    known = claim.retracted
+    lists = {**known.lists, **proven.lists}
+    both = msgspec.structs.replace(proven, lists=lists, looked_for=known.looked_for)
+    return msgspec.structs.replace(claim, retracted=both)
 
 
 def _noted(query: Query, merged: Merged) -> Merged:

@@ -143,6 +143,7 @@ class Query(msgspec.Struct, frozen=True):
             label=_open_target(zap) if self.pays_person else "",
             signer=bytes.fromhex(receipt.pubkey),
             receiver=bytes.fromhex(zap.receiver),
+            payment=zap.payment,
         )
 
     def hold_any(self, event: Event) -> Held:

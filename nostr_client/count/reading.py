@@ -401,8 +401,10 @@ def _doubts(reading: Reading) -> list[str]:
 
 
 def _read_earlier(mark: Mark) -> str:
-    """Why a reading is not exact: what it goes on from, and what it cannot show."""
+    """Why it is not known which events the relay holds: what the reading goes on from."""
     when = "earlier"
     if mark.whole_at is not None:
         when = datetime.fromtimestamp(mark.whole_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if mark.proven is Proven.NUMBER:
+        return f"read: read whole {when}, and its own count is the number of what is held"
     return f"read: read whole {when}, since then only what is new: at least"

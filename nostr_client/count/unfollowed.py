@@ -86,9 +86,9 @@ def without_unfollowed(query: Query, claims: Sequence[Claim]) -> dict[str, Claim
     Authors whose lists a relay was not asked for may be gone, which makes a number not exact.
     """
     read = readings({claim.relay: claim for claim in claims})
-    if len(read) < 2:
-        return {}
     left = _replaced(claims, read.values())
+    if len(read) < 2 and not left:
+        return {}
     kept = {url: _kept(one, left) for url, one in read.items()}
     everybody = frozenset[bytes]().union(*(one.authors for one in kept.values()))
     by_relay = {claim.relay: claim for claim in claims}

@@ -61,7 +61,12 @@ def verified_zaps(merged: Merged, wallets: Sequence[Wallet]) -> VerifiedZaps | N
     known = {wallet.recipient: wallet for wallet in wallets if wallet.is_known}
     if found and not known:
         return VerifiedZaps(receipts=None, amount=None, wallets=tuple(wallets))
-    signed = [worth for receipt, worth in found.values() if _signed(receipt, known)]
+    payments = {
+        receipt.payment or id: worth
+        for id, (receipt, worth) in found.items()
+        if _signed(receipt, known)
+    }
+    signed = list(payments.values())
     return VerifiedZaps(
         receipts=Figure.at_least(len(signed)),
         amount=Figure.at_least(sum(signed)),

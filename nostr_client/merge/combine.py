@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client.merge.parts import parts_of
+from nostr_client.merge.payments import one_payment_each
 from nostr_client.merge.rules import (
     agreed,
     amount_figure,
@@ -46,7 +47,8 @@ def merge_claims(
     figures are None: an error is never a zero. Where every claim failed the tests their counts,
     not their registers, are shown for want of better ones.
     """
-    weighed = weigh(distinct(claims), one_per_author=one_per_author, policy=policy, trusted=trusted)
+    claims = one_payment_each(distinct(claims))
+    weighed = weigh(claims, one_per_author=one_per_author, policy=policy, trusted=trusted)
     if all(w.left_out for w in weighed if w.claim.answered):
         weighed = [w.for_want_of_better() for w in weighed]
     found = None if one_per_author else members_of(weighed)

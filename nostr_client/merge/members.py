@@ -35,8 +35,8 @@ class Members(NamedTuple):
 
     `gone`: how many of them may have gone since a relay was read.
     `deleted`: how many may have been deleted at relays that were asked about a sample only.
-    `current`: this round proved the members of every relay that was read. `listed`: some relays
-    only named their events.
+    `current`: this round proved the members of every relay that was read. `named_only`: some relays
+    only named their events, or were not asked for the deletions of all that they hold.
     """
 
     named: frozenset[bytes]
@@ -44,7 +44,7 @@ class Members(NamedTuple):
     gone: int
     deleted: int
     current: bool
-    listed: bool
+    named_only: bool
 
     @property
     def low(self) -> int:
@@ -58,8 +58,8 @@ class Members(NamedTuple):
         if not self.current:
             return Figure.at_least(value, self.low)
         if self.low == value:
-            return Figure.exactly(value, as_said=self.listed)
-        return Figure(value=value, low=self.low, high=value, as_said=self.listed)
+            return Figure.exactly(value, as_said=self.named_only)
+        return Figure(value=value, low=self.low, high=value, as_said=self.named_only)
 
 
 def members(sources: Sequence[Source]) -> Members:
@@ -73,15 +73,23 @@ def members(sources: Sequence[Source]) -> Members:
     verified = _union(listing.verified for listing in listings)
     proven = read | verified | believed | _twice(lists)
     named = (read | _union(lists)) - retracted
+    counted = proven - retracted  # what only one relay names weakens no proof
+    by_ids = any(s.listing or s.claim.retracted.asked is not None for s in sources)
     return Members(
         named=named,
-        proven=proven - retracted,
+        proven=counted,
         gone=gone_at_most(readings, _events),
-        deleted=sum(_perhaps_deleted(s, named) for s in sources if s.claim.answered),
+        deleted=sum(_perhaps_deleted(s, counted) for s in sources if by_ids and s.claim.answered),
         current=all(reading.proven is Proven.MEMBERS for reading in readings)
         and not any(source.claim.stands_in for source in sources),
-        listed=any(source.listing for source in sources),
+        named_only=any(map(_names_only, sources)),
     )
+
+
+def _names_only(source: Source) -> bool:
+    read = source.claim.reading
+    held = read is not None and bool(read.events) and source.claim.answered
+    return source.listing is not None or (held and not source.claim.retracted.looked_for)
 
 
 def _twice(lists: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
@@ -94,12 +102,12 @@ def _twice(lists: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
     return frozenset(twice)
 
 
-def _perhaps_deleted(source: Source, named: frozenset[bytes]) -> int:
-    """How many ids this relay may know as deleted without having been asked about them."""
+def _perhaps_deleted(source: Source, proven: frozenset[bytes]) -> int:
+    """How many proven ids this relay may know as deleted without having been asked about them."""
     held = _held(source)
     if held is None:
         return 0
-    lacking = named - held
+    lacking = proven - held
     asked = len(lacking & (source.claim.retracted.asked or frozenset()))
     unasked = len(lacking) - asked
     if unasked <= 0 or asked == 0:

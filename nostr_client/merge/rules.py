@@ -27,7 +27,7 @@ from nostr_client.merge.sketches import (
     joined,
     people,
 )
-from nostr_client.merge.values import Claim, Figure, Listing, Proven
+from nostr_client.merge.values import Claim, Figure, Listing, Proven, Retracted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -148,9 +148,19 @@ def _order(claim: Claim) -> tuple[object, ...]:
 
 def members_of(weighed: Sequence[Weighed]) -> Members | None:
     """Events by their ids, where some relays named theirs or know deletions; else None."""
-    if any(w.claim.listing or w.claim.retracted.asked is not None for w in weighed):
+    if any(w.claim.listing or _is_asked(w.claim.retracted) for w in weighed):
         return members([Source(w.claim, _usable(w), w.trusted) for w in weighed])
     return None
+
+
+def _is_asked(retracted: Retracted) -> bool:
+    return retracted.asked is not None or bool(retracted.ids)
+
+
+def looked_for(weighed: Iterable[Weighed]) -> bool:
+    """Whether every relay that was read was asked for the deletions of all that it holds."""
+    read = (w.claim for w in weighed if w.claim.reading and w.claim.reading.events)
+    return all(claim.retracted.looked_for for claim in read if claim.answered)
 
 
 def authors_figure(
@@ -261,9 +271,11 @@ def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
             worth.update(reading.amounts)
     if not told:
         return None
+    for deleted in _union(w.claim.retracted.ids for w in weighed if w.claim.answered):
+        worth.pop(deleted, None)
     total = sum(worth.values())
     if all_read(weighed) and _are_known(weighed, _ids):
-        return Figure.exactly(total)
+        return Figure.exactly(total, as_said=not looked_for(weighed))
     doubted = sum(worth[id] for id in _doubted(readings(weighed)) if id in worth)
     return Figure.at_least(total, total - doubted)
 
@@ -377,7 +389,7 @@ def _read_figure(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset
     found = readings(weighed)
     number = len(_union(map(part, found)))
     if _are_known(weighed, part):
-        return Figure.exactly(number)
+        return Figure.exactly(number, as_said=not looked_for(weighed))
     unsure = gone_at_most(found, part) + len(_doubted(found))
     return Figure.at_least(number, max(number - unsure, 0))
 
@@ -401,10 +413,11 @@ def _own_number(weighed: Sequence[Weighed]) -> Figure | None:
     if len(weighed) != 1 or not weighed[0].is_of_now:
         return None
     (reading,) = readings(weighed)
-    unsure = reading.doubted or gone_at_most([reading], _ids)
+    gone = not reading.balanced and gone_at_most([reading], _ids)
+    unsure = reading.doubted or gone
     if reading.proven is not Proven.NUMBER or unsure:
         return None
-    return Figure.exactly(len(reading.events))
+    return Figure.exactly(len(reading.events), as_said=not looked_for(weighed))
 
 
 def _from_registers(weighed: Sequence[Weighed], read: Figure, one_per_author: bool) -> Figure:

@@ -56,11 +56,15 @@ class Proven(StrEnum):
 
 
 class Receipt(NamedTuple):
-    """Who signed a zap receipt and whom it pays, raw pubkeys, and its time in Unix seconds."""
+    """Who signed a zap receipt and whom it pays, raw pubkeys, and its time in Unix seconds.
+
+    `payment`: 16 bytes, the same in receipts that claim one payment; empty where it is not known.
+    """
 
     signer: bytes
     receiver: bytes
     created_at: int
+    payment: bytes = b""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -71,8 +75,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `proven`: what this round proved. What was read earlier and only continued now may have changed
     since: `gone` is the share of it that is expected to be gone, 0 for what is known now, and
-    `evidence` the number of cases that the share was learnt from. Nothing bounds what may have come
-    unseen. `whole_at`: when the whole was last read or proven, Unix seconds.
+    `evidence` the number of cases that the share was learnt from. `balanced`: what may be gone was
+    made up for by what came late, as the relay's own count of now is the number of events. Nothing
+    bounds what may have come unseen. `whole_at`: when the whole was last read or proven, Unix seconds.
     `amounts` are what events are worth, by id, and `receipts` who signed them, where the query sums
     something (zaps); `doubted` are those of them that may not count, as what they name was not
     found. `labels` are what contents say, where that is asked for.
@@ -84,6 +89,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     proven: Proven = Proven.MEMBERS
     gone: float = 0.0
     evidence: int = 1
+    balanced: bool = False
     whole_at: int | None = None
     amounts: Mapping[bytes, int] | None = None
     receipts: Mapping[bytes, Receipt] | None = None
@@ -113,11 +119,13 @@ class Retracted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     them. `lists` do not count either: lists by id, with their author, whose newer list no longer
     matches the question. `asked` is what other relays hold and this relay was asked about: ids
     where deletions are asked for, authors where newest lists are; None where it was not asked.
+    `looked_for`: the relay was asked for the deletions of all that it holds itself.
     """
 
     ids: frozenset[bytes] = frozenset()
     lists: Mapping[bytes, bytes] = {}
     asked: frozenset[bytes] | None = None
+    looked_for: bool = False
 
 
 NOTHING_RETRACTED = Retracted()

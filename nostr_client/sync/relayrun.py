@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.errors import RelayError, innermost
+from nostr_client.filters import Filter
 from nostr_client.gate import Gate
 from nostr_client.kinds import DELETION, VANISH
 from nostr_client.sync.downloads import Downloads
@@ -18,7 +19,7 @@ from nostr_client.sync.tally import RelayOut
 from nostr_client.sync.uploads import Uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from nostr_client.ingest import Ingest
     from nostr_client.relay import Relay
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 
 _DELETING: Final = frozenset({DELETION, VANISH})
+
+_READ: Final = 100
+"""Events read from the store at once."""
 
 
 class RelayRun:
@@ -68,8 +72,11 @@ class RelayRun:
             one.kinds is None or not _DELETING.isdisjoint(one.kinds) for one in job.filters
         )
         self._uploads = self._downloads = None
+        self._store = store
+        self._sharing = sharing = Sharing(
+            job.filters, relay.pubkey, mode.include_private, mode.include_others
+        )
         if store is not None and mode.uploads:
-            sharing = Sharing(job.filters, relay.pubkey, mode.include_private, mode.include_others)
             self._uploads = Uploads(relay, store, memory, options, tally, sharing, desk.all_brought)
         if ingest is not None:
             self._downloads = Downloads(relay, desk, ingest, job.filters, options, tally)
@@ -166,3 +173,15 @@ class RelayRun:
         self._tally.haves(new)
         if self._uploads is not None:
             self._uploads.put(new)
+        elif self._mode.dry_run and self._mode.direction.up:
+            await self._tell_held_back(new)
+
+    async def _tell_held_back(self, ids: Sequence[bytes]) -> None:
+        """Count what a run would hold back, where this one only says what a run would do."""
+        if self._store is None:
+            return
+        for start in range(0, len(ids), _READ):
+            some = [key.hex() for key in ids[start : start + _READ]]
+            for event in await self._store.query([Filter(ids=some)]):
+                if (why := self._sharing.holds_back(event)) is not None:
+                    self._tally.held_back[why] += 1

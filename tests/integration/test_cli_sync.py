@@ -104,10 +104,14 @@ async def test_by_default_nothing_leaves_and_the_memory_is_shown_and_cleared(pat
         run = await nostr_client("sync", *base, "--filter", "{}", "--json")
         assert (run.code, json.loads(run.out)["uploaded"]) == (0, 0)
         assert server.verbs()["EVENT"] == 0
-        run = await nostr_client("sync", *base, "--filter", "{}", "--direction", "up", "--json")
+        up = ("sync", *base, "--filter", "{}", "--direction", "up", "--json")
+        (would,) = json.loads((await nostr_client(*up, "--dry-run")).out)["relays"]
+        run = await nostr_client(*up)
         (one,) = json.loads(run.out)["relays"]
         assert (one["uploaded"], one["held_back"]) == (0, 146)
-        assert "146 held back: by others, or no key was given" in one["reason"]
+        assert (would["uploaded"], would["held_back"]) == (0, 146)
+        for said in (one, would):
+            assert "146 held back: by others, or no key was given" in said["reason"]
         up = ("sync", *base, "--filter", "{}", "--direction", "up", "--include-others")
         run = await nostr_client(*up, "--json")
         (one,) = json.loads(run.out)["relays"]

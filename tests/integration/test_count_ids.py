@@ -217,6 +217,32 @@ async def test_invented_ids_make_a_relay_a_bare_word() -> None:
     assert any("no event behind" in text for text in result.relays[2].warnings)
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [range(400), range(20, 420)],
+        [range(300), range(100, 400)],
+        [range(400), range(20, 420), range(15, 415)],
+    ],
+    ids=["few alone", "many alone", "three relays"],
+)
+async def test_who_invents_ids_moves_nothing_of_what_the_others_prove(
+    parts: list[range],
+) -> None:
+    found = []
+    for lies in (False, True):
+        async with World() as world:
+            for part in parts:
+                await world.relay(SpeaksNeg(), notes(part))
+            if lies:
+                await world.relay(Invents(1_000), notes(parts[0]))
+            result = await world.count()
+        found.append((result.value, result.low))
+        if lies:
+            assert result.merged.excluded == (world.relays[-1].url,)
+    assert found[0] == found[1]
+
+
 async def test_a_list_whose_oldest_id_has_no_event_is_read_instead() -> None:
     async with World() as world:
         await world.relay(SpeaksNeg(), notes(range(50)))

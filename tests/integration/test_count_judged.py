@@ -40,7 +40,7 @@ NOTE = made(0, 1, (("zap", signer(1).pubkey, "wss://r.example", "1"),))
 
 
 def receipt(i: int, receiver: str) -> Event:
-    return made(100 + i, 9735, zap_tags("210n", receiver, ("e", NOTE.id)), at=START + i)
+    return made(100 + i, 9735, zap_tags("210n", receiver, ("e", NOTE.id), at=i), at=START + i)
 
 
 RECEIPTS = [receipt(0, NOTE.pubkey), receipt(1, signer(1).pubkey), receipt(2, signer(2).pubkey)]
@@ -96,7 +96,7 @@ async def test_the_newest_version_of_an_address_says_who_may_be_paid() -> None:
     old = made(0, 30023, (("d", "slug"), ("zap", signer(2).pubkey)))
     new = made(0, 30023, (("d", "slug"), ("zap", signer(1).pubkey)), at=START + 1)
     paid = [
-        made(100 + i, 9735, zap_tags("210n", signer(i).pubkey, ("a", ADDRESS)), at=START + i)
+        made(100 + i, 9735, zap_tags("210n", signer(i).pubkey, ("a", ADDRESS), at=i), at=START + i)
         for i in range(3)
     ]
     async with FaultyRelay(events=[old, *paid]) as one, FaultyRelay(events=[new, *paid]) as other:
@@ -263,3 +263,34 @@ async def test_lists_that_cannot_be_compared_make_the_number_not_exact() -> None
     assert result.low is not None
     assert result.low <= 6
     assert any("could not be compared" in w for w in result.relays[0].warnings)
+
+
+def copied(i: int, receipt: Event, *, at: int) -> Event:
+    """The same receipt under another key: another event that claims the same payment."""
+    return made(i, 9735, receipt.tags, at=at)
+
+
+async def test_what_several_receipts_claim_of_one_payment_counts_once(tmp_path: Path) -> None:
+    copies = [copied(200 + i, RECEIPTS[0], at=START + 50 + i) for i in range(3)]
+    async with (
+        FaultyRelay(events=[NOTE, *RECEIPTS[:2], copies[0]]) as one,
+        FaultyRelay(events=[NOTE, *RECEIPTS[:2], *copies[1:]]) as other,
+    ):
+        found = [await counted(zaps(NOTE.id), one, other, store=tmp_path / "s.db") for _ in "ab"]
+        fresh = await counted(zaps(NOTE.id), one, other)
+    for result in (*found, fresh):
+        assert result.events is not None
+        assert result.merged.amount is not None
+        assert (result.events.value, result.merged.amount.value) == (2, 2 * 21_000)
+        texts = [text for claim in result.relays for text in claim.warnings]
+        assert any("1 receipt of payments that other receipts claim" in text for text in texts)
+        assert any("2 receipts of payments that other receipts claim" in text for text in texts)
+
+
+async def test_a_receipt_of_less_under_a_known_payment_lowers_nothing() -> None:
+    """The amount stands in the invoice, so a smaller one is another payment."""
+    less = made(300, 9735, zap_tags("10n", NOTE.pubkey, ("e", NOTE.id), at=0), at=START - 9)
+    async with FaultyRelay(events=[NOTE, RECEIPTS[0], less]) as relay:
+        result = await counted(zaps(NOTE.id), relay)
+    assert result.merged.amount is not None
+    assert result.merged.amount.value == 22_000

@@ -203,6 +203,27 @@ async def test_an_equal_count_is_that_relay_s_number_and_no_union(tmp_path: Path
     assert (alone.value, alone.exact) == (100, True)
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_after_a_late_event_the_own_count_of_a_relay_is_its_number_again(
+    lost: int, tmp_path: Path
+) -> None:
+    """What came late and what went are found by counts; then count and holding agree."""
+    path = tmp_path / "store.db"
+    events = [follow(i, START - 9_000_000 + 45_000 * i) for i in range(200)]
+    async with FaultyRelay(Behaviour(), events=events) as relay:
+        found = [await counted(path, relay)]
+        relay.events.append(follow(500, START - 500_000))
+        del relay.events[50 : 50 + lost]
+        for hour in range(1, 4):
+            found.append(await counted(path, relay, now=NOW + 3600 * hour))
+        alone = await counted(path, relay, now=NOW + 4 * 3600)
+        async with FaultyRelay(Behaviour(), events=events) as other:
+            both = await counted(path, relay, other, now=NOW + 5 * 3600)
+    truth = 201 - lost
+    assert [(one.value, one.exact) for one in (*found[2:], alone)] == [(truth, True)] * 3
+    assert not both.exact
+
+
 async def test_few_events_are_read_whole_each_time(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with FaultyRelay(plain(), events=[reaction(10_000 + i) for i in range(5)]) as relay:

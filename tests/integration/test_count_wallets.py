@@ -42,7 +42,7 @@ def made(n: int, kind: int, tags: Tags = (), content: str = "", at: int = 0) -> 
 
 def receipt(at: int, by: int = 100, to: int = 1, *more: tuple[str, str]) -> Event:
     """A receipt of 21 sats, signed by a wallet."""
-    return made(by, 9735, zap_tags("210n", signer(to).pubkey, *more), at=at)
+    return made(by, 9735, zap_tags("210n", signer(to).pubkey, *more, at=at + 1_000 * by), at=at)
 
 
 def profile(address: str, n: int = 1, at: int = 0) -> Event:

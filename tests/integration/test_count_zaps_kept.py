@@ -27,7 +27,7 @@ START = 1_700_000_000
 
 def receipt(n: int) -> Event:
     """A receipt of 21 sats that holds."""
-    template = EventTemplate(kind=9735, tags=zap_tags("210n", RECEIVER), created_at=START + n)
+    template = EventTemplate(kind=9735, tags=zap_tags("210n", RECEIVER, at=n), created_at=START + n)
     return WALLET.sign_now(template).event
 
 

@@ -113,7 +113,7 @@ def test_stdin_may_be_a_file(path: Path, lines: list[str]) -> None:
         assert (done.returncode, done.stdout) == (0, said), done.stderr
 
 
-def test_a_count_has_no_limit_and_a_whole_filter_stands_beside_the_conditions(path: Path) -> None:
+def test_a_count_has_no_limit_and_conditions_add_to_a_whole_filter(path: Path) -> None:
     for limit in (["--kind", "1", "--limit", "1"], ["--filter", '{"kinds":[1],"limit":1}']):
         done = run_cli("count", "--store", path, *limit)
         assert (done.returncode, done.stdout) == (2, "")

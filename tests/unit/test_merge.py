@@ -19,6 +19,7 @@ from nostr_client.merge import (
     Method,
     Proven,
     Reading,
+    Retracted,
     TrustPolicy,
     Unit,
     better_merge,
@@ -61,6 +62,7 @@ def read_claim(relay: str, people: range | list[int], *, complete: bool = True) 
         limited=None if complete else True,
         registers=sketch(people),
         reading=Reading(authors=keys, events=keys, complete=complete),
+        retracted=Retracted(looked_for=True),
     )
 
 
@@ -318,6 +320,15 @@ def test_an_equal_count_tells_events_and_not_people() -> None:
     merged = merge_claims([over_time("a", range(100), Proven.NUMBER)], one_per_author=False)
     assert merged.events == Figure.exactly(100)
     assert merged.authors == Figure.at_least(100)
+
+
+def test_what_was_read_without_looking_for_deletions_is_what_relays_say() -> None:
+    looked_for, not_so = read_claim("a", range(100)), read_claim("b", range(100))
+    not_so = msgspec.structs.replace(not_so, retracted=Retracted())
+    for claims, as_said in (([looked_for], False), ([looked_for, not_so], True)):
+        for one in (True, False):
+            merged = merge_claims(claims, one_per_author=one)
+            assert merged.events == Figure.exactly(100, as_said=as_said)
 
 
 @pytest.mark.parametrize("one", [True, False])

@@ -159,7 +159,7 @@ def _receipt(item: Item, paid: int, *, holds: bool) -> Tags:
     return (
         ("p", signer(paid).pubkey),
         ("e", note_id()),
-        ("bolt11", invoice(f"{10 * (item.n + 1)}n", invoiced)),
+        ("bolt11", invoice(f"{10 * (item.n + 1)}n", invoiced, at=item.at)),
         ("description", text),
     )
 

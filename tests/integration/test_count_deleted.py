@@ -1,0 +1,161 @@
+"""Events that relays still serve beside the request that deletes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nostr_client import count, nip19
+from nostr_client.client import NostrClient
+from nostr_client.event import Event, EventTemplate, Tags
+from nostr_client.filters import Filter
+from tests.faulty_relay import FaultyRelay
+from tests.negrelay import SpeaksNeg
+from tests.worlds import START, signer
+from tests.zapping import zap_tags
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.count import Query
+    from nostr_client.count.result import CountResult
+    from tests.faulty_relay import Behaviour
+
+TARGET = "ab" * 32
+ALL = (("relay", "ALL_RELAYS"),)
+
+
+def made(i: int, kind: int, tags: Tags = (), at: int = START) -> Event:
+    template = EventTemplate(kind=kind, content="", tags=tags, created_at=at)
+    return signer(i).sign_now(template).event
+
+
+def noted(n: int) -> list[Event]:
+    return [made(i, 1, (("t", "x"),), START + i) for i in range(n)]
+
+
+def reacted(n: int) -> list[Event]:
+    return [made(i, 7, (("e", TARGET),), START + i) for i in range(n)]
+
+
+def followed(n: int) -> list[Event]:
+    return [made(i, 3, (("p", TARGET),), START + i) for i in range(n)]
+
+
+def titled(n: int) -> list[Event]:
+    return [made(i, 30_023, (("d", "page"), ("t", "x")), START + i) for i in range(n)]
+
+
+def zapped(n: int) -> list[Event]:
+    receiver = signer(0).pubkey
+    return [made(i, 9735, zap_tags("210n", receiver, at=i), START + i) for i in range(n)]
+
+
+TAGGED = count.query(Filter(kinds=[1], tags={"#t": ["x"]}))
+PAGES = count.query(Filter(kinds=[30_023], tags={"#t": ["x"]}))
+LATER = START + 10_000
+
+
+async def counted(
+    query: Query, events: list[Event], *behaviours: Behaviour, relays: int = 2, **how: object
+) -> CountResult:
+    """What a client counts over relays that all serve all of these events."""
+    async with NostrClient(**how) as client:
+        made_relays = [FaultyRelay(*behaviours, events=events) for _ in range(relays)]
+        for relay in made_relays:
+            await relay.start()
+        try:
+            return await client.count(query, relays=[relay.url for relay in made_relays])
+        finally:
+            for relay in made_relays:
+                await relay.stop()
+
+
+BY_ID = {
+    "filters by ids": (TAGGED, noted, [SpeaksNeg()]),
+    "filters by events": (TAGGED, noted, []),
+    "reactions": (count.reactions(TARGET), reacted, []),
+    "followers": (count.followers(TARGET), followed, []),
+    "zaps": (count.zaps(nip19.PublicKey(signer(0).pubkey).encode()), zapped, []),
+}
+
+
+@pytest.mark.parametrize("name", BY_ID)
+@pytest.mark.parametrize("relays", [1, 2])
+@pytest.mark.parametrize("how", ["by id", "vanished"])
+async def test_an_event_that_its_author_deleted_comes_off_where_every_relay_serves_it(
+    name: str, relays: int, how: str
+) -> None:
+    query, make, behaviours = BY_ID[name]
+    if relays == 1 and query is TAGGED:
+        return  # one relay alone says its count
+    events = make(40)
+    by_id = how == "by id"
+    request = made(7, 5, (("e", events[7].id),), LATER) if by_id else made(7, 62, ALL, LATER)
+    result = await counted(query, [*events, request], *behaviours, relays=relays)
+    assert result.events is not None
+    if name == "filters by ids" and not by_id:  # whose events they are is not known
+        assert (result.value, result.as_said) == (40, True)
+        return
+    assert result.events.value == 39
+    if result.merged.amount is not None:
+        assert result.merged.amount.value == 39 * 21_000
+
+
+async def test_a_version_that_its_author_deleted_by_its_address_comes_off() -> None:
+    events = titled(40)
+    address = f"30023:{events[7].pubkey}:page"
+    result = await counted(PAGES, [*events, made(7, 5, (("a", address),), LATER)])
+    assert result.events is not None
+    assert result.events.value == 39
+    earlier = await counted(PAGES, [*events, made(7, 5, (("a", address),), START)])
+    assert earlier.events is not None
+    assert earlier.events.value == 40
+
+
+async def test_only_the_author_deletes_and_no_deletion_is_deleted() -> None:
+    events = noted(40)
+    foreign = made(8, 5, (("e", events[7].id),), LATER)
+    result = await counted(TAGGED, [*events, foreign])
+    assert result.value == 40
+    deletions = count.query(Filter(kinds=[5], authors=[signer(9).pubkey]))
+    mine = made(9, 5, (("e", events[9].id),), LATER)
+    again = made(9, 5, (("e", mine.id),), LATER + 1)
+    assert (await counted(deletions, [mine, again])).value == 2
+
+
+@pytest.mark.parametrize(("n", "as_said"), [(100, False), (120, True)])
+async def test_where_not_every_deletion_was_looked_for_the_number_is_what_relays_say(
+    n: int, as_said: bool
+) -> None:
+    result = await counted(count.reactions(TARGET), reacted(n))
+    assert (result.value, result.exact, result.as_said) == (n, True, as_said)
+
+
+async def test_one_deletion_in_the_sample_has_all_looked_for() -> None:
+    events = reacted(130)
+    deletions = [made(i, 5, (("e", one.id),), LATER) for i, one in enumerate(events) if i % 2]
+    result = await counted(count.query(Filter(kinds=[7])), [*events, *deletions])
+    assert result.value == 65
+
+
+async def test_what_was_looked_for_once_is_not_asked_again(tmp_path: Path) -> None:
+    events = reacted(40)
+    gone = made(7, 5, (("e", events[7].id),), LATER)
+    async with (
+        FaultyRelay(events=[*events, gone]) as relay,
+        NostrClient(relay.url, store=tmp_path / "s.db") as client,
+    ):
+        first = await client.count(count.reactions(TARGET))
+        asked = sum("#e" in one and one.get("kinds") == [5] for one in filters_of(relay))
+        second = await client.count(count.reactions(TARGET))
+        again = sum("#e" in one and one.get("kinds") == [5] for one in filters_of(relay))
+    assert first.events is not None
+    assert second.events is not None
+    assert (first.events.value, second.events.value) == (39, 39)
+    assert again == asked
+
+
+def filters_of(relay: FaultyRelay) -> list[dict[str, object]]:
+    return [one for message in relay.received if message[0] == "REQ" for one in message[2:]]
