@@ -67,8 +67,14 @@ class Route:
         """Seconds that the work itself may take; a client waits so much longer."""
         self._function = function
         self._answers = answers
-        self._signature = inspect.signature(function)
-        self._pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+
+    @functools.cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path))
+
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self._function)
 
     @functools.cached_property
     def _hints(self) -> dict[str, Any]:

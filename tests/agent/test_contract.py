@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,11 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nostr_client
+from agent.api import schema
 from agent.api.contract import ROUTES, AgentApi, find
 from agent.service.backend import AgentBackend
 from agent.specs import WatchSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from agent.api.routes import Request, Route
 
 BY_SERVER = {"health", "document", "events", "access"}
@@ -122,3 +128,31 @@ def test_what_the_contract_does_not_allow_is_refused(
     (route,) = [one for one in ROUTES if one.name == name]
     with pytest.raises(msgspec.ValidationError):
         route.given(params, query, body)
+
+
+PROJECTIONS = {"Point"}
+"""Types of the API that leave out what the SDK's have: here the extremes of a thinned step."""
+
+
+def structs(above: type) -> Iterator[Any]:
+    for one in above.__subclasses__():
+        yield one
+        yield from structs(one)
+
+
+def test_no_type_of_the_api_copies_a_value_of_the_sdk() -> None:
+    """Where all fields of an answer are fields of an SDK value, that value is the answer."""
+    for found in pkgutil.walk_packages(nostr_client.__path__, "nostr_client."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    values: list[Any] = [*structs(msgspec.Struct), *structs(tuple)]
+    sdk = [
+        one
+        for one in values
+        if one.__module__.startswith("nostr_client.") and hasattr(one, "__match_args__")
+    ]
+    fields = {one: set(getattr(one, "_fields", ()) or one.__struct_fields__) for one in sdk}
+    for answer in structs(schema.Answer):
+        names = set(answer.__struct_fields__)
+        twins = [one for one in sdk if names <= fields[one] and not issubclass(answer, one)]
+        assert len(names) < 3 or not twins or answer.__name__ in PROJECTIONS, (answer, twins)
