@@ -77,10 +77,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     since: `gone` is the share of it that is expected to be gone, 0 for what is known now, and
     `evidence` the number of cases that the share was learnt from. `balanced`: what may be gone was
     made up for by what came late, as the relay's own count of now is the number of events. Nothing
-    bounds what may have come unseen. `whole_at`: when the whole was last read or proven, Unix seconds.
-    `amounts` are what events are worth, by id, and `receipts` who signed them, where the query sums
-    something (zaps); `doubted` are those of them that may not count, as what they name was not
-    found. `labels` are what contents say, where that is asked for.
+    bounds what may have come unseen. `whole_at`: when the whole was last read or proven, Unix
+    seconds. `amounts` are what events are worth, by id, and `receipts` who signed them, where the
+    query sums something (zaps); `doubted` are those of them that may not count, as what they name
+    was not found. `labels` are what contents say, where that is asked for.
     """
 
     authors: frozenset[bytes]

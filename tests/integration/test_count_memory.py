@@ -214,8 +214,7 @@ async def test_after_a_late_event_the_own_count_of_a_relay_is_its_number_again(
         found = [await counted(path, relay)]
         relay.events.append(follow(500, START - 500_000))
         del relay.events[50 : 50 + lost]
-        for hour in range(1, 4):
-            found.append(await counted(path, relay, now=NOW + 3600 * hour))
+        found += [await counted(path, relay, now=NOW + 3600 * hour) for hour in range(1, 4)]
         alone = await counted(path, relay, now=NOW + 4 * 3600)
         async with FaultyRelay(Behaviour(), events=events) as other:
             both = await counted(path, relay, other, now=NOW + 5 * 3600)
