@@ -65,7 +65,7 @@ def _read(world: World, relay: SimRelay, before: bool, several: bool) -> bool:
     if counted and not world.has_registers and world.question != "zaps" and not several:
         return False  # a COUNT alone, which nothing reads beside
     compared = _has_whole_negentropy(relay) and not _has(relay, WorksThrough)
-    return not _is_dense(world, relay) and (compared or not before)
+    return not is_dense(world, relay) and (compared or not before)
 
 
 def of_sync(world: World, relay: SimRelay, direction: str) -> bool:
@@ -73,8 +73,8 @@ def of_sync(world: World, relay: SimRelay, direction: str) -> bool:
     if _spoils(relay, SYNC) or _spoils(relay, COUNT) or has_junk(relay, world):
         return False
     if _has_whole_negentropy(relay) and not _has(relay, WorksThrough):
-        return not _is_dense(world, relay, floor=True)
-    return not _is_dense(world, relay) and (_has_whole_negentropy(relay) or not _speaks(relay))
+        return not is_dense(world, relay, floor=True)
+    return not is_dense(world, relay) and (_has_whole_negentropy(relay) or not _speaks(relay))
 
 
 def form(relays: Sequence[SimRelay], read_before: Collection[str]) -> str:
@@ -109,7 +109,7 @@ def has_junk(relay: SimRelay, world: World) -> bool:
     return any(one.item.sort in sorts for one in relay.held.values())
 
 
-def _is_dense(world: World, relay: SimRelay, *, floor: bool = False) -> bool:
+def is_dense(world: World, relay: SimRelay, *, floor: bool = False) -> bool:
     """Whether a second holds as many events as a page may; `floor`: the oldest second."""
     cap = min([LIMIT, *(b.size for b in relay.behaviours if isinstance(b, Cap))])
     found = Counter(o.created_at for o in relay.served() if matches(world.wire, o))
