@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nostr_client.display import plural
 from nostr_client.errors import DeadlineExceeded, HeldBack, NetworkError, RelayError, RelayRefused
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class Deadlines:
         the relay was not asked, so it is not late.
         """
         if self._pending >= self._waiting:
-            text = f"rate-limited: {self._pending} requests wait for this relay"
+            waiting = plural(self._pending, "request waits", "requests wait")
+            text = f"rate-limited: {waiting} for this relay"
             raise RelayRefused(text, prefix="rate-limited", relay=self._supervisor.url)
         self._pending += 1
         made: Request | None = None

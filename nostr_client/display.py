@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -57,6 +58,11 @@ def duration(seconds: float) -> str:
 def plural(number: int, noun: str, more: str | None = None) -> str:
     """A number and what it counts: `1 relay`, `2 relays`; `more` is the noun of several."""
     return f"{number:,} {noun if number == 1 else more or noun + 's'}"
+
+
+def roughly(number: float) -> str:
+    """An estimate for people; registers that are full tell no number."""
+    return f"about {number:,.0f}" if math.isfinite(number) else "more than registers can tell"
 
 
 def age(seconds: float) -> str:

@@ -2,8 +2,10 @@
 
 A receipt is written by the wallet service of the receiver, and anybody may write one. Checked is
 what can be checked without asking that service: the zap request inside is signed, asks for the
-same target and amount, and the invoice was made for exactly this request. One rule for all who
-add zaps up: counts, counters, and the derived tables of a store.
+same target and amount, and the invoice was made for exactly this request. Counts, counters and the
+derived tables of a store all use it. What one receipt does not show is left to counts, as it
+depends on what else is known: whether the receiver may be paid for the target, and whether other
+receipts claim the same payment.
 
 That a receipt holds does not mean that anybody paid: the receiver's wallet may write any invoice,
 and so may whoever signs receipts with a key of their own. Sums are what receipts claim.
@@ -78,7 +80,11 @@ def read_zap(
 
 
 def paid(receipt: Event) -> list[Paid]:
-    """What `read_zap` says of each target that receipt and request both name; none: []."""
+    """What `read_zap` says of each target that receipt and request both name; none: [].
+
+    For sums of what receipts claim: derived tables keep no invoices, and an event may come long
+    after its receipts, so sums by target are not checked against its author and splits.
+    """
     held = _held(receipt)
     if held is None:
         return []

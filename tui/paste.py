@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client import nip19
+from nostr_client.display import plural
 from nostr_client.errors import InvalidInput
 from nostr_client.typed import filter_of
 
@@ -81,7 +82,7 @@ def _filters(text: str) -> Pasted:
         raise InvalidInput('a filter is an object, as {"kinds":[1]}')
     for one in wanted:
         filter_of(one)
-    what = "filter" if len(wanted) == 1 else f"{len(wanted)} filters"
+    what = "filter" if len(wanted) == 1 else plural(len(wanted), "filter")
     return Pasted(what, "", (), tuple(wanted), "filter")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.display import plural
 from tui import format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from agent.api.schema import CounterLink
 
@@ -43,10 +44,14 @@ def _numbers(one: CounterLink) -> list[str]:
     if one.last_value is not None:
         told.append(f"{one.last_subject}={format.integer(one.last_value)}")
     if one.lag:
-        told.append(f"{one.lag:.0f} {_UNITS[one.via]} behind")
+        told.append(f"{_UNITS[one.via](round(one.lag))} behind")
     counts = (("gaps", one.gaps), ("parked", one.parked), ("left out", one.left_out))
     told += [f"{n} {name}" for name, n in counts if n]
     return told
 
 
-_UNITS: Final = {"agent": "messages", "nats": "counters", "nostr": "s"}
+_UNITS: Final[Mapping[str, Callable[[int], str]]] = {
+    "agent": lambda number: plural(number, "message"),
+    "nats": lambda number: plural(number, "counter"),
+    "nostr": lambda number: f"{number} s",
+}

@@ -14,6 +14,7 @@ from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
 from nostr_client.cli.store import include_private_option, say_held_back
+from nostr_client.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ def export_(
         told = {"events": number, "held_back": held_back, "target": str(target), "form": form}
         print_json(told)
     else:
-        say(f"{number:,} events in {target}")
+        say(f"{plural(number, 'event')} in {target}")
         say_held_back(held_back)
 
 

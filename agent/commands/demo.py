@@ -12,6 +12,7 @@ import click
 from agent.service.parent import end_with_stdin
 from nostr_client.cli.output import console, json_option, print_json, say
 from nostr_client.cli.runner import run_async, run_async_until_sigterm
+from nostr_client.display import plural
 from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def _tour(*, quiet: bool) -> list[Checked]:
     out = console()
     out.quiet = quiet
     async with demonstration(log="error") as demo:
-        out.print(f"{len(demo.names)} relays: {', '.join(demo.names)}\n", soft_wrap=True)
+        out.print(f"{plural(len(demo.names), 'relay')}: {', '.join(demo.names)}\n", soft_wrap=True)
         return await tour(demo, out)
 
 

@@ -12,6 +12,7 @@ from agent.api.address import addresses, reach
 from agent.api.schema import Rebuild, RebuildBody
 from agent.reindex.protocol import LOCAL, Stage, Talk
 from nostr_client.cli.output import print_json, say
+from nostr_client.display import plural
 from nostr_client.errors import InvalidInput, NetworkError, StoreLocked
 from nostr_client.store.connect import check_file
 from nostr_client.store.lock import WriterLock
@@ -94,7 +95,7 @@ def show(done: Rebuild, *, as_json: bool) -> None:
     for one in done.differences:
         click.echo(f"{one.table}\t{one.key}\t{one.cause}")
     if done.found is not None:
-        say(f"{done.found:,} differences, of which {len(done.differences):,} are listed")
+        say(f"{plural(done.found, 'difference')}, {len(done.differences):,} listed")
     if done.generation is not None:
         say(f"index generation {done.generation} is in its place")
     say(f"{done.outcome}{': ' if done.message else ''}{done.message}")

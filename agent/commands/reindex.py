@@ -13,6 +13,7 @@ from agent.reindex.protocol import LOCAL, checked_memory
 from nostr_client.cli.output import json_option, plain_table, print_json, say
 from nostr_client.cli.paths import UserPath
 from nostr_client.cli.runner import run_async_until_sigterm
+from nostr_client.display import plural
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _tell_check(result: Result) -> None:
     for one in checked.differences:
         click.echo(f"{one.table}\t{one.key}\t{one.cause}")
     rows = sum(checked.compared.values())
-    say(f"{rows:,} rows compared: {checked.found:,} differences")
+    say(f"{plural(rows, 'row')} compared: {plural(checked.found, 'difference')}")
     if checked.found > len(checked.differences):
         say(f"{checked.found - len(checked.differences):,} more of the same tables are not listed")
     for name, number in result.repaired.items():

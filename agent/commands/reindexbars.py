@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.reindex.protocol import Stage, Talk
 from nostr_client.cli.output import console, say
+from nostr_client.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ class _Bars:
         task = self._tasks.get(stage.name)
         if task is None:
             task = self._tasks[stage.name] = self._shown.add_task(stage.name, total=None, rows="")
-        rows = f"{stage.rows:,} rows" if stage.rows else ""
+        rows = plural(stage.rows, "row") if stage.rows else ""
         if stage.state in ("done", "skipped"):
             text = f"{rows} (done before)" if stage.state == "skipped" else rows
             self._shown.update(task, total=1, completed=1, rows=text)
@@ -66,4 +67,4 @@ def _line(message: Message) -> None:
         say(message.text)
     elif isinstance(message, Stage) and message.state in ("done", "skipped"):
         how = "done before" if message.state == "skipped" else f"{message.seconds:.1f} s"
-        say(f"{message.name}: {message.rows:,} rows, {how}")
+        say(f"{message.name}: {plural(message.rows, 'row')}, {how}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nostr_client.cli.output import console, moment, plain_table, say
-from nostr_client.display import age, as_said, sparkline
+from nostr_client.display import age, as_said, plural, sparkline
 from nostr_client.errors import clip
 from nostr_client.store.index_schema import HOT
 
@@ -34,9 +34,9 @@ def status(found: schema.Status) -> None:
     click.echo(f"nostr-agent {found.version}, pid {found.pid}, up {age(found.uptime)}, {ready}")
     click.echo(f"store {found.store}, local relay {found.relay_url or 'off'}")
     click.echo(
-        f"{found.watches} watches, {found.syncs} syncs, "
-        f"{found.relays_connected} of {found.relays} relays connected, "
-        f"{found.running} of {found.tasks} tasks run, {found.overdue} overdue"
+        f"{plural(found.watches, 'watch', 'watches')}, {plural(found.syncs, 'sync')}, "
+        f"{found.relays_connected} of {plural(found.relays, 'relay')} connected, "
+        f"{found.running} of {plural(found.tasks, 'task')} running, {found.overdue} overdue"
     )
     if found.restart_for:
         click.echo(f"waiting for a restart: {', '.join(found.restart_for)}")
@@ -138,7 +138,10 @@ def _relay_row(one: schema.Relay) -> Iterable[object]:
 def store(found: schema.Store) -> None:
     """Totals of the store."""
     click.echo(f"{found.path}: {found.bytes / 1e6:,.1f} MB")
-    click.echo(f"{found.events:,} events by {found.authors:,} authors, {found.tags:,} tags")
+    click.echo(
+        f"{plural(found.events, 'event')} by {plural(found.authors, 'author')}, "
+        f"{plural(found.tags, 'tag')}"
+    )
     span = f"from {when(found.oldest)} to {when(found.newest)}; " if found.events else ""
     click.echo(f"{span}{found.expiring:,} will expire")
     click.echo(f"{found.deleted_ids + found.deleted_addresses:,} deleted")

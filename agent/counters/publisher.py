@@ -15,7 +15,7 @@ from agent.watches import chosen
 from nostr_client import nip19
 from nostr_client.counters import nostr
 from nostr_client.counters.sealing import Sealer, is_sealed
-from nostr_client.display import seconds
+from nostr_client.display import plural, seconds
 from nostr_client.errors import InvalidInput, NostrTallyError, clip
 from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner, stored_event
@@ -103,7 +103,7 @@ class Publishing:
             direction="out",
             via="nostr",
             stream=one.section.stream,
-            peer=f"{len(one.relays)} relays",
+            peer=plural(len(one.relays), "relay"),
         )
 
     def tasks(self) -> list[scheduler.Task]:
@@ -263,7 +263,7 @@ class Publishing:
             state="ok" if fine else "failing",
             why="" if fine else "no relay has taken it",
             confirmable=False,
-            peer=f"{len(took)} of {len(one.relays)} relays",
+            peer=f"{len(took)} of {plural(len(one.relays), 'relay')}",
             done_at=now if good else note.at,
             changed_at=note.at,
             seq=values.head.last_seq,

@@ -13,6 +13,7 @@ from nostr_client import count, kinds
 from nostr_client.cli.count_table import show, size
 from nostr_client.cli.sync import table as sync_table
 from nostr_client.client import NostrClient
+from nostr_client.display import plural
 from nostr_client.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 
@@ -103,7 +104,7 @@ async def _counts(demo: Demonstration, out: Console) -> list[Checked]:
             result = await client.count(query)
             show(result, out, demo.names)
             both = _checked_count(result, demo.world.matching(query.filters[0]))
-            truth = f"{both[0].truth:,} distinct authors, {both[1].truth:,} events"
+            truth = f"{plural(both[0].truth, 'distinct author')}, {plural(both[1].truth, 'event')}"
             verdict(out, truth, both, "inside what the count says", "NOT what the count says")
             found += both
     return found
@@ -134,7 +135,7 @@ async def _sync(demo: Demonstration, out: Console) -> list[Checked]:
         check_exact("synced: events", stored, len(demo.world.matching(reactions))),
         check_exact("synced once more: events", again.downloaded, 0),
     ]
-    verdict(out, f"{found[0].truth:,} events", found, "all are here", "NOT what is here")
+    verdict(out, plural(found[0].truth, "event"), found, "all are here", "NOT what is here")
     return found
 
 
@@ -153,7 +154,7 @@ async def _agent(demo: Demonstration, out: Console) -> list[Checked]:
         found = await _agent_numbers(demo)
     for one in found:
         out.print(_line(one), soft_wrap=True)
-    truth = f"{len(demo.world.posts):,} events"
+    truth = plural(len(demo.world.posts), "event")
     verdict(out, truth, found, "all that the agent says holds", "NOT what the agent says")
     return found
 

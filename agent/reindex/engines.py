@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from agent.reindex.inputs import files, is_url, open_store
+from nostr_client.display import plural
 from nostr_client.errors import InvalidInput
 from nostr_client.extras import missing
 from nostr_client.store.faults import store_error
@@ -61,11 +62,11 @@ def _chosen(source: Input, out: str) -> Choice:
         return choose("spark", source)
     events = about_events(source)
     if events < SMALL:
-        why = f"about {events:,} events are fewer than {SMALL:,}: Spark would take longer"
+        why = f"fewer than {SMALL:,} events: Spark would take longer"
         return Choice("reference", why)
     if not has_spark():
-        return Choice("reference", f"about {events:,} events, but Spark is not installed")
-    return Choice("spark", f"about {events:,} events")
+        return Choice("reference", f"about {plural(events, 'event')}, but Spark is not installed")
+    return Choice("spark", f"about {plural(events, 'event')}")
 
 
 def about_events(source: Input) -> int:

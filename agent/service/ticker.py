@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from nostr_client.display import plural
 from nostr_client.errors import StoreError
 from nostr_client.taskgroup import task_group
 
@@ -125,7 +126,8 @@ class Ticker:
 
     def _tell(self) -> None:
         worker = self._agent.worker
-        text = f"{len(self._agent.watching.watches)} watches, {worker.running} tasks run"
+        text = f"{plural(len(self._agent.watching.watches), 'watch', 'watches')}, "
+        text += plural(worker.running, "task runs", "tasks run")
         if text != self._status:
             self._status = text
             self._notifier.send(STATUS=text)

@@ -29,6 +29,7 @@ from nostr_client.cli.relays import (
 )
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
+from nostr_client.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,7 +173,7 @@ def _client(
 async def _count(
     client: NostrClient, query: Query, urls: Sequence[str] | None, verify_zaps: bool
 ) -> CountResult:
-    whom = "the target's relays" if urls is None else f"{len(urls)} relay{'s' * (len(urls) != 1)}"
+    whom = "the target's relays" if urls is None else plural(len(urls), "relay")
     async with client:
         with waiting(f"asking {whom}…"):
             return await client.count(query, relays=urls, verify_zaps=verify_zaps)

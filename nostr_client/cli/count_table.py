@@ -8,7 +8,7 @@ from rich.text import Text
 
 from nostr_client import hll, nip19
 from nostr_client.cli.output import console, plain_table
-from nostr_client.display import said
+from nostr_client.display import plural, said
 from nostr_client.errors import clip
 from nostr_client.merge import Claim, Figure, Unit
 
@@ -96,7 +96,7 @@ def merged_line(result: CountResult) -> str:
     """The answer in one line."""
     name = result.query.name if result.query.name != "filter" else "matching"
     asked = len(result.relays)
-    heard = f"{result.answered} of {asked} relay{'s' * (asked != 1)} answered"
+    heard = f"{result.answered} of {plural(asked, 'relay')} answered"
     if result.merged.figure is None:
         return f"{name}: not known ({heard})"
     return f"{name}: {said(result.merged.figure)} {UNITS[result.unit]} ({heard})"
@@ -130,14 +130,15 @@ def _verified(found: VerifiedZaps) -> list[str]:
     if found.receipts is None or found.amount is None:
         lines = ["signed by the recipient's wallet: not known"]
     else:
-        sats = f"{_sats(found.amount)} in {_receipts(found.receipts.value)}"
+        sats = f"{_sats(found.amount)} in {plural(found.receipts.value, 'receipt')}"
         lines = [f"signed by the recipient's wallet: {sats}"]
     for wallet in found.unknown[:MOST_WALLETS]:
         host = f" at {clip(wallet.host, 60)}" if wallet.host else ""
         name = nip19.PublicKey(wallet.recipient).encode()
         lines.append(f"wallet of {name}{host}: {wallet.status}: {clip(wallet.reason, 160)}")
     if len(found.unknown) > MOST_WALLETS:
-        lines.append(f"{len(found.unknown) - MOST_WALLETS} more wallets are not known")
+        more = len(found.unknown) - MOST_WALLETS
+        lines.append(f"{plural(more, 'more wallet is', 'more wallets are')} not known")
     return lines
 
 
@@ -147,7 +148,3 @@ def _sats(amount: Figure) -> str:
     if amount.exact:
         return value
     return f"at least {value}" if amount.low == amount.value else f"{value}, at least {low}"
-
-
-def _receipts(number: int) -> str:
-    return f"{number:,} receipt{'s' * (number != 1)}"

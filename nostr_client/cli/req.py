@@ -18,6 +18,7 @@ from nostr_client.cli.relays import (
 )
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.secretkey import key_file_option, optional_signer
+from nostr_client.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,5 +115,5 @@ def _lacking(source: Source) -> list[str]:
     if source.tally.hint is Hint.MORE and all(one.limit is None for one in source.filters):
         lacking.append("it holds more events than it sent: ask again with --until")
     if source.tally.malformed:
-        lacking.append(f"{source.tally.malformed} frames could not be read")
+        lacking.append(f"{plural(source.tally.malformed, 'frame')} could not be read")
     return lacking

@@ -21,6 +21,7 @@ from nostr_client.cli.output import cell, console, json_option, moment, plain_ta
 from nostr_client.cli.paths import UserFile, UserPath
 from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.runner import run_async
+from nostr_client.display import plural
 from nostr_client.errors import StoreError
 
 if TYPE_CHECKING:
@@ -116,7 +117,10 @@ def verify(path: Path | None, as_json: bool) -> None:
     else:
         for problem in report.problems:
             click.echo(f"{problem.id or 'file'}\t{problem.what}")
-        say(f"{report.events} events, {report.tags} tag rows checked: {report.found} problems")
+        say(
+            f"{plural(report.events, 'event')}, {plural(report.tags, 'tag row')} checked: "
+            f"{plural(report.found, 'problem')}"
+        )
     click.get_current_context().exit(0 if report.ok else 1)
 
 

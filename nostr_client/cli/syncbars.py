@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from nostr_client.display import plural
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
@@ -62,7 +64,7 @@ class SyncBars:
 def told(one: RelayReport) -> str:
     """One relay's numbers in a line."""
     return (
-        f"{one.rounds} rounds, need {one.need:,}, have {one.have:,}, "
+        f"{plural(one.rounds, 'round')}, need {one.need:,}, have {one.have:,}, "
         f"down {one.downloaded:,}, up {one.uploaded:,}, saved {saved_bytes(one):,} bytes"
     )
 

@@ -12,6 +12,7 @@ from nostr_client.cli.reading import open_to_read
 from nostr_client.cli.relays import relay_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.store import store_option, stored_at
+from nostr_client.display import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,8 +90,8 @@ def _show(events: list[TriedEvents], filters: list[TriedFilter]) -> None:
     columns = ("relay", "key", "what", "verdict", "reason", "next try (UTC)")
     shown = plain_table(*columns)
     rows = [
-        (e.relay or "any", e.key[:8], f"{e.events:,} events {_SIDES[e.side]}", e.verdict, e.reason,
-         moment(e.first_due))
+        (e.relay or "any", e.key[:8], f"{plural(e.events, 'event')} {_SIDES[e.side]}", e.verdict,
+         e.reason, moment(e.first_due))
         for e in events
     ]  # fmt: skip
     rows += [

@@ -23,7 +23,7 @@ from nostr_client.cli.relays import relay_option
 from nostr_client.cli.runner import run_async
 from nostr_client.cli.store import store_option, store_place, stored_at
 from nostr_client.cli.watchrun import NO_WATCHES, run, unknown
-from nostr_client.display import duration
+from nostr_client.display import duration, plural
 from nostr_client.errors import InvalidInput, SchemaTooOld
 from nostr_client.relayurl import normalize
 
@@ -254,7 +254,7 @@ def history(
     points = run_async(_history(store_place(path), name, since))
     if plot is not None:
         series.plot(points, plot, name)
-        say(f"drew {len(points)} points in {plot}")
+        say(f"drew {plural(len(points), 'point')} in {plot}")
     if as_json or form is not None or output is not None:
         _write(name, points, "json" if as_json else form or "csv", output)
     elif plot is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from nostr_client import hll, reasons
+from nostr_client.display import plural
 from nostr_client.errors import (
     DeadlineExceeded,
     HeldBack,
@@ -130,7 +131,8 @@ def claim_of(relay: str, query: Query, outcome: Outcome) -> Claim:
         retracted=outcome.retracted,
     )
     if outcome.partly_named is not None:
-        base = base.warned(f"ids: NIP-77 names only {outcome.partly_named} events, and more exist")
+        named = plural(outcome.partly_named, "event")
+        base = base.warned(f"ids: NIP-77 names only {named}, and more exist")
     if outcome.listing is not None:
         return _from_ids(base, outcome, counted, outcome.listing)
     merged = counted.registers is not None and query.by_registers and not query.reads

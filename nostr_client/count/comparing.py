@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from nostr_client.display import plural
 from nostr_client.errors import (
     DeadlineExceeded,
     NetworkError,
@@ -77,7 +78,7 @@ async def compare(
         found.gone.update(heard.have)
         if len(found.need) > most:
             found.full = True
-            raise ProtocolError(f"more than {most} ids", relay=relay.url)
+            raise ProtocolError(f"more than {plural(most, 'id')}", relay=relay.url)
         return len(found.need) + len(found.gone) - before
 
     options = SyncOptions(answer=_PATIENCE, progress=silence)

@@ -16,6 +16,7 @@ from nostr_client.claims.memory import members_of
 from nostr_client.count.by_id import IDS_AT_ONCE
 from nostr_client.count.claiming import Found
 from nostr_client.count.rounds import ReadPage, Round
+from nostr_client.display import plural
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.filters import Filter
 from nostr_client.keys import VerifiedEvent
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 _COARSE = 0.1
 """Part of the silence by which a page may be given up early: timers are not moved by each event."""
 
-NOT_FOUND: Final = "receipts name an event that was not found: whom they may pay is not known"
+NOT_FOUND: Final = ("receipt names", "receipts name")
+"""What may name an event that no relay gave."""
 
 
 class _Stock(NamedTuple):
@@ -288,17 +290,20 @@ class Reader:
     def _warnings(self, mark: Mark | None) -> list[str]:
         warnings = [self._cut] if self._cut else []
         if self._invalid:
-            warnings.append(f"read: {self._invalid} events that do not hold were left out")
+            forms = ("event that does not hold", "events that do not hold")
+            warnings.append(f"read: {plural(self._invalid, *forms)}, left out")
         if self._void:
-            what = "receipts that do not hold" if self._sums else "events that only name the target"
-            warnings.append(f"read: {len(self._void)} {what} were left out")
+            forms = ("receipt that does not hold", "receipts that do not hold")
+            if not self._sums:
+                forms = ("event that only names the target", "events that only name the target")
+            warnings.append(f"read: {plural(len(self._void), *forms)}, left out")
         if self._unread:
-            warnings.append(f"read: {self._unread} frames could not be read, incomplete")
+            warnings.append(f"read: {plural(self._unread, 'frame')} could not be read, incomplete")
         if mark is not None and mark.complete and mark.proven is not Proven.MEMBERS:
             warnings.append(_read_earlier(mark))
         if mark is not None and mark.holes:
             count = len(mark.holes)
-            warnings.append(f"read: events of {count} seconds may be missing, incomplete")
+            warnings.append(f"read: events of {plural(count, 'second')} may be missing, incomplete")
         if self._round is not None and self._round.stalled:
             warnings.append(f"read: {self._round.stalled}, incomplete")
         return warnings
@@ -378,7 +383,8 @@ class Reader:
         over_bytes = self._bytes_before + (stats.bytes if stats else 0) >= self._budget.bytes
         if not (over_bytes or frames >= self._budget.events):
             return False
-        kind = f"{self._budget.bytes} bytes" if over_bytes else f"{self._budget.events} events"
+        budget = self._budget
+        kind = plural(budget.bytes, "byte") if over_bytes else plural(budget.events, "event")
         self._cut = f"read: stopped at the budget of {kind}: a lower bound"
         return True
 
@@ -397,7 +403,8 @@ class Reader:
 
 def _doubts(reading: Reading) -> list[str]:
     number = len(reading.doubted)
-    return [f"zaps: {number} {NOT_FOUND}"] if number else []
+    text = f"{plural(number, *NOT_FOUND)} an event that was not found: whom it pays is not known"
+    return [f"zaps: {text}"] if number else []
 
 
 def _read_earlier(mark: Mark) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client import hll
+from nostr_client.display import plural
 from nostr_client.errors import RelayError
 from nostr_client.filters import Filter
 from nostr_client.merge import Retracted
@@ -34,7 +35,7 @@ BATCH: Final = 50
 MOST: Final = 1_000
 """Authors asked of one relay: beyond it a number is not exact. Lists have some 30 kB each."""
 
-NOT_ASKED: Final = "followers: the newest lists of {} authors could not be compared"
+NOT_ASKED: Final = "followers: the newest lists of {} could not be compared"
 
 
 def is_compared(query: Query) -> bool:
@@ -132,7 +133,7 @@ def _corrected(claim: Claim, query: Query, kept: Reading, unknown: set[bytes]) -
     if doubted:
         share = max(kept.gone, doubted / len(kept.authors))
         kept = msgspec.structs.replace(kept, gone=share)
-        claim = claim.warned(NOT_ASKED.format(doubted))
+        claim = claim.warned(NOT_ASKED.format(plural(doubted, "author")))
     return msgspec.structs.replace(claim, reading=kept)
 
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from nostr_client import hll, trust
+from nostr_client.display import roughly
 from nostr_client.merge import sketches
 from nostr_client.merge.better import disagreeing
 from nostr_client.merge.outliers import (
@@ -172,7 +173,7 @@ def _people_verdict(claim: Claim, _: Sequence[Claim], core: Core | None) -> str 
     limit = (1 + MAX_GAIN) * max(core.estimate, 50) if core and core.saturated else math.inf
     if core is None or (claim.count or 0) <= limit:
         return None
-    return f"against about {core.estimate:.0f} on the other relays"
+    return f"against {roughly(core.estimate)} on the other relays"
 
 
 def _events_verdict(claim: Claim, claims: Sequence[Claim], core: Core | None) -> str | None:
@@ -181,7 +182,7 @@ def _events_verdict(claim: Claim, claims: Sequence[Claim], core: Core | None) ->
         people = sketches.estimate(claim.registers)
     if people is None or not too_many_events(claim.count or 0, people, _ratios(claims, claim)):
         return None
-    return f"events by about {people:.0f} authors, far from other relays"
+    return f"events, far from other relays; its authors are {roughly(people)}"
 
 
 def _outlandish(count: int, claims: Sequence[Claim], claim: Claim) -> str | None:

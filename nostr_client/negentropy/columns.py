@@ -45,7 +45,7 @@ class ArrayStorage:
         self._stamps: U64 = np.ascontiguousarray(stamps, dtype="<u8")
         self._words: U64 = _id_words(ids)
         if len(self._stamps) != len(self._words):
-            raise InvalidInput(f"{len(self._stamps)} timestamps for {len(self._words)} ids")
+            raise InvalidInput(f"timestamps: {len(self._stamps)}, ids: {len(self._words)}")
         if len(self._stamps) and int(self._stamps.max()) == INFINITY:
             raise InvalidInput("a timestamp is 0 to 2**64 - 2")
         if not _ascends(self._stamps, self._words):

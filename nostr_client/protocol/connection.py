@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from nostr_client import messages as wire
+from nostr_client.display import plural
 from nostr_client.errors import (
     MalformedMessage,
     ProtocolError,
@@ -88,7 +89,8 @@ class Connection:
         """
         waiting = self.subscriptions.waiting
         if waiting >= self.limits.waiting:
-            raise self._refusal(f"rate-limited: {waiting} requests wait for this relay")
+            text = plural(waiting, "request waits", "requests wait")
+            raise self._refusal(f"rate-limited: {text} for this relay")
         sub_id = self._new_id("r")
         text = self._fitting(wire.Req(sub_id, tuple(filters)))
         slack = self.limits.mismatch_slack

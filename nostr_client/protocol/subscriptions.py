@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from nostr_client import messages as wire
+from nostr_client.display import plural
 from nostr_client.errors import ProtocolError, RelayError
 from nostr_client.protocol import notifications as note
 from nostr_client.protocol.sent import Stamp
@@ -152,7 +153,7 @@ class Subscriptions:
         if not state.overrun:
             return []
         self.close(sub_id)
-        text = f"sent {state.strays} events that were not asked for"
+        text = f"sent {plural(state.strays, 'event that was', 'events that were')} not asked for"
         return [note.SubscriptionEnded(sub_id, ProtocolError(text, relay=self._relay))]
 
     def stored_end(self, sub_id: str, hint: wire.Hint | None) -> list[note.Notification] | None:

@@ -12,6 +12,7 @@ from zlib import crc32
 import msgspec
 
 from nostr_client import kinds
+from nostr_client.display import plural
 from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
 from nostr_client.negentropy.chunks import head_of, record, records
@@ -146,7 +147,7 @@ class DerivedCheck:
         for seq in sorted({row[2] for row in ours ^ theirs}):
             less = sum(row[2] == seq for row in ours - theirs)
             more = sum(row[2] == seq for row in theirs - ours)
-            cause = f"of the tag index, {less} rows are missing, {more} should not be"
+            cause = f"tag index: {plural(less, 'row')} missing, {more:,} that should not be there"
             self._found.add("tag", ids.get(seq, f"seq {seq}"), cause)
             yield seq
 

@@ -156,7 +156,7 @@ class Index:
         return [Day(*row) for row in rows]
 
     async def zaps(self, name: str, value: str) -> Zapped:
-        """Receipts and their sum for an event (`e`), an address (`a`) or a person (`p`)."""
+        """What receipts claim for an event (`e`), an address (`a`) or a person (`p`): their sum."""
         sql = f"SELECT receipts, msats FROM {ALIAS}.zap WHERE name = ? AND value = ?"
         rows = await self._rows(sql, name, value)
         return Zapped(*rows[0]) if rows else Zapped(0, 0)

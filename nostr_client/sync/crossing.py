@@ -6,6 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.display import plural
 from nostr_client.errors import (
     DeadlineExceeded,
     NegentropyError,
@@ -239,7 +240,7 @@ class Crossing:
         if message is None:
             return None
         if self._rounds > self._options.patience + self._found // _ROUND_WORTH:
-            return Refusal(Kind.BROKEN, f"does not converge within {self._rounds} rounds")
+            return Refusal(Kind.BROKEN, f"does not converge within {plural(self._rounds, 'round')}")
         answer = await session.ask(message)
         if isinstance(answer, Refusal):
             return self._ask_again(side, answer)

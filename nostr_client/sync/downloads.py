@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nostr_client.display import plural
 from nostr_client.errors import (
     DeadlineExceeded,
     HeldBack,
@@ -153,7 +154,7 @@ class Downloads:
         tally = self._tally
         tally.hidden += len(ids)
         if tally.hidden > self._options.unsent + 4 * tally.downloaded:
-            raise RelayOut(f"it named {tally.hidden} ids and sent none of their events")
+            raise RelayOut(f"it named {plural(tally.hidden, 'id')} and sent no event of these")
 
     async def _trouble(self, error: RelayError, failures: int) -> None:
         """A REQ failed, so many in a row: wait where the relay wants it, or give up."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.display import plural
 from nostr_client.errors import ProtocolError, RelayError
 from nostr_client.filters import Filter
 from nostr_client.sync.memory import Side, place_of
@@ -113,7 +114,7 @@ class Ferry:
         await self._memory.note(self._place, Side.DOWN, notes, self._options)
         tally.withholds(notes.values())
         if tally.hidden - tally.skipped > self._options.unsent + 4 * tally.downloaded:
-            tally.lacks(f"it named {tally.hidden} ids and sent none of their events")
+            tally.lacks(f"it named {plural(tally.hidden, 'id')} and sent no event of these")
             raise RelayOut(f"too little comes from {self._source.url}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.display import plural
 from nostr_client.errors import RelayError, RelayRefused
 from nostr_client.store.base import Outcome
 from nostr_client.walk import Walk
@@ -71,9 +72,10 @@ async def count_holes(relay: Relay, filter: Filter, walk: Walk[Found]) -> None:
 def tell_gaps(walk: Walk[Found], tally: Tally) -> None:
     """Say what the walk could not read."""
     if walk.unread:
-        tally.lacks(f"{walk.unread} frames of the relay could not be read")
+        tally.lacks(f"{plural(walk.unread, 'frame')} of the relay could not be read")
     if walk.holes:
-        tally.lacks(f"{len(walk.holes)} seconds may hold more events than the relay sends")
+        seconds = plural(len(walk.holes), "second")
+        tally.lacks(f"{seconds} may hold more events than the relay sends")
     if walk.stalled:
         tally.lacks(walk.stalled)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client import reasons
+from nostr_client.display import plural
 from nostr_client.errors import NegentropyError, clip
 from nostr_client.messages import Closed, NegErr, NegMsg, Notice
 from nostr_client.negentropy.matching import Ids
@@ -115,7 +116,7 @@ class Talk:
     def _message(self, message: bytes) -> Learned | Refusal:
         self.begun = True
         if self.rounds >= self._patience + self._credit:
-            return Refusal(Kind.BROKEN, f"does not converge within {self.rounds} rounds")
+            return Refusal(Kind.BROKEN, f"does not converge within {plural(self.rounds, 'round')}")
         try:
             round_ = self._engine.reconcile(message)
         except NegentropyError as error:

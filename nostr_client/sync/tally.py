@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nostr_client.display import plural
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.base import Status
 from nostr_client.sync.report import RelayReport, SyncStatus
@@ -110,7 +111,7 @@ class Tally:
         self.hidden = sum(missing.withheld.values())
         self.skipped += missing.skipped
         if missing.owed:
-            self.lacks(f"{missing.owed} events were not downloaded")
+            self.lacks(f"{plural(missing.owed, 'event was', 'events were')} not downloaded")
 
     def withholds(self, notes: Iterable[Note], *, skipped: bool = False) -> None:
         """Ids that the relay named and does not send; `skipped`: not asked for in this run."""
@@ -199,12 +200,14 @@ class Tally:
     def _reason(self) -> str:
         """Why something is left, then what was out of the ordinary."""
         parts = list(self._left)
-        parts += [f"{count} ids were {why}" for why, count in self.withheld.items()]
+        withheld = self.withheld.items()
+        parts += [f"{plural(count, 'id was', 'ids were')} {why}" for why, count in withheld]
         if self.hidden and not self.withheld:
-            parts.append(f"{self.hidden} ids were named and not sent")
+            parts.append(f"{plural(self.hidden, 'id was', 'ids were')} named and not sent")
         parts += self._verdicts()
         if self.skipped:
-            parts.append(f"{self.skipped} of these were not tried again yet")
+            skipped = plural(self.skipped, "of these was", "of these were")
+            parts.append(f"{skipped} not tried again yet")
         if self.paged and (why := self.unsupported or self.by_req):
             parts.append(f"read by REQ, not by negentropy ({why})")
         parts += self.remarks
@@ -214,23 +217,26 @@ class Tally:
     def _verdicts(self) -> list[str]:
         """The most frequent refusals with their reasons, then what the relay has anyway."""
         refused = [(n, c) for n, c in self.unmoved.most_common() if n.verdict not in SETTLED]
-        parts = [f"{c} events {_became(n)}" for n, c in refused[:3]]
+        parts = [_became(c, n) for n, c in refused[:3]]
         if rest := sum(count for _, count in refused[3:]):
-            parts.append(f"{rest} more events were refused or not answered")
+            parts.append(
+                f"{plural(rest, 'more event was', 'more events were')} refused or not answered"
+            )
         for verdict, words in _HAS.items():
             if count := sum(c for n, c in self.unmoved.items() if n.verdict is verdict):
-                parts.append(f"{count} {words}")
+                parts.append(f"{plural(count, 'event')} {words}")
         return parts
 
 
-def _became(note: Note) -> str:
-    """What became of an upload that did not move."""
+def _became(count: int, note: Note) -> str:
+    """How many uploads did not move, and what became of them."""
+    text = plural(count, "event was", "events were")
     if note.verdict is Verdict.UNANSWERED:
-        return f"were not answered ({note.reason})"
-    return f"were refused ({note.reason or 'no reason'})"
+        return f"{text} not answered ({note.reason})"
+    return f"{text} refused ({note.reason or 'no reason'})"
 
 
 _HAS = {
-    Verdict.PRESENT: "events it has and did not list",
-    Verdict.SUPERSEDED: "events of which it has a newer version",
+    Verdict.PRESENT: "it has and did not list",
+    Verdict.SUPERSEDED: "of which it has a newer version",
 }

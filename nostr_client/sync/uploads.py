@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Protocol
 
+from nostr_client.display import plural
 from nostr_client.errors import (
     DeadlineExceeded,
     HeldBack,
@@ -277,10 +278,11 @@ class Uploads:
 
     def _tell_unsent(self) -> None:
         unsent = self._unsent + len(self._versions)
+        text = f"{plural(unsent, 'event was', 'events were')} not sent"
         if self._stopped:
-            self._tally.lacks(f"uploads ended ({self._stopped}): {unsent} events were not sent")
+            self._tally.lacks(f"uploads ended ({self._stopped}): {text}")
         elif unsent:
-            self._tally.lacks(f"{unsent} events were not sent")
+            self._tally.lacks(text)
 
 
 def _is_version(event: Event) -> bool:

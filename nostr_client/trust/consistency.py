@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client import hll
+from nostr_client.display import roughly
 from nostr_client.errors import InvalidInput
 from nostr_client.hll.registers import clean, maximum
 from nostr_client.trust.mined import mined
@@ -62,7 +63,7 @@ def count_consistency(
     z = _z(count, estimate)
     if _contradiction(count, clean(registers), z, one_per_author):
         what = "people" if one_per_author else "events"
-        text = f"count: {count} {what}, but the registers tell of about {estimate:.0f}"
+        text = f"count: {count} {what}, but the registers tell of {roughly(estimate)}"
         return Consistency(estimate, z, (text,))
     return Consistency(estimate, z, ())
 

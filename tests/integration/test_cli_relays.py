@@ -207,7 +207,7 @@ async def test_req_says_what_a_relay_did_not_give() -> None:
     events = [reaction(i) for i in range(5)]
     for behaviour, said in (
         (Pages(3, hints=True), "it holds more events than it sent"),
-        (Unreadable("nested", events[1].id), "1 frames could not be read"),
+        (Unreadable("nested", events[1].id), "1 frame could not be read"),
     ):
         async with FaultyRelay(behaviour, events=events) as relay:
             done = await cli("req", "--kind", "7", "--relay", relay.url)

@@ -480,7 +480,7 @@ async def test_a_newer_version_there_is_no_refusal(reason: str) -> None:
     async with syncing([note(1, kind=0)], (behaviour, [])) as (client, _, _):
         (one,) = (await client.sync(Filter(kinds=[0]), direction="up")).relays
         assert (one.status, one.refused, one.uploaded) == (SyncStatus.COMPLETE, 0, 0)
-        assert "1 events of which it has a newer version" in one.reason
+        assert "1 event of which it has a newer version" in one.reason
 
 
 async def test_uploads_wait_between_the_water_marks() -> None:
@@ -621,7 +621,7 @@ async def test_a_crowded_second_of_one_author_and_kind_is_partial() -> None:
     async with syncing(everything[:20], (behaviour, everything)) as (client, store, _):
         (one,) = (await client.sync(Filter(), direction="both")).relays
         assert one.status is SyncStatus.PARTIAL
-        assert "1 seconds may hold more events than the relay sends" in one.reason
+        assert "1 second may hold more events than the relay sends" in one.reason
         assert len(await held_ids(store)) > 100
 
 

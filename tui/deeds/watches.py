@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from nostr_client.display import plural
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ async def count(app: TallyApp, words: list[str]) -> None:
     found = _named(app, words)
     if found is not None:
         await app.ask(lambda client: client.recount(found.spec.name))
-        app.tell(f"asking the {found.asked} relays of {found.spec.name}")
+        app.tell(f"asking {plural(found.asked, 'relay')} of {found.spec.name}")
 
 
 async def remove(app: TallyApp, words: list[str]) -> None:

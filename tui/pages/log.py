@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.widgets import Static
 
+from nostr_client.display import plural
 from nostr_client.errors import NostrTallyError, clip
 from tui import format
 from tui.action import bindings
@@ -70,7 +71,7 @@ class LogPage(Page):
         }
         state = "following" if self.following else "held"
         self.query_one("#log-state", Static).update(
-            f"{len(self._lines)} lines, {self.level} and above, {state}"
+            f"{plural(len(self._lines), 'line')}, {self.level} and above, {state}"
         )
         grid = self.query_one("#lines", Grid)
         grid.show(list(self._lines))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.widgets import Static
 
 from agent.api.schema import Rebuild
+from nostr_client.display import plural
 from nostr_client.errors import NostrTallyError, clip
 from tui import format
 from tui.action import bindings
@@ -120,7 +121,7 @@ def headline(one: Rebuild) -> str:
     if one.generation is not None:
         words.append(f"generation {one.generation}")
     if one.found is not None:
-        words.append(f"{format.number(one.found)} differences")
+        words.append(plural(one.found, "difference"))
     if one.message and one.outcome == "failed":
         words.append(clip(one.message, 200))
     return " · ".join(words)

@@ -8,6 +8,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Digits, Static
 
+from nostr_client.display import plural
 from nostr_client.errors import NostrTallyError
 from tui import claims, format
 from tui.action import bindings
@@ -107,7 +108,7 @@ class WatchPage(Page):
             lines.append(Content(interval))
         lines.append(self._changes(one))
         age = "not yet" if one.updated_at is None else f"{format.age(now - one.updated_at)} ago"
-        lines.append(Content(f"counted {age}, {one.answered}/{one.asked} relays"))
+        lines.append(Content(f"counted {age}, {one.answered}/{plural(one.asked, 'relay')}"))
         lines.append(
             Content.from_markup("[$foreground-muted]$query, every $every$live[/]", **_rhythm(one))
         )

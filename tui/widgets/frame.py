@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.widgets import Static
 
+from nostr_client.display import plural
 from tui import format
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _numbers(model: Model, *, wide: bool) -> str:
     if status is None:
         return ""
     connected = sum(one.status == "connected" for one in model.relays.values())
-    parts = [f"{connected}/{len(model.relays)} relays"]
+    parts = [f"{connected}/{plural(len(model.relays), 'relay')}"]
     if wide:
         n = len(model.watches)
         parts = [f"agent {status.version}", f"{n} watch{'es' * (n != 1)}", *parts]

@@ -12,6 +12,7 @@ from nostr_client.counters.push.round import Round, Turn
 from nostr_client.counters.push.rules import Known
 from nostr_client.counters.push.streams import full_note
 from nostr_client.counters.subjects import is_subject
+from nostr_client.display import plural
 from nostr_client.errors import CounterError, RelayError
 from nostr_client.taskgroup import task_group
 
@@ -99,7 +100,7 @@ class Pusher:
                 group.create_task(one(turn))
 
     async def _notes(self, remote: CounterStore, sent: Sequence[str], left_out: int) -> list[str]:
-        notes = [f"{left_out:,} counters are too many, or too long"] if left_out else []
+        notes = [f"{plural(left_out, 'counter')} too many, or too long"] if left_out else []
         if not self._options.total:
             return notes
         try:

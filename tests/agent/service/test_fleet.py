@@ -255,7 +255,7 @@ async def test_over_nostr_values_flow_and_restarts_add_nothing(
                 await leaf.client.add("app", "x.y", "2")
                 await until_value(top.client, "total", "x.y", "7")
                 out = await until_state(leaf.client, "nostr:app", "ok")
-                assert (out.peer, out.last_value) == ("1 of 1 relays", "7")
+                assert (out.peer, out.last_value) == ("1 of 1 relay", "7")
         async with (
             agent_of(tmp_path / "leaf", publishing, (url,), key=91) as leaf,
             agent_of(

@@ -25,9 +25,9 @@ FAREWELL = make(4, 62, at=NOW - 50, tags=(("relay", "ALL_RELAYS"),))
 EVENTS = (NOTE, GONE, ARTICLE, REQUEST, FAREWELL)
 
 DAMAGES = {
-    "tag row missing": ("DELETE FROM tag WHERE seq = 1", NOTE, "rows are missing"),
+    "tag row missing": ("DELETE FROM tag WHERE seq = 1", NOTE, "rows missing"),
     "tag row too many": ("INSERT INTO tag SELECT h + 1, created_at, seq, kind, a FROM tag", NOTE,
-                         "should not be"),
+                         "should not be there"),
     "address": ("UPDATE event SET d = 'y' WHERE kind = 30023", ARTICLE, "the address column"),
     "expiration": ("UPDATE event SET exp = 5 WHERE kind = 30023", ARTICLE, "the expiration column"),
     "id not blocked": ("DELETE FROM tomb_id", REQUEST, "not blocked"),

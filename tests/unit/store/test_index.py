@@ -203,6 +203,15 @@ async def test_zap_sums(store: SqliteStore) -> None:
     assert await index.zaps("p", pubkey(9)) == Zapped(0, 0)
 
 
+async def test_zap_sums_are_of_what_receipts_claim(store: SqliteStore) -> None:
+    """Neither the author of the event they name nor a second claim of an invoice matters."""
+    index = await Index.open(store)
+    note = make(3, 1)
+    tags = zap_tags("10u", pubkey(9), ("e", note.event.id))
+    await store.save([note, make(0, 9735, tags=tags), make(1, 9735, tags=tags)])
+    assert await index.zaps("e", note.event.id) == Zapped(2, 2_000_000)
+
+
 async def test_sums_do_not_overflow(store: SqliteStore) -> None:
     index = await Index.open(store)
     await store.database.write(
