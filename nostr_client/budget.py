@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from nostr_client.addresses import host_of, refusal
-from nostr_client.budget_file import BudgetFile, Numbers, digest_of
+from nostr_client.budget_file import IS_SHARED, BudgetFile, Numbers, digest_of
 from nostr_client.places import budgets_path
 from nostr_client.rate import TokenBucket
 
@@ -185,7 +185,7 @@ class Budgets:
         return Budget(limits, self._rand, shared)
 
     def _file(self) -> BudgetFile | None:
-        if self._opened is None:
+        if self._opened is None and IS_SHARED:
             try:
                 self._opened = BudgetFile(self._path())
             except (OSError, ValueError):

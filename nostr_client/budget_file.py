@@ -44,6 +44,9 @@ else:
         os.sched_yield()
 
 
+IS_SHARED: Final = sys.platform != "win32"
+"""Whether programs share budgets here: it takes a lock that dies with its process."""
+
 _PLACE: Final = struct.Struct("=16s6d")
 PLACES: Final = 1_024
 """Hosts that are remembered at most: the file has 64 KiB."""
