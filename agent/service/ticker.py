@@ -126,7 +126,7 @@ class Ticker:
 
     def _tell(self) -> None:
         worker = self._agent.worker
-        text = f"{plural(len(self._agent.watching.watches), 'watch', 'watches')}, "
+        text = f"{plural(len(self._agent.engine.watches), 'watch', 'watches')}, "
         text += plural(worker.running, "task runs", "tasks run")
         if text != self._status:
             self._status = text
