@@ -191,7 +191,10 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "the order of a page is not looked at",
-            {"nostr_client.paging.is_newest_first": lambda stamps: True},
+            {
+                "nostr_client.paging.is_newest_first": lambda stamps: True,
+                "nostr_client.paging.Pager._asks_top": _always(False),
+            },
         ),
         Fault(
             "frames that cannot be read are passed over",

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.worlds import clock, truth
-from tests.worlds.behaviours import Cap, Counts, Negentropy, Refuses, Silent
+from tests.worlds.behaviours import Cap, Negentropy, Refuses, Silent
 from tests.worlds.drawing import drawn
 from tests.worlds.items import Item, known, made, matches
 from tests.worlds.model import Change, RelaySpec, Step, World
@@ -93,7 +93,7 @@ def test_a_newer_list_elsewhere_takes_a_follower_off() -> None:
 
 
 def test_an_honest_world_has_no_violation() -> None:
-    honest = RelaySpec((Cap(13), Counts(), Negentropy()), NOTES)
+    honest = RelaySpec((Cap(13), Negentropy()), NOTES)
     steps = (Step("count"), Step("count", changes=(Change(0, (Item("note", 9, -30),)),)))
     report = ran(World(0, "notes", (honest,), steps))
     assert not report.violations
