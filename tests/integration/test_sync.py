@@ -301,7 +301,7 @@ async def test_an_upload_that_breaks_the_connection_doubles_its_wait() -> None:
             (one,) = (await client.sync(NOTES, direction="up", options=QUICK)).relays
             runs.append(behaviour.tried)
             assert (one.status, one.refused) == (SyncStatus.PARTIAL, 1), one.reason
-            assert "1 events were not answered" in one.reason
+            assert "1 event was not answered" in one.reason
             assert one.skipped == (not behaviour.tried)
         tries = QUICK.tries
         assert runs == [tries if minute in (0, 1, 3, 7, 15) else 0 for minute in range(16)]

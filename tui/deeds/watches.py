@@ -49,7 +49,7 @@ async def count(app: TallyApp, words: list[str]) -> None:
     found = _named(app, words)
     if found is not None:
         await app.ask(lambda client: client.recount(found.spec.name))
-        app.tell(f"asking {plural(found.asked, 'relay')} of {found.spec.name}")
+        app.tell(f"asking the {plural(found.asked, 'relay')} of {found.spec.name}")
 
 
 async def remove(app: TallyApp, words: list[str]) -> None:
