@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests import leaks
@@ -27,6 +28,13 @@ they connect to depends on it."""
 
 for _name in UNSET:
     os.environ.pop(_name, None)
+
+# How long an example took, and how long it took to make one, is no fault of the code: a loaded
+# machine is ten times slower.
+hypothesis.settings.register_profile(
+    "tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:

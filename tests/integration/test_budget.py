@@ -56,7 +56,7 @@ class House:
         self.verbs["NIP-11"] += 1
         return {"name": "a house"}
 
-    def open(self, send: Callable[[str], None]) -> Line:
+    def open(self, send: Callable[[str], None], cut: Callable[[], None]) -> Line:
         return Line(self, send)
 
     def answer(self, verb: str, id_: str) -> str | None:
@@ -90,6 +90,9 @@ class Line:
         answer = self._house.answer(verb, id_)
         if answer is not None:
             self._send(answer)
+
+    def was_read(self, text: str) -> None:
+        """Nothing waits for that."""
 
     def close(self) -> None:
         """Nothing is kept."""
