@@ -12,7 +12,7 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Final, get_args
 
-from agent import stored, watchbook
+from agent import stored
 from agent.alerts import outbox
 from agent.alerts.bodies import Crossing
 from agent.alerts.conditions import Sample, holds, parse_condition
@@ -20,6 +20,7 @@ from agent.alerts.outbox import Channel, deliveries
 from agent.alerts.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
 from nostr_client.taskgroup import task_group
+from nostr_client.watch import repository
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
     from agent.alerts.conditions import Condition
     from agent.alerts.outbox import Delivery
-    from agent.api.schema import Watch
-    from agent.clock import Clock
+    from agent.api.schema import WatchState
     from agent.journal import Journal
-    from agent.specs import WatchSpec
     from nostr_client.options import ConnectionOptions
     from nostr_client.store.database import Database
+    from nostr_client.watch.clock import Clock
+    from nostr_client.watch.definition import Watch
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
 """Before each attempt; after the last the channel is given up, and the log says so."""
@@ -72,7 +73,7 @@ class Alerting:
         self._all_tried = asyncio.Event()
         self._all_tried.set()
 
-    def configure(self, watches: Sequence[WatchSpec]) -> None:
+    def configure(self, watches: Sequence[Watch]) -> None:
         """Take the configuration's watches: what they name may be private, or be run."""
         alerts = [alert for watch in watches for alert in watch.alerts]
         self._hooks = frozenset(
@@ -84,7 +85,7 @@ class Alerting:
         """Whether the configuration names the scheme, host and port of a webhook."""
         return _is_url(url) and place(url) in self._hooks
 
-    async def check(self, spec: WatchSpec, watch: Watch, liars: int) -> None:
+    async def check(self, spec: Watch, watch: WatchState, liars: int) -> None:
         """Compare a watch's number with the lines of its alerts."""
         if not spec.alerts or watch.figure is None:
             return
@@ -116,8 +117,8 @@ class Alerting:
         if condition.kind != "rate":
             return []
         since = now - condition.within
-        rows = await self._database.read(lambda c: watchbook.values_since(c, name, since))
-        return [Sample(at, value) for at, value in rows]
+        found = await self._database.read(lambda c: repository.points(c, name, int(since)))
+        return [Sample(point.at, point.value) for point in found]
 
     async def _put(self, one: Delivery) -> None:
         others = [key for key in self._waiting if key[1] == one.channel]

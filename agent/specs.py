@@ -1,56 +1,35 @@
-"""What is watched, synced and removed: the values that configuration, API and store share.
+"""What is synced and removed: the values that configuration, API and store share.
 
 Light on purpose: the terminal application imports it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Meta
 
-from nostr_client.display import DURATION, IN_WORDS, duration, seconds
+from nostr_client.display import DURATION, IN_WORDS
 from nostr_client.errors import InvalidInput, host_alone
-from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
+from nostr_client.options import WATCH_NAME_IN_WORDS
+from nostr_client.watch.definition import (
+    LEAST,
+    NAME_PATTERN,
+    AlertSpec,
+    Duration,
+    FilterObject,
+    Name,
+    Url,
+    Watch,
+)
 
-_NAME: Final = rf"^{WATCH_NAME}(?!\n)$"
-Name = Annotated[
-    str,
-    Meta(
-        pattern=_NAME,
-        description="letters, digits, dot, dash, underscore",
-    ),
-]
-Duration = Annotated[
-    str,
-    Meta(
-        pattern=DURATION,
-        description=IN_WORDS,
-    ),
-]
-Url = Annotated[str, Meta(min_length=1, max_length=2048)]
-FilterObject = dict[str, Any]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Kind = Annotated[int, Meta(ge=0, le=65_535)]
 
-QueryName = Literal[
-    "followers",
-    "reactions",
-    "reposts",
-    "quotes",
-    "replies",
-    "comments",
-    "replies+comments",
-    "zaps",
-]
-
-LEAST: Final = duration(SHORTEST_INTERVAL)
-"""The shortest interval of watches and syncs, as a `Duration`."""
-
 _IN_WORDS: Final = {
-    _NAME: WATCH_NAME_IN_WORDS,
+    NAME_PATTERN: WATCH_NAME_IN_WORDS,
     DURATION: IN_WORDS,
 }
 
@@ -60,72 +39,6 @@ def in_words(error: str) -> str:
     for pattern, words in _IN_WORDS.items():
         error = error.replace(f"`str` matching regex {pattern!r}", words)
     return error
-
-
-def check_interval(interval: str, least: float = SHORTEST_INTERVAL) -> None:
-    """Raise InvalidInput for less than `least` seconds."""
-    if seconds(interval) < least:
-        raise InvalidInput(f"is {least:g} seconds at least")
-
-
-BodyFormat = Literal["json", "ntfy", "slack", "matrix", "discord"]
-
-
-class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Something to be told when a watch crosses a line: by webhook, by command, or both."""
-
-    when: Annotated[
-        str,
-        Meta(
-            max_length=100,
-            description='"> 1000", "< 10", "+10 % in 1d", "-5 in 1h" or "relay lies"',
-        ),
-    ]
-    webhook: Annotated[
-        str, Meta(max_length=2048, description="URL that gets a POST; shown as its host alone")
-    ] = ""
-    format: Annotated[
-        BodyFormat, Meta(description="what the webhook gets: the JSON, or a text for a service")
-    ] = "json"
-    command: Annotated[
-        tuple[Annotated[str, Meta(max_length=4096)], ...],
-        Meta(max_length=64, description="program and arguments; the JSON comes on its stdin"),
-    ] = ()
-
-
-class WatchSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A question that is asked again and again; either `query` and `target`, or `filters`."""
-
-    name: Annotated[Name, Meta(description="what you call it")]
-    query: Annotated[QueryName | None, Meta(description="a canonical query")] = None
-    target: Annotated[
-        str, Meta(max_length=4096, description="whom or what it is about: npub, nevent, naddr, hex")
-    ] = ""
-    filters: Annotated[
-        tuple[FilterObject, ...],
-        Meta(max_length=10, description="instead of a query: NIP-01 filters, OR'd"),
-    ] = ()
-    relays: Annotated[
-        tuple[Url, ...], Meta(max_length=200, description="whom to ask; empty: relays.default")
-    ] = ()
-    excluded: Annotated[
-        tuple[Url, ...],
-        Meta(max_length=200, description="relays that are asked, and left out of the number"),
-    ] = ()
-    trusted: Annotated[
-        tuple[Url, ...],
-        Meta(max_length=200, description="believed whatever tests say, as are relays.trusted"),
-    ] = ()
-    interval: Annotated[
-        Duration, Meta(description=f"how often each relay is asked; {LEAST} at least")
-    ] = "30m"
-    live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
-        True
-    )
-    keep: Annotated[bool, Meta(description="keep in the store the events that are heard live")] = (
-        False
-    )
-    alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
 
 
 class SyncSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -200,20 +113,7 @@ def _port(parts: SplitResult) -> int | None:
         return 0
 
 
-def shown(spec: WatchSpec) -> WatchSpec:
-    """A watch as it is shown: of webhooks the host alone, of commands the program alone."""
-    alerts = (
-        msgspec.structs.replace(
-            one,
-            webhook=host_alone(one.webhook) if one.webhook else "",
-            command=one.command[:1],
-        )
-        for one in spec.alerts
-    )
-    return msgspec.structs.replace(spec, alerts=tuple(alerts))
-
-
-def with_known_webhooks(spec: WatchSpec, known: WatchSpec) -> WatchSpec:
+def with_known_webhooks(spec: Watch, known: Watch) -> Watch:
     """A changed watch whose webhooks may stand as they are shown: those are what they were.
 
     So that a change of something else needs no URL that nobody is shown. Raises InvalidInput where
@@ -225,7 +125,7 @@ def with_known_webhooks(spec: WatchSpec, known: WatchSpec) -> WatchSpec:
     return msgspec.structs.replace(spec, alerts=tuple(alerts))
 
 
-def _known_webhook(alert: AlertSpec, known: WatchSpec) -> str:
+def _known_webhook(alert: AlertSpec, known: Watch) -> str:
     """The URL of a webhook: its own, or the known one that it is shown as."""
     if not alert.webhook or "://" in alert.webhook:
         return alert.webhook

@@ -6,14 +6,14 @@ Functions over a connection, inside the caller's transaction. Times are Unix sec
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent import watchbook
 from agent.config.load import Added
-from agent.specs import WatchSpec
 from nostr_client.store.migrate import Schema, run_script
+from nostr_client.watch import repository
+from nostr_client.watch.definition import Watch
 
 if TYPE_CHECKING:
     import sqlite3
@@ -41,25 +41,31 @@ AGENT: Final = Schema("nostr_tally_agent", partial(run_script, script=_TABLES))
 def specs(conn: sqlite3.Connection, kind: str) -> list[str]:
     """The JSON of every stored spec of a kind, by name."""
     if kind == WATCH:
-        return watchbook.specs(conn)
+        return repository.definitions(conn)
     sql = "SELECT spec FROM agent_spec WHERE kind = ? ORDER BY name"
     return [text for (text,) in conn.execute(sql, (kind,))]
 
 
-def put_spec(conn: sqlite3.Connection, kind: str, spec: WatchSpec | SyncSpec, at: float) -> None:
+def put_spec(conn: sqlite3.Connection, kind: str, spec: Watch | SyncSpec, at: float) -> None:
     """Add or replace a spec. Raises InvalidInput."""
-    if isinstance(spec, WatchSpec):
-        watchbook.put(conn, spec, at)
+    if isinstance(spec, Watch):
+        put_watch(conn, spec)
         return
     text = msgspec.json.encode(spec).decode()
     sql = "INSERT OR REPLACE INTO agent_spec VALUES (?, ?, ?, ?)"
     conn.execute(sql, (kind, spec.name, text, int(at)))
 
 
+def put_watch(conn: sqlite3.Connection, watch: Watch, *, is_file: bool = False) -> None:
+    """Add or replace a watch. Raises InvalidInput."""
+    if repository.put(conn, watch, is_file=is_file):  # lines that another question's number crossed
+        conn.execute("DELETE FROM agent_alert WHERE watch = ?", (watch.name,))
+
+
 def added(conn: sqlite3.Connection, kind: str) -> frozenset[str]:
     """Names of a kind that are not the file's."""
     if kind == WATCH:
-        return watchbook.added(conn)
+        return repository.added(conn)
     sql = "SELECT name FROM agent_spec WHERE kind = ?"
     return frozenset(name for (name,) in conn.execute(sql, (kind,)))
 
@@ -75,7 +81,7 @@ def all_added(conn: sqlite3.Connection) -> Added:
 
 
 def take_file(
-    conn: sqlite3.Connection, kind: str, specs: Iterable[WatchSpec | SyncSpec], at: float
+    conn: sqlite3.Connection, kind: str, specs: Iterable[Watch | SyncSpec]
 ) -> frozenset[str]:
     """Know what the configuration file has: watches get a place for their history.
 
@@ -83,14 +89,16 @@ def take_file(
     """
     taken = added(conn, kind)
     free = [one for one in specs if one.name not in taken]
-    watchbook.take_file(conn, (one for one in free if isinstance(one, WatchSpec)), at)
+    for one in free:
+        if isinstance(one, Watch):
+            put_watch(conn, one, is_file=True)
     return taken
 
 
 def remove_spec(conn: sqlite3.Connection, kind: str, name: str) -> bool:
     """Remove a spec and what was kept for it; False if it was not there."""
     if kind == WATCH:
-        found = watchbook.remove(conn, name)
+        found = repository.remove(conn, name)
         conn.execute("DELETE FROM agent_alert WHERE watch = ?", (name,))
     else:
         sql = "DELETE FROM agent_spec WHERE kind = ? AND name = ?"
@@ -123,20 +131,3 @@ def notes(conn: sqlite3.Connection, prefix: str) -> dict[str, str]:
     """The JSON of every value whose key begins with `prefix`."""
     sql = "SELECT key, value FROM agent_note WHERE substr(key, 1, ?) = ?"
     return dict(conn.execute(sql, (len(prefix), prefix)).fetchall())
-
-
-class LastAsked(NamedTuple):
-    """When a relay was last asked a question, and the last time that it answered; Unix seconds."""
-
-    asked: float
-    answered: float | None
-
-
-def last_asked(conn: sqlite3.Connection) -> dict[tuple[str, str], LastAsked]:
-    """When each relay was last asked each question, by the question's key and the URL."""
-    sql = (
-        "SELECT key, url, max(asked_at), max(CASE WHEN answered THEN asked_at END)"
-        " FROM claim JOIN claim_query USING (q) JOIN claim_relay USING (r)"
-        " WHERE asked_at IS NOT NULL GROUP BY q, r"
-    )
-    return {(key, url): LastAsked(*times) for key, url, *times in conn.execute(sql)}

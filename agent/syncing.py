@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import scheduler, stored
+from agent import stored
 from agent.api import schema
 from agent.watches import chosen, sync_filters
 from nostr_client.display import seconds
@@ -14,11 +14,11 @@ from nostr_client.errors import StoreFull
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import Direction, SyncOptions
 from nostr_client.sync.procedure import Syncer
+from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from agent.clock import Clock
     from agent.config.model import RelaysSection
     from agent.journal import Journal
     from agent.specs import SyncSpec
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.report import RelayReport
+    from nostr_client.watch.clock import Clock
 
 KIND: Final = "sync"
 LANE: Final = "syncing"

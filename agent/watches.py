@@ -1,34 +1,18 @@
-"""From what was configured to what can be asked: queries of watches, filters of syncs. Pure."""
+"""From what was configured to what can be asked: relays, filters of syncs. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.count import queries
 from nostr_client.display import seconds
-from nostr_client.errors import InvalidInput
 from nostr_client.relayurl import normalize
 from nostr_client.typed import filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from agent.specs import SyncSpec, WatchSpec
-    from nostr_client.count.queries import Query
+    from agent.specs import SyncSpec
     from nostr_client.filters import Filter
-
-
-def query_of(watch: WatchSpec) -> Query:
-    """The question of a watch. Raises InvalidInput: neither or both forms, or a bad one."""
-    if bool(watch.query) == bool(watch.filters):
-        raise InvalidInput("give a query with its target, or filters")
-    if watch.query is None:
-        if watch.target:
-            raise InvalidInput("a target goes with a query")
-        return queries.query([filter_of(one) for one in watch.filters])
-    if not watch.target:
-        raise InvalidInput(f"{watch.query} needs a target")
-    return queries.canonical(watch.query, watch.target)
 
 
 def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:

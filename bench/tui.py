@@ -34,7 +34,7 @@ UPDATES_A_SECOND = 400
 SEED = 9
 
 
-def watches(n: int) -> list[schema.Watch]:
+def watches(n: int) -> list[schema.WatchState]:
     """Watches of all kinds."""
     rng = random.Random(SEED)
     return [
@@ -81,7 +81,7 @@ async def scroll(tui: Driver, frames: int) -> list[float]:
 class Peer(App[None]):
     """The same table as Textual's own widget has it."""
 
-    def __init__(self, found: list[schema.Watch]) -> None:
+    def __init__(self, found: list[schema.WatchState]) -> None:
         super().__init__()
         self._found = found
 
@@ -97,7 +97,7 @@ class Peer(App[None]):
             table.add_row(*map(str, cells), "▁▂▃▄▅▆▇█" * 2, "12s", "5/6", "1")
 
 
-async def peer(found: list[schema.Watch], frames: int) -> list[float]:
+async def peer(found: list[schema.WatchState], frames: int) -> list[float]:
     """The same for the peer."""
     took: list[float] = []
     app = Peer(found)
@@ -112,7 +112,9 @@ async def peer(found: list[schema.Watch], frames: int) -> list[float]:
     return took
 
 
-async def rain(tui: Driver, state: Recorded, found: list[schema.Watch], seconds: float) -> float:
+async def rain(
+    tui: Driver, state: Recorded, found: list[schema.WatchState], seconds: float
+) -> float:
     """Redraws a second while the agent tells of hundreds of changes a second."""
     before, began = tui.app.redraws, time.monotonic()
     loop, rng = asyncio.get_running_loop(), random.Random(SEED)

@@ -24,13 +24,18 @@ from typing import TYPE_CHECKING, Any
 
 from bench.report import Report, arguments, peak_rss_mib
 from bench.watchrelays import START
-from nostr_client import count
+from nostr_client.client import AT_ONCE, TOTAL
+from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
 from nostr_client.heap import prepare_for_long_runs
 from nostr_client.outbox import RelayChoice, choose_many
 from nostr_client.pool import RelayPool
-from nostr_client.watch import Runner, Watch, WatchBook, due
-from nostr_client.watch.running import AT_ONCE
+from nostr_client.watch import Watch, WatchBook
+from nostr_client.watch.clock import SystemClock
+from nostr_client.watch.engine import Engine
+from nostr_client.watch.scheduler import Limits, Moment
+from nostr_client.watch.state import Merge, Wanted
+from nostr_client.watch.worker import LibraryLog, Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -101,7 +106,7 @@ class Relays:
         for relay, what, asked in questions:
             of_target = askings.setdefault(asked.tags[0][1][0], {})
             of_target.setdefault(relay, []).append((what, asked))
-        room = asyncio.Semaphore(AT_ONCE)
+        room = asyncio.Semaphore(64)
         start = time.process_time()
         async with asyncio.TaskGroup() as group:
             for of_target in askings.values():
@@ -139,12 +144,24 @@ def watches(urls: list[str], n: int) -> list[Watch]:
     return [
         Watch(
             name=name,
-            query=count.reactions(sha256(name.encode()).hexdigest()),
+            query="reactions",
+            target=sha256(name.encode()).hexdigest(),
             relays=tuple(real[url] for url in chosen[name].relays),
-            interval=INTERVAL,
+            interval=f"{INTERVAL:g}s",
         )
         for name in named
     ]
+
+
+class BenchClock(SystemClock):
+    """A wall clock that is set between rounds; what a round takes does not move it."""
+
+    def __init__(self) -> None:
+        self.at = float(START)
+        super().__init__(lambda: self.at)
+
+    def moment(self) -> Moment:
+        return Moment(self.at, self.at)  # a step of one clock alone would spread what is due
 
 
 class Bench:
@@ -153,28 +170,47 @@ class Bench:
     def __init__(self, report: Report, relays: Relays, pool: RelayPool, book: WatchBook) -> None:
         self._report = report
         self._relays = relays
+        self._clock = BenchClock()
+        self._figures: dict[str, int | None] = {}
+        worker = Worker(
+            self._clock, LibraryLog(), Limits(per_lane=AT_ONCE, total=TOTAL, catch_up=0)
+        )
+        counter = Counter(book=book.claims, now=self._clock.wall)
+        self._engine = Engine(
+            worker,
+            LibraryLog(),
+            pool,
+            counter,
+            CountOptions(),
+            self._merged,
+            history=book.database,
+        )
         self._pool = pool
-        self.clock = float(START)
-        counter = Counter(book=book.claims, now=lambda: self.clock)
-        self._runner = Runner(book, counter, self._choose, now=lambda: self.clock)
 
-    async def _choose(
-        self, wanted: Sequence[Watch]
-    ) -> tuple[dict[str, Sequence[tuple[str, Relay]]], dict[str, str]]:
-        asked = self._relays.asked
-        for url in {url for w in wanted for url in w.relays} - self._pool.relays.keys():
-            note(self._pool.relay(url), asked)
-        return {w.name: [(url, self._pool.relay(url)) for url in w.relays] for w in wanted}, {}
+    async def _merged(self, merge: Merge) -> None:
+        if merge.is_whole:
+            self._figures[merge.watched.watch.name] = merge.result.value
+
+    async def begin(self, made: Sequence[Watch]) -> None:
+        """Have an engine that wants these watches."""
+        for url in {url for one in made for url in one.relays}:
+            note(self._pool.relay(url), self._relays.asked)
+        self._engine.wanted = Wanted({one.name: one for one in made})
+        await self._engine.refresh()
 
     async def round(self, expected: int) -> float:
         """One round; its CPU, in seconds."""
         self._relays.asked.clear()
+        self._figures.clear()
+        worker = self._engine.worker
         start = time.process_time()
-        results = await self._runner.round()
+        working = asyncio.ensure_future(worker.run())
+        await worker.settled()
         spent = time.process_time() - start
-        figures = [result.value for result in results.values()]
-        assert len(figures) == expected
-        assert all(value and 100 < value < 260 for value in figures)
+        working.cancel()
+        await asyncio.wait([working])
+        assert len(self._figures) == expected
+        assert all(value and 100 < value < 260 for value in self._figures.values())
         return spent
 
     async def all(self, n: int) -> None:
@@ -182,8 +218,10 @@ class Bench:
         self._report.figure("first round, everything read: CPU", await self.round(n), "s")
         measured = []
         for _ in range(ROUNDS):
-            self.clock += INTERVAL + 100
-            await self._relays.at(self.clock)
+            self._clock.at += INTERVAL + 100
+            await self._relays.at(self._clock.at)
+            for name in self._engine.watches:
+                self._engine.ask_now(name)
             spent = await self.round(n)
             measured.append((spent - await self._relays.again(), spent))
         ours, spent = min(measured)
@@ -207,14 +245,11 @@ async def run(report: Report, n: int, folder: Path) -> None:
         for watch in made:
             await book.add(watch)
         bench = Bench(report, relays, pool, book)
+        await bench.begin(made)
         await bench.all(n)
         used = {url for watch in made for url in watch.relays}
         report.figure("relays in use", len(used), "", at_most=RELAYS)
         report.figure("connections", len(pool.relays), "", at_most=len(used))
-        asked = await book.all()
-        start = time.process_time()
-        due(asked, bench.clock + 1e6)
-        report.figure("choosing what is due, of all", time.process_time() - start, "s")
 
 
 def main() -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -16,7 +25,9 @@ from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
 from nostr_client.count.queries import Query, target_of
 from nostr_client.count.queries import query as make_query
-from nostr_client.errors import InvalidInput, NoRelays
+from nostr_client.display import duration
+from nostr_client.errors import InvalidInput, NoRelays, NostrTallyError
+from nostr_client.ingest import Ingest
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import Options, ReadBudget
 from nostr_client.outbox import PoolFetch, RelayFinder
@@ -25,10 +36,14 @@ from nostr_client.relayurl import normalize
 from nostr_client.sync.mode import Mode
 from nostr_client.sync.options import Direction, SyncOptions
 from nostr_client.wallets.rows import WALLETS
-from nostr_client.watch.definition import INTERVAL, SHORTEST
-from nostr_client.watch.running import Runner
-from nostr_client.watch.schema import WATCHES
+from nostr_client.watch.clock import SystemClock
+from nostr_client.watch.definition import Watch
+from nostr_client.watch.engine import Engine
+from nostr_client.watch.repository import WATCHES
+from nostr_client.watch.scheduler import Limits
+from nostr_client.watch.state import Wanted
 from nostr_client.watch.watching import Watching
+from nostr_client.watch.worker import LibraryLog, Worker
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,7 +52,7 @@ if TYPE_CHECKING:
     from nostr_client.filters import Filter
     from nostr_client.keys import Signer, VerifiedEvent
     from nostr_client.nip11 import RelayInfo
-    from nostr_client.outbox import Chosen, RelayChoice
+    from nostr_client.outbox import RelayChoice
     from nostr_client.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.store.sqlite import SqliteStore
@@ -46,11 +61,19 @@ if TYPE_CHECKING:
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
     from nostr_client.wallets.asking import Wallets
-    from nostr_client.watch.book import WatchBook
-    from nostr_client.watch.definition import Watch
-    from nostr_client.watch.running import Lacks, Relays
+    from nostr_client.watch.repository import WatchBook
+    from nostr_client.watch.state import Merge
 
 RelayNames = str | Iterable[str]
+
+AT_ONCE = 8
+"""Questions of watches that one relay is asked at once; its budget bounds them in time."""
+
+TOTAL = 256
+"""The same of all relays together."""
+
+WATCHED = "watched"
+"""Name of a watch that is only a question."""
 
 
 class NostrClient:
@@ -177,76 +200,115 @@ class NostrClient:
 
     def watch(
         self,
-        query: Query | Filter | Sequence[Filter],
+        query: Query | Filter | Sequence[Filter] | Watch,
         *,
         relays: RelayNames | None = None,
-        interval: float = INTERVAL,
-        live: bool = True,
+        interval: float | None = None,
+        live: bool | None = None,
     ) -> Watching:
-        """The number as it changes: an async iterator of results, the first as soon as it is there.
+        """The number as it changes: an async iterator of results, the first once all were asked.
 
-        Relays are asked every `interval` seconds; with `live`, new events change the number in
-        between. Claims are kept in the store, or in memory for as long as this lasts. Leave it by
-        its `close()`, as an async context manager, or by closing the client. Iterating raises as
-        `count` does. Raises InvalidInput for a bad query or an interval below `watch.SHORTEST`.
+        A `Watch` says what is asked of whom, how often, and what is done about relays that lie;
+        `relays`, `interval` (in seconds) and `live` stand for its own. Each relay is asked by
+        itself; with `live`, new events have it asked again soon. Claims are kept in the store, or
+        in memory for as long as this lasts. Leave it by its `close()`, as an async context manager,
+        or by closing the client. Iterating raises as `count` does. Raises InvalidInput for a bad
+        query or an interval below `watch.SHORTEST`.
         """
-        asked = query if isinstance(query, Query) else make_query(query)
-        if not interval >= SHORTEST:
-            raise InvalidInput(f"an interval is {SHORTEST:g} seconds at least")
+        changes = {
+            "relays": None if relays is None else tuple(_named(relays).values()),
+            "interval": None if interval is None else duration(interval),
+            "live": live,
+        }
+        asked: Query | None = None
+        if isinstance(query, Watch):
+            made = query
+        else:
+            asked = query if isinstance(query, Query) else make_query(query)
+            made = Watch(name=WATCHED, filters=tuple(one.to_dict() for one in asked.filters))
+        made = msgspec.structs.replace(
+            made, **{key: value for key, value in changes.items() if value is not None}
+        )
+        made.check()
+        questions = {} if asked is None else {made.name: asked}
         watching = Watching(
-            asked,
-            self._counter,
-            lambda: self._relays_for(asked, relays, book=True),
-            self._counting,
-            interval=interval,
-            live=live,
-            now=self._now,
+            made, lambda merged: self.engine(merged, self.wanted([made], questions))
         )
         self._watching = {watching, *(one for one in self._watching if not one.over)}
         return watching
 
-    async def _relays_for(
-        self, query: Query, relays: RelayNames | None, *, book: bool = False
-    ) -> list[tuple[str, Relay]]:
+    @asynccontextmanager
+    async def engine(
+        self,
+        merged: Callable[[Merge], Awaitable[None]],
+        wanted: Wanted,
+        *,
+        book: WatchBook | None = None,
+    ) -> AsyncIterator[Engine]:
+        """What keeps watches fresh over this client's connections, for as long as the block runs.
+
+        `refresh` and `run` it; `merged` gets each number. With a `book`, claims and history are
+        kept there, and turns go on where an earlier run left them. See `wanted` for the relays.
+        """
+        await self._open_store()
+        if book is not None:
+            counter = self._counter.with_book(book.claims)
+        else:
+            counter = self._counter
+            if counter.book is None:
+                counter.book = self._owned_book = await ClaimBook.open(":memory:")
+        worker = Worker(
+            SystemClock(self._now),
+            LibraryLog(),
+            Limits(per_lane=AT_ONCE, total=TOTAL, catch_up=0.0),
+            fatal=(NostrTallyError,),
+        )
+        async with AsyncExitStack() as stack:
+            ingest = None
+            if self._events is not None:
+                making = Ingest(self._events, verifier=self.pool.verifier)
+                ingest = await stack.enter_async_context(making)
+            engine = Engine(
+                worker,
+                LibraryLog(),
+                self.pool,
+                counter,
+                self._counting,
+                merged,
+                history=None if book is None else book.database,
+                ingest=ingest,
+                resumes=book is not None,
+                spell=self.pool.spelling,
+            )
+            engine.wanted = wanted
+            yield engine
+
+    def wanted(self, watches: Iterable[Watch], questions: Mapping[str, Query] = {}) -> Wanted:
+        """What an engine of this client is to keep fresh.
+
+        Watches without relays are asked on this client's own, or on those of their targets' authors
+        (NIP-65). A client that keeps events keeps those that come live, too. `questions`: by name,
+        those that are not the watch's own.
+        """
+        keeps = {} if self._counting.keep is None else {"keep": True}
+        return Wanted(
+            watches={one.name: msgspec.structs.replace(one, **keeps) for one in watches},
+            questions=questions,
+            default=tuple(self._relays.values()),
+            finder=None if self._relays else self._finder,
+        )
+
+    async def _relays_for(self, query: Query, relays: RelayNames | None) -> list[tuple[str, Relay]]:
         """The relays to ask: those named, the client's own, or those of the target's author."""
         await self._open_store()
-        if book and self._counter.book is None:
-            self._counter.book = await ClaimBook.open(":memory:")
-            self._owned_book = self._counter.book
         if relays is not None or self._relays or self._finder is None:
             return self._chosen(relays)
-        return self._found(await self._finder.relays_for(target_of(query)))
-
-    def _found(self, chosen: Chosen) -> list[tuple[str, Relay]]:
+        chosen = await self._finder.relays_for(target_of(query))
         if not chosen.relays:
             raise NoRelays(chosen.lack)
         return [
             (url, self.pool.relay(url, stranger=url in chosen.strangers)) for url in chosen.relays
         ]
-
-    def runner(self, book: WatchBook) -> Runner:
-        """What asks the watches of a book when they are due, over this client's connections.
-
-        Claims are kept in the book's store. Watches without relays are asked on this client's own,
-        or on those of their targets' authors, chosen together so that few relays serve many.
-        """
-        counter = self._counter.with_book(book.claims)
-        return Runner(book, counter, self._choose_many, options=self._counting, now=self._now)
-
-    async def _choose_many(self, watches: Sequence[Watch]) -> tuple[Relays, Lacks]:
-        out: Relays = {}
-        lacks: Lacks = {}
-        open_ones = {}
-        for watch in watches:
-            if watch.relays or self._relays:
-                out[watch.name] = self._chosen(watch.relays or None)
-            elif self._finder is not None:
-                open_ones[watch.name] = target_of(watch.query)
-        if open_ones and self._finder is not None:
-            many = await self._finder.relays_for_many(open_ones)
-            out |= {name: self._found(one) for name, one in many.items() if one.relays}
-            lacks |= {name: one.lack for name, one in many.items() if not one.relays}
-        return out, lacks
 
     async def explain(
         self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None

@@ -128,6 +128,10 @@ class RelayPool:
         for url in urls:
             self._spellings.setdefault(normalize(url), url)
 
+    def spelling(self, url: str) -> str:
+        """How the user spells the relay at a normalised URL."""
+        return self._spellings.get(url, url)
+
     def relay(
         self, url: str, *, capabilities: Capabilities | None = None, stranger: bool = False
     ) -> Relay:

@@ -7,7 +7,6 @@ import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent.clock import SystemClock
 from agent.config.model import PublishSection, RelaysSection, SourceSection, TransformSection
 from agent.counters.links import Links
 from agent.counters.publisher import Publishing, link_name
@@ -21,6 +20,7 @@ from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import CounterError
 from nostr_client.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.watch.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -17,10 +17,10 @@ import aiohttp
 import pytest
 
 from agent.maintenance import archive
-from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, count, verify
+from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, verify
 from nostr_client.nip19 import Note, PublicKey
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import Point, Watch, WatchBook, rows
+from nostr_client.watch import Point, Watch, WatchBook, repository
 from tests.faulty_relay import FaultyRelay
 from tests.nats_cluster import free_ports
 from tests.peers.servers import local_relay
@@ -184,12 +184,12 @@ async def test_web_counts(tmp_path: Path) -> None:
 async def test_plot_history(tmp_path: Path) -> None:
     """The notebook's code, cell after cell, as a script."""
     async with await WatchBook.open(tmp_path / "events.db") as book:
-        await book.add(Watch(name="me", query=count.followers(NPUB)))
+        await book.add(Watch(name="me", query="followers", target=NPUB))
         for n in range(20):
             point = Point.sample(
                 START + 60 * n, 100 + n, 95, 130, exact=False, unit="distinct_authors"
             )
-            await book.database.write(lambda conn, p=point: rows.asked(conn, "me", p.at, p))
+            await book.database.write(lambda conn, p=point: repository.asked(conn, "me", p.at, p))
     cells = json.loads((EXAMPLES / "plot_history.ipynb").read_text("utf-8"))["cells"]
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     script = tmp_path / "notebook.py"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agent.api.schema import Claim
-    from agent.specs import WatchSpec
+    from nostr_client.watch.definition import Watch
     from tui.glyphs import Glyphs
 
 COLUMNS: Final = (
@@ -33,9 +33,7 @@ _GOOD: Final = frozenset({"ok"})
 _SOFT: Final = frozenset({"unsupported", "auth_required", "refused", "restricted", "held_back"})
 
 
-def row(
-    one: Claim, now: float, glyphs: Glyphs, spec: WatchSpec | None = None
-) -> Mapping[str, Cell]:
+def row(one: Claim, now: float, glyphs: Glyphs, spec: Watch | None = None) -> Mapping[str, Cell]:
     """The cells of one claim."""
     trusted = spec is not None and one.relay in spec.trusted
     by_you = spec is not None and one.relay in spec.excluded

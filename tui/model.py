@@ -43,7 +43,7 @@ class Model:
 
     def __init__(self) -> None:
         self.status: schema.Status | None = None
-        self.watches: dict[str, schema.Watch] = {}
+        self.watches: dict[str, schema.WatchState] = {}
         self.relays: dict[str, schema.Relay] = {}
         self.syncs: dict[str, schema.Sync] = {}
         self.links: dict[str, schema.CounterLink] = {}
@@ -153,7 +153,7 @@ class Model:
         self.log.clear()
         self.log.extend([*lines, *later])
 
-    def _note_move(self, name: str, fresh: schema.Watch, now: float) -> None:
+    def _note_move(self, name: str, fresh: schema.WatchState, now: float) -> None:
         old = self.watches.get(name)
         if old and old.figure and fresh.figure and old.figure.value != fresh.figure.value:
             self.moved[name] = now

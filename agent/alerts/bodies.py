@@ -23,8 +23,8 @@ from nostr_client.display import said
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.api.schema import Figure, Watch
-    from agent.specs import BodyFormat
+    from agent.api.schema import Figure, WatchState
+    from nostr_client.watch.definition import BodyFormat
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -43,7 +43,7 @@ class Crossing(NamedTuple):
     """A line that a watch has crossed at a time, Unix seconds; `id` is the alert's own."""
 
     id: str
-    watch: Watch
+    watch: WatchState
     when: str
     at: float
 

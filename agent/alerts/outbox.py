@@ -18,7 +18,7 @@ from nostr_client.store.migrate import Schema, run_script
 if TYPE_CHECKING:
     import sqlite3
 
-    from agent.specs import AlertSpec
+    from nostr_client.watch.definition import AlertSpec
 
 _TABLE: Final = """
 CREATE TABLE agent_delivery (

@@ -14,7 +14,8 @@ from msgspec import Meta
 from agent.api import schema
 from agent.api.routes import STREAM, TEXT, Request, Route, route, routes_of
 from agent.api.schema import Increment, Scope, Subject
-from agent.specs import Name, SyncSpec, WatchSpec
+from agent.specs import SyncSpec
+from nostr_client.watch.definition import Name, Watch
 
 Limit = Annotated[int, Meta(ge=1, le=10_000)]
 SmallLimit = Annotated[int, Meta(ge=1, le=1000)]
@@ -109,15 +110,15 @@ class AgentApi:
         """All watches."""
 
     @route("POST", "/v1/watches", status=201)
-    async def add_watch(self, spec: WatchSpec) -> schema.Watch:
+    async def add_watch(self, spec: Watch) -> schema.WatchState:
         """Add a watch."""
 
     @route("GET", "/v1/watches/{name}")
-    async def watch(self, name: Name) -> schema.Watch:
+    async def watch(self, name: Name) -> schema.WatchState:
         """One watch."""
 
     @route("PUT", "/v1/watches/{name}")
-    async def change_watch(self, name: Name, spec: WatchSpec) -> schema.Watch:
+    async def change_watch(self, name: Name, spec: Watch) -> schema.WatchState:
         """Change a watch; its name stays."""
 
     @route("DELETE", "/v1/watches/{name}")

@@ -38,7 +38,7 @@ from agent.api.shapes import (
     not_found,
     read_only,
 )
-from agent.specs import AlertSpec, FilterObject, Name, QueryName, SyncSpec, Url, WatchSpec
+from agent.specs import SyncSpec
 from nostr_client.counters.lineage import Arrival
 from nostr_client.nip11 import RelayInfo
 from nostr_client.relay_stats import Capabilities
@@ -46,6 +46,7 @@ from nostr_client.store.base import HotTarget, IndexStats
 from nostr_client.store.differences import Difference
 from nostr_client.sync.report import RelayReport
 from nostr_client.told import Figure, Told
+from nostr_client.watch.definition import AlertSpec, FilterObject, Name, QueryName, Url, Watch
 
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
@@ -141,10 +142,10 @@ class Counted(Answer, frozen=True):
     relays: tuple[Claim, ...]
 
 
-class Watch(Answer, frozen=True):
+class WatchState(Answer, frozen=True):
     """A watch and how it stands; `changes` over an hour, a day and a week, where known."""
 
-    spec: WatchSpec
+    spec: Watch
     origin: Origin
     unit: Literal["distinct_authors", "events"] | None = None
     figure: Figure | None = None
@@ -160,7 +161,7 @@ class Watch(Answer, frozen=True):
 class Watches(Answer, frozen=True):
     """All watches, by name."""
 
-    watches: tuple[Watch, ...]
+    watches: tuple[WatchState, ...]
 
 
 class Point(Answer, frozen=True):
@@ -258,7 +259,7 @@ class Snapshot(Answer, frozen=True, tag="snapshot"):
     n: int
     run: str
     status: Status
-    watches: tuple[Watch, ...]
+    watches: tuple[WatchState, ...]
     syncs: tuple[Sync, ...]
     relays: tuple[Relay, ...]
     links: tuple[CounterLink, ...] = ()
@@ -271,7 +272,7 @@ class Delta(Answer, frozen=True, tag="delta"):
     """
 
     n: int
-    watch: Watch | None = None
+    watch: WatchState | None = None
     sync: Sync | None = None
     relay: Relay | None = None
     log: LogLine | None = None
@@ -350,7 +351,7 @@ __all__ = [
     "Subject",
     "Sync",
     "Syncs",
-    "Watch",
+    "WatchState",
     "Watches",
     "not_found",
     "read_only",

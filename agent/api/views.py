@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nostr_client.merge.values import Part
     from nostr_client.relay import Relay
     from nostr_client.store.base import IndexStats, StoreStats
+    from nostr_client.watch.history import Point
 
 LARGEST = 2**63 - 1
 """The largest number that the store and JSON readers take; no honest count comes near it."""
@@ -84,6 +85,13 @@ def _reasons(part: Part | None, *, excluded: bool) -> tuple[str, ...]:
     if part is not None:
         return part.reasons
     return ("left out by the watch",) if excluded else ()
+
+
+def point(found: Point) -> schema.Point:
+    """A number of the past."""
+    return schema.Point(
+        at=found.at, value=found.value, low=found.low, high=found.high, exact=found.exact
+    )
 
 
 def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> schema.Relay:

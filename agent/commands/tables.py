@@ -58,13 +58,13 @@ def watches(found: schema.Watches) -> None:
     print_table(columns, map(_watch_row, found.watches))
 
 
-def _watch_row(one: schema.Watch) -> Iterable[object]:
+def _watch_row(one: schema.WatchState) -> Iterable[object]:
     changes = [f"{one.changes[k]:+d}" if k in one.changes else "" for k in ("1h", "1d", "1w")]
     asked = f"{one.answered}/{one.asked}"
     return (one.spec.name, *figure(one.figure), *changes, sparkline(one.spark), _age(one), asked)
 
 
-def _age(one: schema.Watch) -> str:
+def _age(one: schema.WatchState) -> str:
     if one.updated_at is None:
         return "never"
     return age(datetime.now().timestamp() - one.updated_at)

@@ -9,7 +9,7 @@ import click
 from agent.commands import tables
 from agent.commands.connect import asks
 from agent.commands.given import json_of, spec_of
-from agent.specs import QueryName, WatchSpec
+from nostr_client.watch.definition import QueryName, Watch
 
 if TYPE_CHECKING:
     from agent.api import schema
@@ -38,12 +38,12 @@ def _spec_options(command: Any) -> Any:
     return click.argument("name")(command)
 
 
-def _spec(given: dict[str, Any]) -> WatchSpec:
+def _spec(given: dict[str, Any]) -> Watch:
     read = {key: json_of(given[key]) for key in ("filters", "alerts")}
-    return spec_of(WatchSpec, given | read)
+    return spec_of(Watch, given | read)
 
 
-def _tell_one(found: schema.Watch) -> None:
+def _tell_one(found: schema.WatchState) -> None:
     value, bounds = tables.figure(found.figure)
     click.echo(f"{found.spec.name}: {value} {bounds}".rstrip())
 

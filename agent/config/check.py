@@ -12,7 +12,8 @@ import msgspec
 from agent.config.model import Config
 
 if TYPE_CHECKING:
-    from agent.specs import SyncSpec, WatchSpec
+    from agent.specs import SyncSpec
+    from nostr_client.watch.definition import Watch
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -58,7 +59,7 @@ class Found(NamedTuple):
 
     config: Config
     wrong: frozenset[str]
-    watches: tuple[tuple[int, WatchSpec], ...]
+    watches: tuple[tuple[int, Watch], ...]
     syncs: tuple[tuple[int, SyncSpec], ...]
 
 

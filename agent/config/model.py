@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from agent.specs import Duration, Key, Name, RetentionRule, SyncSpec, Url, WatchSpec
+from agent.specs import Key, RetentionRule, SyncSpec
 from nostr_client.places import API_PORT, RELAY_PORT
+from nostr_client.watch.definition import Duration, Name, Url, Watch
 
 Urls = tuple[Url, ...]
 Listen = Annotated[str, Meta(pattern=r"^[^\s/]*:[0-9]{1,5}(?!\n)$", max_length=255)]
@@ -349,5 +350,5 @@ class Config(Section, frozen=True):
     api: ApiSection = ApiSection()
     counters: CountersSection = CountersSection()
     retention: RetentionSection = RetentionSection()
-    watches: Annotated[tuple[WatchSpec, ...], Meta(max_length=10_000)] = ()
+    watches: Annotated[tuple[Watch, ...], Meta(max_length=10_000)] = ()
     syncs: Annotated[tuple[SyncSpec, ...], Meta(max_length=1_000)] = ()

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Final
 from agent.alerts.conditions import parse_condition
 from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
-from agent.specs import check_http_url, check_interval
-from agent.watches import query_of, sync_filters
+from agent.specs import check_http_url
+from agent.watches import sync_filters
 from nostr_client import nip19
 from nostr_client.errors import InvalidInput
 from nostr_client.proxies import NO_PROXY, parse_proxy
 from nostr_client.relayurl import normalize
+from nostr_client.watch.definition import check_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from agent.config.check import Complain, Found, Path
     from agent.config.model import Config, RelaysSection
-    from agent.specs import SyncSpec, WatchSpec
+    from agent.specs import SyncSpec
+    from nostr_client.watch.definition import Watch
 
 SHORTEST_OWN_S: Final = 0.1
 """Seconds between two rounds at least where no stranger's relay is asked for a number."""
@@ -51,9 +53,9 @@ def check(found: Found, complain: Complain) -> None:
         complain(("relay", "tls_cert"), "tls_cert and tls_key go together")
 
 
-def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
+def check_watch(watch: Watch, complain: Complain, path: Path = ()) -> None:
     """One watch: its question, relays and alerts."""
-    _try(complain, (*path, "target" if watch.query else "filters"), query_of, watch)
+    _try(complain, (*path, "target" if watch.query else "filters"), _ask, watch)
     _try(complain, (*path, "interval"), check_interval, watch.interval)
     for field in ("relays", "excluded", "trusted"):
         _check_urls(getattr(watch, field), complain, (*path, field))
@@ -66,6 +68,11 @@ def check_watch(watch: WatchSpec, complain: Complain, path: Path = ()) -> None:
             complain((*at, "format"), "is that of a webhook: a command gets the JSON")
         if alert.webhook:
             _try(complain, (*at, "webhook"), check_http_url, alert.webhook)
+
+
+def _ask(watch: Watch) -> None:
+    """Raise InvalidInput unless the watch has a question."""
+    _ = watch.question
 
 
 def check_sync(sync: SyncSpec, complain: Complain, path: Path = ()) -> None:
@@ -100,7 +107,7 @@ def _check_each(
 
 
 def _check_names(
-    where: str, named: Iterable[tuple[int, WatchSpec | SyncSpec]], complain: Complain
+    where: str, named: Iterable[tuple[int, Watch | SyncSpec]], complain: Complain
 ) -> None:
     seen: set[str] = set()
     for n, one in named:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from agent import scheduler
 from agent.api import schema
 from agent.config.counters import push_options
 from agent.counters.links import KIND
@@ -14,11 +13,11 @@ from nostr_client.counters.push import Pusher, aggregate_stream, own_stream
 from nostr_client.display import seconds
 from nostr_client.errors import NostrTallyError, clip, host_alone
 from nostr_client.extras import optional
+from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.clock import Clock
     from agent.config.model import PushSection
     from agent.counters.links import Links
     from agent.journal import Journal
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from nostr_client.counters.push import PushReport
     from nostr_client.counters.sqlite import SqliteCounterStore
     from nostr_client.options import ConnectionOptions
+    from nostr_client.watch.clock import Clock
 
 LONGEST_VALUE: Final = 200
 """Digits of a value in a status: further ones tell nobody anything."""

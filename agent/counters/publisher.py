@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import scheduler, stored
+from agent import stored
 from agent.api import schema
 from agent.counters.links import KIND
 from agent.counters.reader import BUDGET, VERSIONS
@@ -20,11 +20,11 @@ from nostr_client.errors import InvalidInput, NostrTallyError, clip
 from nostr_client.filters import Filter
 from nostr_client.keys import KeySigner, stored_event
 from nostr_client.pool import PublishStatus
+from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.clock import Clock
     from agent.config.model import PublishSection, RelaysSection
     from agent.counters.links import Links
     from agent.journal import Journal
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nostr_client.keys import Signer, VerifiedEvent
     from nostr_client.pool import PublishResult, RelayPool
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.watch.clock import Clock
 
 OFFER_AGAIN: Final = 10
 """Turns after which an unchanged event is offered to every relay again: they lose some."""

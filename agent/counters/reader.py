@@ -17,7 +17,6 @@ from nostr_client.places import read_secret, user_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agent.clock import Clock
     from agent.config.model import SourceSection
     from nostr_client.counters.engine.remote import Known
     from nostr_client.counters.engine.take import Batch
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from nostr_client.options import ConnectionOptions
     from nostr_client.pool import RelayPool
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.watch.clock import Clock
 
 PAGE: Final = 1000
 """Messages asked for at once."""

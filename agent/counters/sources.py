@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from agent import scheduler
 from agent.api import schema
 from agent.config.counters import source_config
 from agent.counters.links import KIND
 from nostr_client.counters.engine.remote import Remote
 from nostr_client.display import seconds
 from nostr_client.errors import NostrTallyError, clip
+from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agent.clock import Clock
     from agent.config.model import SourceSection
     from agent.counters.links import Links
     from agent.counters.reader import Reader
     from agent.journal import Journal
     from nostr_client.counters.engine.take import Taken
     from nostr_client.counters.sqlite.remotes import Remotes
+    from nostr_client.watch.clock import Clock
 
 MOST_ROUNDS: Final = 50
 """Batches of one turn: a source that is far behind goes on at its next."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from agent import watchbook
 from agent.api import views
-from agent.api.schema import Point
 from agent.demo.world import WEEK
 from nostr_client import hll
 from nostr_client.merge import Claim, ClaimStatus, Method, merge_claims
+from nostr_client.watch import repository
+from nostr_client.watch.history import Point
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,7 +35,7 @@ async def write(
 
 def _add(conn: sqlite3.Connection, watch: str, found: Iterable[Point]) -> None:
     for point in found:
-        watchbook.add_point(conn, watch, point, "distinct_authors")
+        repository.asked(conn, watch, point.at, point)
 
 
 def points(posts: Sequence[Post], query: Query, since: int, now: int) -> Iterator[Point]:
@@ -57,8 +55,14 @@ def points(posts: Sequence[Post], query: Query, since: int, now: int) -> Iterato
         merged = merge_claims(claims, one_per_author=query.one_per_author)
         figure = views.figure(merged.figure)
         if figure is not None:
-            bounds = {"low": figure.low, "high": figure.high, "exact": figure.exact}
-            yield msgspec.convert({"at": at, "value": figure.value, **bounds}, Point)
+            yield Point.sample(
+                at,
+                figure.value,
+                figure.low,
+                figure.high,
+                exact=figure.exact,
+                unit="distinct_authors",
+            )
 
 
 class _Held:

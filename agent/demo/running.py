@@ -16,9 +16,8 @@ from agent.demo.world import SEED, World
 from agent.reindex.tempdir import temporary
 from agent.service.run import running
 from agent.service.token import read_token_file, token_file
-from agent.specs import WatchSpec
-from agent.watches import query_of
 from nostr_client.pool import RelayPool
+from nostr_client.watch.definition import Watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -67,7 +66,7 @@ class Demonstration(NamedTuple):
     service: Service
     client: AgentClient
     pool: RelayPool
-    watches: tuple[WatchSpec, ...]
+    watches: tuple[Watch, ...]
     votes: random.Random
 
     async def join(self) -> None:
@@ -83,7 +82,7 @@ class Demonstration(NamedTuple):
         database = self.service.agent.parts.store.database
         for spec in self.watches:
             posts = self.world.posts
-            await history.write(database, spec.name, query_of(spec), posts, self.world.now)
+            await history.write(database, spec.name, spec.question, posts, self.world.now)
 
     def place(self) -> dict[str, str]:
         """Where the agent is: its API's URL and the files of its tokens."""
@@ -123,7 +122,7 @@ def _quoted(urls: Iterable[str]) -> str:
     return ", ".join(f'"{url}"' for url in urls)
 
 
-def _watches(world: World) -> list[WatchSpec]:
+def _watches(world: World) -> list[Watch]:
     launch, thread = world.launch.event.id, world.thread.event.id
     asked = (
         ("author-followers", "followers", world.author),
@@ -136,4 +135,4 @@ def _watches(world: World) -> list[WatchSpec]:
         {"name": name, "query": query, "target": target, "interval": INTERVAL}
         for name, query, target in asked
     ]
-    return msgspec.convert(found, list[WatchSpec])
+    return msgspec.convert(found, list[Watch])

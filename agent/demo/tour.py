@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from agent.demo.running import EVERYTHING
-from agent.watches import query_of
 from nostr_client import count, kinds
 from nostr_client.cli.count_table import show, size
 from nostr_client.cli.sync import table as sync_table
@@ -162,7 +161,7 @@ async def _agent_numbers(demo: Demonstration) -> list[Checked]:
     figures = {one.spec.name: one.figure for one in (await demo.client.watches()).watches}
     found = []
     for spec in demo.watches:
-        posts = demo.world.matching(query_of(spec).filters[0])
+        posts = demo.world.matching(spec.question.filters[0])
         authors = {post.event.event.pubkey for post in posts}
         found.append(check(f"watch {spec.name}", figures.get(spec.name), len(authors)))
     stored = (await demo.client.store()).events

@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from agent import scheduler, watchbook
 from agent.api import schema
 from nostr_client import nip19
 from nostr_client.display import seconds
 from nostr_client.filters import Filter
+from nostr_client.watch import repository, scheduler
 
 if TYPE_CHECKING:
-    from agent.clock import Clock
     from agent.config.model import RetentionSection
     from agent.journal import Journal
     from agent.maintenance.index import Indexing
     from agent.specs import RetentionRule
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.watch.clock import Clock
 
 KIND: Final = "house"
 LANE: Final = "house"
@@ -48,6 +48,10 @@ class Keeping:
         every = 3600.0 if self.section is None else seconds(self.section.interval)
         return [scheduler.Task(f"{KIND} {KEEPING}", LANE, every, backs_off=False)]
 
+    async def last(self) -> dict[str, float]:
+        """Nothing is known of an earlier run: it is done at once."""
+        return {}
+
     async def run(self, _: str) -> bool:
         """Apply every rule; each step is a transaction of its own, with others in between."""
         now = self._clock.wall()
@@ -71,7 +75,7 @@ class Keeping:
         """Fold old history, also of watches that are no longer asked."""
         after: str | None = ""
         while after is not None:
-            work = partial(watchbook.thin, now=now, after=after, most=step)
+            work = partial(repository.thin_next, now=now, after=after, most=step)
             after = await self._store.database.write(work)
 
     async def _apply(self, rule: RetentionRule, now: float, step: int) -> int:

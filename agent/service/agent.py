@@ -6,44 +6,47 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent import scheduler, watching
 from agent.alerting import Alerting
 from agent.api.feed import Feed
 from agent.counters.arrivals import SOON_S
 from agent.counters.links import KIND as LINK
 from agent.counters.links import Links
-from agent.finding import KIND as FIND
-from agent.finding import Finding
 from agent.leaving import Leaving
-from agent.live import Live
 from agent.maintenance.retention import KIND as HOUSE
 from agent.maintenance.retention import Keeping
 from agent.service.linking import Linking
 from agent.service.metrics import Metrics
-from agent.service.parts import make_counter, make_streams
+from agent.service.parts import make_counter, make_finder, make_streams
 from agent.service.reindexing import Reindexing
 from agent.service.specs import Specs
-from agent.specs import SyncSpec, WatchSpec
+from agent.specs import SyncSpec
 from agent.syncing import AT_ONCE, Syncing
 from agent.syncing import KIND as SYNC
 from agent.syncing import LANE as SYNC_LANE
 from agent.watches import chosen
-from agent.watching import MERGE, MERGE_DELAY_S, MERGE_LANE, Watching
-from agent.worker import Worker
+from agent.watching import WatchStates
 from nostr_client.display import seconds
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.relayurl import normalize
 from nostr_client.taskgroup import task_group
+from nostr_client.watch import scheduler
+from nostr_client.watch.definition import Watch
+from nostr_client.watch.engine import ASK, MERGE, MERGE_LANE, Engine
+from nostr_client.watch.state import Wanted
+from nostr_client.watch.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.clock import Clock
     from agent.config import Config
+    from agent.config.model import RelaysSection
     from agent.journal import Journal
     from agent.service.parts import Parts
     from nostr_client.count.asking import CountOptions
+    from nostr_client.outbox import RelayFinder
     from nostr_client.store.room import Space
+    from nostr_client.watch.clock import Clock
+    from nostr_client.watch.state import Merge
 
 MERGES_AT_ONCE = 2
 """Merges are CPU: more at once would only make the loop wait."""
@@ -59,22 +62,29 @@ class Agent:
         self.journal = journal
         self.started_at = clock.wall()
         self.started_mono = time.monotonic()
+        self._relays: RelaysSection | None = None
+        self._finder: RelayFinder | None = None
         database = parts.store.database
         self.feed = Feed(parts.run, config.api.stream_backlog)
         self.links = Links(
             lambda link: self.feed.publish(link=link),
             lambda name: self.feed.publish(removed_link=name),
         )
-        self.watch_specs = Specs("watch", WatchSpec, database, clock)
+        self.watch_specs = Specs("watch", Watch, database, clock)
         self.sync_specs = Specs("sync", SyncSpec, database, clock)
-        self.watching = Watching(
-            clock,
+        self.worker = Worker(clock, journal, self._limits(), ended=self._observe)
+        self.engine = Engine(
+            self.worker,
             journal,
-            database,
             parts.pool,
             make_counter(config, parts.store, clock),
             self._count_options(config),
+            self._merged,
+            refreshed=lambda others: self.states.refresh(others),
+            history=database,
+            ingest=parts.ingest,
         )
+        self.states = WatchStates(database, lambda: self.engine.watches, self.watch_specs.all)
         self.syncing = Syncing(
             clock,
             journal,
@@ -84,22 +94,17 @@ class Agent:
             lambda shown: self.feed.publish(sync=shown),
             parts.provenance.note,
         )
-        self.finding = Finding(clock, parts.pool)
         self.leaving = Leaving(parts.pool)
         self.keeping = Keeping(clock, journal, parts.store, parts.index)
         self.linking = Linking(config, parts, clock, journal, self.links, self._soon)
         self.alerting = Alerting(clock, journal, database, parts.pool.options.connection)
         self.reindexing = Reindexing(clock, journal, parts.store, parts.index)
-        runners = {
-            watching.KIND: self._ask,
-            MERGE: self._merge,
+        self.worker.runners |= {
             SYNC: self.syncing.run,
             HOUSE: self._keep_house,
-            FIND: self._find,
             LINK: self.linking.run,
         }
-        self.worker = Worker(clock, journal, runners, self._limits())
-        self.live = Live(clock, journal, self.watching, self.worker, parts.ingest)
+        self.worker.sources += [self.syncing, self.keeping, self.linking]
         self.metrics = Metrics(self._numbers, self.links.all)
         journal.listeners.append(lambda line: self.feed.publish(log=line))
 
@@ -119,8 +124,11 @@ class Agent:
         await self.sync_specs.load(config.syncs, self.journal)
         self.alerting.configure(config.watches)
         self.keeping.section = config.retention
-        self.watching.counter = make_counter(config, self.parts.store, self.clock)
-        self.watching.options = self._count_options(config)
+        self.engine.counter = make_counter(config, self.parts.store, self.clock)
+        self.engine.options = self._count_options(config)
+        if self._relays != config.relays:
+            self._relays = config.relays
+            self._finder = make_finder(config.relays, self.parts.pool, self.clock)
         await make_streams(self.parts.counters, config)
         self.worker.limits = self._limits()
         await self.linking.configure(config)
@@ -134,27 +142,22 @@ class Agent:
 
     async def refresh(self) -> None:
         """Watches or syncs have changed: bring tasks and listeners in line."""
-        self.finding.configure(self.config.relays)
-        specs, relays = self.watch_specs.all(), self.config.relays
-        others = self.watching.configure(specs, relays, self.finding.found)
-        self.syncing.configure(self.sync_specs.all(), self.config.relays)
-        last = {**await self.watching.last(), **await self.syncing.last()}
-        last |= await self.linking.last()
-        tasks = [*self.watching.tasks(), *self.syncing.tasks(), *self.keeping.tasks()]
-        tasks += [*self.finding.tasks(), *self.linking.tasks()]
-        self.worker.set_tasks(tasks, last)
-        for name in others:  # their turns were those of the questions before
-            for url in self.watching.watches[name].relays:
-                self.worker.nudge(f"{watching.KIND} {name} {url}")
-        self.live.refresh()
+        relays = self.config.relays
+        self.engine.wanted = Wanted(
+            watches={name: watch for name, (watch, _) in self.watch_specs.all().items()},
+            default=relays.default,
+            denied=relays.denied,
+            finder=self._finder,
+        )
+        self.syncing.configure(self.sync_specs.all(), relays)
+        await self.engine.refresh()
 
-    async def _ask(self, rest: str) -> bool:
-        name = rest.partition(" ")[0]
-        began = time.monotonic()
-        ok = await self.watching.ask(rest)
-        self.metrics.answers.observe(time.monotonic() - began)
-        self.worker.nudge(f"{MERGE} {name}", MERGE_DELAY_S)
-        return ok
+    def _observe(self, key: str, seconds: float) -> None:
+        kind = key.partition(" ")[0]
+        if kind == ASK:
+            self.metrics.answers.observe(seconds)
+        elif kind == MERGE:
+            self.metrics.merges.observe(seconds)
 
     async def _keep_house(self, rest: str) -> bool:
         ok = await self.keeping.run(rest)
@@ -167,30 +170,19 @@ class Agent:
         if not self.worker.is_running(f"{LINK} {name}"):
             self.worker.nudge(f"{LINK} {name}", SOON_S)
 
-    async def _find(self, _: str) -> bool:
-        if await self.finding.look(self.watching.watches):
-            await self.refresh()
-            for name, watch in self.watching.watches.items():
-                if watch.lack:  # its number stays as it is, and what is said of it does not
-                    self.worker.nudge(f"{MERGE} {name}")
-        return True
-
-    async def _merge(self, name: str) -> bool:
-        began = time.monotonic()
-        merged = await self.watching.merge(name)
-        if merged is None:
-            return True
-        self.metrics.merges.observe(time.monotonic() - began)
-        self.feed.publish(watch=merged.shown)
-        if merged.whole:
-            await self.alerting.check(merged.spec, merged.shown, merged.liars)
-        return True
+    async def _merged(self, merge: Merge) -> None:
+        shown = await self.states.take(merge)
+        if shown is None:
+            return
+        self.feed.publish(watch=shown)
+        if merge.is_whole:
+            liars = len(merge.result.merged.excluded)
+            await self.alerting.check(merge.watched.watch, shown, liars)
 
     async def run(self) -> None:
         """Do the work until cancelled."""
         async with task_group() as group:
-            group.create_task(self.worker.run())
-            group.create_task(self.live.run())
+            group.create_task(self.engine.run())
             group.create_task(self.parts.ingest.run())
             group.create_task(self.alerting.run())
             group.create_task(self.reindexing.run())
@@ -247,7 +239,7 @@ class Agent:
         pool = self.parts.pool.relays.values()
         stats = [relay.stats for relay in pool]
         numbers: dict[str, tuple[str, Any]] = {
-            "watches": ("Watches.", len(self.watching.watches)),
+            "watches": ("Watches.", len(self.engine.watches)),
             "store_full": (
                 "1 while the store takes no events: no room on its disk, or in its budget.",
                 bool(self.parts.store.full),
@@ -268,9 +260,9 @@ class Agent:
             "tasks_overdue": ("Tasks that are due and wait for room.", self.worker.overdue),
             "tasks_started_total": ("Tasks that were started.", self.worker.started),
             "tasks_failed_total": ("Tasks that did not go well.", self.worker.failed),
-            "live_events_total": ("Live events that came.", self.live.heard),
-            "kept_events_total": ("Live events that the store took.", self.live.kept),
-            "unkept_events_total": ("Live events that did not fit.", self.live.dropped),
+            "live_events_total": ("Live events that came.", self.engine.live.heard),
+            "kept_events_total": ("Live events that the store took.", self.engine.live.kept),
+            "unkept_events_total": ("Live events that did not fit.", self.engine.live.dropped),
             "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),
             "uploaded_events_total": ("Events that relays took.", self.syncing.uploaded),
             "removed_events_total": ("Events removed by age.", self.keeping.removed_total),

@@ -8,24 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from agent import watchbook
 from agent.alerts.webhook import private
 from agent.api import schema, views
 from agent.api.schema import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
 from agent.counters.links import KIND as LINK
-from agent.finding import KIND as FIND
 from agent.maintenance.retention import KEEPING
 from agent.maintenance.retention import KIND as HOUSE
 from agent.service.counters import CounterCalls
-from agent.specs import WatchSpec, with_known_webhooks
+from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
-from agent.watches import query_of
-from agent.watching import KIND as WATCH
-from agent.watching import MERGE, NO_RELAY, Watched
 from nostr_client._version import __version__
+from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
 from nostr_client.relayurl import normalize
+from nostr_client.watch import repository
+from nostr_client.watch.definition import Watch
+from nostr_client.watch.engine import FIND, MERGE
+from nostr_client.watch.state import NO_RELAY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -79,7 +79,7 @@ class AgentBackend(CounterCalls):
             config=self._config_path,
             store=agent.parts.path,
             relay_url=self.relay_url,
-            watches=len(agent.watching.watches),
+            watches=len(agent.engine.watches),
             syncs=len(agent.syncing.syncs),
             relays=len(relays),
             relays_connected=sum(str(relay.status) == "connected" for relay in relays),
@@ -110,23 +110,23 @@ class AgentBackend(CounterCalls):
 
     # Watches.
 
-    def _watches(self) -> tuple[schema.Watch, ...]:
-        found = self._agent.watching.watches
-        return tuple(found[name].shown for name in sorted(found))
+    def _watches(self) -> tuple[schema.WatchState, ...]:
+        found = self._agent.states.all
+        return tuple(found[name] for name in sorted(found))
 
     async def watches(self) -> schema.Watches:
         return schema.Watches(watches=self._watches())
 
-    async def watch(self, name: str) -> schema.Watch:
-        return self._watched(name).shown
+    async def watch(self, name: str) -> schema.WatchState:
+        return self._watched(name)
 
-    async def add_watch(self, spec: WatchSpec) -> schema.Watch:
+    async def add_watch(self, spec: Watch) -> schema.WatchState:
         _check(check_watch, spec)
         self._check_alerts(spec)
         await self._agent.watch_specs.add(spec)
         return await self._took(spec.name)
 
-    def _check_alerts(self, spec: WatchSpec) -> None:
+    def _check_alerts(self, spec: Watch) -> None:
         """Raise Refusal for alerts that the configuration file alone may have.
 
         These run a program, or call a webhook of this machine or its network that the file does
@@ -143,21 +143,21 @@ class AgentBackend(CounterCalls):
                         403, "file_only", f"webhook: {why}; the configuration may name it"
                     )
 
-    async def change_watch(self, name: str, spec: WatchSpec) -> schema.Watch:
+    async def change_watch(self, name: str, spec: Watch) -> schema.WatchState:
         if spec.name != name:
             raise InvalidInput("the name of a watch stays: add another and remove this one")
-        if name in self._agent.watching.watches:
-            spec = with_known_webhooks(spec, self._watched(name).spec)
+        if name in self._agent.engine.watches:
+            spec = with_known_webhooks(spec, self._agent.engine.watches[name].watch)
         _check(check_watch, spec)
         self._check_alerts(spec)
         await self._agent.watch_specs.change(spec)
         return await self._took(name)
 
-    async def _took(self, name: str) -> schema.Watch:
+    async def _took(self, name: str) -> schema.WatchState:
         await self._agent.refresh()
         self._agent.worker.nudge(f"{FIND} relays")
         self._agent.worker.nudge(f"{MERGE} {name}")
-        shown = self._watched(name).shown
+        shown = self._watched(name)
         self.feed.publish(watch=shown)
         return shown
 
@@ -165,40 +165,40 @@ class AgentBackend(CounterCalls):
         await self._agent.watch_specs.remove(name)
         await self._agent.refresh()
         self.feed.publish(removed_watch=name)
-        if name in self._agent.watching.watches:  # the file's, which was left out for its name
-            self.feed.publish(watch=self._watched(name).shown)
+        if name in self._agent.engine.watches:  # the file's, which was left out for its name
+            self.feed.publish(watch=self._watched(name))
         return schema.Done()
 
     async def recount(self, name: str) -> schema.Done:
-        for url in self._watched(name).relays:
-            self._agent.worker.nudge(f"{WATCH} {name} {url}")
+        self._watched(name)
+        self._agent.engine.ask_now(name)
         return schema.Done()
 
     async def explain(self, name: str) -> schema.Counted:
-        left_out = frozenset(map(normalize, self._watched(name).spec.excluded))
-        return views.counted(await self._agent.watching.explain(name), left_out)
+        left_out = self._watched(name).spec.left_out
+        return views.counted(await self._agent.engine.explain(name), left_out)
 
     async def history(self, name: str, since: float = 0.0, limit: int = 2000) -> schema.History:
         self._watched(name)
         points = await self._agent.parts.store.database.read(
-            lambda conn: watchbook.history(conn, name, since, limit)
+            lambda conn: repository.points(conn, name, int(since), most=limit)
         )
-        return schema.History(watch=name, points=tuple(points))
+        return schema.History(watch=name, points=tuple(map(views.point, points)))
 
     async def count(self, body: schema.CountBody) -> schema.Counted:
         agent = self._agent
-        spec = WatchSpec(
+        spec = Watch(
             name="once",
             query=body.query,
             target=body.target,
             filters=body.filters,
             relays=body.relays,
         )
-        query = query_of(spec)
+        query = spec.question
         relays = await self._relays_for(query, agent.chosen(body.relays))
-        options = agent.watching.options
+        options = agent.engine.options
         timeouts = replace(options.timeouts, group=body.timeout, count=body.timeout)
-        result = await agent.watching.counter.count(
+        result = await agent.engine.counter.count(
             query,
             relays,
             replace(options, timeouts=timeouts),
@@ -210,15 +210,16 @@ class AgentBackend(CounterCalls):
         pool = self._agent.parts.pool
         if urls:
             return [(url, pool.relay(url)) for url in urls]
-        found = await self._agent.finding.relays_for(query)
-        if found is None:
+        finder = self._agent.engine.wanted.finder
+        if finder is None:
             raise InvalidInput(NO_RELAY)
+        found = await finder.relays_for(target_of(query))
         if not found.relays:
             raise Refusal(503, "no_relay", found.lack)
         return [(url, pool.relay(url, stranger=url in found.strangers)) for url in found.relays]
 
-    def _watched(self, name: str) -> Watched:
-        return _known(self._agent.watching.watches, name, "watch")
+    def _watched(self, name: str) -> schema.WatchState:
+        return _known(self._agent.states.all, name, "watch")
 
     # Syncs.
 

@@ -14,14 +14,14 @@ from agent.watches import chosen
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from agent.clock import Clock
     from agent.config import Config
     from agent.config.model import SourceSection
     from agent.counters.links import Links
     from agent.counters.reader import Reader
     from agent.journal import Journal
-    from agent.scheduler import Task
     from agent.service.parts import Parts
+    from nostr_client.watch.clock import Clock
+    from nostr_client.watch.scheduler import Task
 
 
 class Linking:

@@ -24,6 +24,7 @@ from nostr_client.errors import StoreFull
 from nostr_client.ingest import Ingest
 from nostr_client.merge import TrustPolicy
 from nostr_client.options import ConnectionOptions, Options
+from nostr_client.outbox import PoolFetch, RelayChoice, RelayFinder
 from nostr_client.places import store_path, user_path
 from nostr_client.pool import RelayPool
 from nostr_client.relayurl import normalize
@@ -37,9 +38,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
     from pathlib import Path
 
-    from agent.clock import Clock
     from agent.config import Config
+    from agent.config.model import RelaysSection
     from nostr_client.keys import Signer, VerifiedEvent
+    from nostr_client.watch.clock import Clock
+
+FIND_TIMEOUT_S: Final = 10.0
+"""For the relay lists of all targets."""
 
 STUCK_S: Final = 30.0
 """A writer that has finished nothing for so long is stuck."""
@@ -186,6 +191,24 @@ def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> Count
             return
 
     return CountOptions(timeouts=options.timeouts, keep=keep)
+
+
+def make_finder(section: RelaysSection, pool: RelayPool, clock: Clock) -> RelayFinder | None:
+    """What finds the relays of watches that name none (NIP-65); None without indexers.
+
+    Strangers wrote these lists, so their relays are bounded, checked, and connected to on public
+    addresses alone. Where no list is found, the defaults are asked.
+    """
+    if not section.indexers:
+        return None
+    choice = RelayChoice(
+        defaults=section.default,
+        indexers=section.indexers,
+        deny=frozenset(section.denied),
+        most=section.most,
+        connection=pool.options.connection,
+    )
+    return RelayFinder(PoolFetch(pool, choice, FIND_TIMEOUT_S), choice, now=clock.wall)
 
 
 def make_counter(config: Config, store: SqliteStore, clock: Clock) -> Counter:

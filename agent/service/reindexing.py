@@ -20,13 +20,13 @@ from nostr_client.taskgroup import task_group
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.clock import Clock
     from agent.journal import Journal
     from agent.maintenance.index import Indexing
     from agent.reindex.protocol import Job, Message
     from agent.reindex.run import Result
     from nostr_client.store.differences import Difference
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.watch.clock import Clock
 
 
 SHOWN: Final = 20

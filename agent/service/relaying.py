@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from agent.relay.policy import WritePolicy
     from agent.service.parts import Parts
     from agent.syncing import Syncing
-    from agent.watching import Watching
     from nostr_client.filters import Filter
+    from nostr_client.watch.engine import Engine
 
 
-class Wanted:
+class WantedFilters:
     """The filters of all watches and syncs of now; made anew when these were configured anew."""
 
-    def __init__(self, watching: Watching, syncing: Syncing) -> None:
-        self._watching = watching
+    def __init__(self, engine: Engine, syncing: Syncing) -> None:
+        self._engine = engine
         self._syncing = syncing
         self._watches: object = None
         self._syncs: object = None
         self._filters: tuple[Filter, ...] = ()
 
     def __call__(self) -> Sequence[Filter]:
-        watches, syncs = self._watching.watches, self._syncing.syncs
+        watches, syncs = self._engine.watches, self._syncing.syncs
         if watches is not self._watches or syncs is not self._syncs:
             asked = [f for watched in watches.values() for f in watched.query.filters]
             kept = [filter_of(f) for synced in syncs.values() for f in synced.spec.filters]
@@ -45,7 +45,7 @@ class Wanted:
         return self._filters
 
 
-def relay_options(section: LocalRelaySection, wanted: Wanted) -> RelayOptions:
+def relay_options(section: LocalRelaySection, wanted: WantedFilters) -> RelayOptions:
     """The relay's options. Raises InvalidInput for a token file that is unfit, OSError."""
     return RelayOptions(
         access=relay_access(section),
@@ -73,7 +73,7 @@ def _access(section: LocalRelaySection, token: str | None) -> Access:
     )
 
 
-def _policy(section: LocalRelaySection, wanted: Wanted) -> WritePolicy:
+def _policy(section: LocalRelaySection, wanted: WantedFilters) -> WritePolicy:
     policies: list[WritePolicy] = []
     if section.write_keys:
         policies.append(only_keys(nip19.decode_pubkey(key) for key in section.write_keys))
@@ -94,7 +94,7 @@ async def serve_relay(
     stack: AsyncExitStack,
     section: LocalRelaySection,
     parts: Parts,
-    wanted: Wanted,
+    wanted: WantedFilters,
     on_break: Callable[[], object],
 ) -> str:
     """Serve the store for as long as the stack lives; the relay's URL, "" where it is off.

@@ -15,7 +15,6 @@ import msgspec
 from agent import stored
 from agent.api import schema
 from agent.api.feed import NEW_TOKENS
-from agent.clock import SystemClock
 from agent.config import InvalidConfig
 from agent.journal import Journal, JournalHandler
 from agent.service.agent import Agent
@@ -24,7 +23,7 @@ from agent.service.front import Door, front_door, make_access
 from agent.service.notify import Notifier, taking_long
 from agent.service.parts import open_parts
 from agent.service.published import published
-from agent.service.relaying import Wanted, relay_urls, serve_relay
+from agent.service.relaying import WantedFilters, relay_urls, serve_relay
 from agent.service.reload import changes
 from agent.service.secrets import make_signer
 from agent.service.ticker import Ticker
@@ -32,15 +31,16 @@ from agent.service.token import make_tokens
 from nostr_client.display import seconds
 from nostr_client.errors import NostrTallyError
 from nostr_client.taskgroup import task_group
+from nostr_client.watch.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from agent.api.guard import Access
-    from agent.clock import Clock
     from agent.config import Added, Config, Draft
     from agent.config.model import ApiSection
     from agent.service.token import Tokens
+    from nostr_client.watch.clock import Clock
 
 ALERTS_S: Final = 5.0
 """How long stopping waits for alerts that were never tried."""
@@ -156,7 +156,7 @@ async def running(
         backend = AgentBackend(agent, config_path)
         if door is None:
             door = await stack.enter_async_context(front_door(config.api))
-        wanted = Wanted(agent.watching, agent.syncing)
+        wanted = WantedFilters(agent.engine, agent.syncing)
         stopping = stopping or asyncio.Event()
         backend.relay_url = await serve_relay(stack, config.relay, parts, wanted, stopping.set)
         stack.callback(agent.feed.close)
@@ -170,7 +170,7 @@ async def running(
                 store=parts.path,
                 api=door.api.url,
                 local_relay=backend.relay_url,
-                watches=len(agent.watching.watches),
+                watches=len(agent.engine.watches),
                 syncs=len(agent.syncing.syncs),
             )
             notifier.send(READY=1, MAINPID=os.getpid())

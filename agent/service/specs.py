@@ -10,18 +10,19 @@ import msgspec
 from agent import stored
 from agent.api.schema import Refusal, not_found, read_only
 from agent.config.load import taken
-from agent.specs import LEAST, SyncSpec, WatchSpec, in_words
+from agent.specs import SyncSpec, in_words
 from nostr_client.display import seconds
 from nostr_client.errors import clip
+from nostr_client.watch.definition import LEAST, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from agent.clock import Clock
     from agent.journal import Journal
     from nostr_client.store.database import Database
+    from nostr_client.watch.clock import Clock
 
-S = TypeVar("S", WatchSpec, SyncSpec)
+S = TypeVar("S", Watch, SyncSpec)
 
 MOST = 5000
 """Watches, or syncs, that the API may add."""
@@ -52,8 +53,7 @@ class Specs(Generic[S]):
             journal.error("name_taken", kind=self._kind, name=name, why=taken(self._kind, name))
 
     async def _take(self, file: Collection[S]) -> None:
-        at = self._clock.wall()
-        names = await self._database.write(lambda c: stored.take_file(c, self._kind, file, at))
+        names = await self._database.write(lambda c: stored.take_file(c, self._kind, file))
         self._file = {one.name: one for one in file if one.name not in names}
         self._left_out = {one.name: one for one in file if one.name in names}
 
@@ -76,7 +76,7 @@ class Specs(Generic[S]):
 
         An earlier version took them from the API. An alert that has no webhook either is left out.
         """
-        if not isinstance(one, WatchSpec) or not any(alert.command for alert in one.alerts):
+        if not isinstance(one, Watch) or not any(alert.command for alert in one.alerts):
             return one
         why = "alert commands come from the configuration file alone: this one is left out"
         journal.warning("alert_command", name=one.name, why=why)

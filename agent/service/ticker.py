@@ -125,7 +125,7 @@ class Ticker:
 
     def _tell(self) -> None:
         worker = self._agent.worker
-        text = f"{len(self._agent.watching.watches)} watches, {worker.running} tasks run"
+        text = f"{len(self._agent.engine.watches)} watches, {worker.running} tasks run"
         if text != self._status:
             self._status = text
             self._notifier.send(STATUS=text)

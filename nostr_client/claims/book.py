@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.claims.mark import Mark
-    from nostr_client.claims.rows import Asked, Remembered
+    from nostr_client.claims.rows import Asked, LastAsked, Remembered
     from nostr_client.merge import Claim
 
 
@@ -77,6 +77,10 @@ class ClaimBook:
         """What relays said about a query, by URL; all that were ever asked by default."""
         wanted = None if urls is None else list(urls)
         return await self.database.read(lambda conn: rows.recall(conn, asked, wanted, int(now)))
+
+    async def last_asked(self) -> dict[tuple[str, str], LastAsked]:
+        """When each relay was last asked each question, by the question's key and the URL."""
+        return await self.database.read(rows.last_asked)
 
     async def forget(self, asked: Asked) -> bool:
         """Remove a query with everything known about it; False if it was not there."""

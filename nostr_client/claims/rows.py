@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -226,3 +226,20 @@ def _claim(columns: list[Any]) -> Claim:
 
 def _flag(value: int | None) -> bool | None:
     return None if value is None else bool(value)
+
+
+class LastAsked(NamedTuple):
+    """When a relay was last asked a question, and the last time that it answered; Unix seconds."""
+
+    asked: float
+    answered: float | None
+
+
+def last_asked(conn: sqlite3.Connection) -> dict[tuple[str, str], LastAsked]:
+    """When each relay was last asked each question, by the question's key and the URL."""
+    sql = (
+        "SELECT key, url, max(asked_at), max(CASE WHEN answered THEN asked_at END)"
+        " FROM claim JOIN claim_query USING (q) JOIN claim_relay USING (r)"
+        " WHERE asked_at IS NOT NULL GROUP BY q, r"
+    )
+    return {(key, url): LastAsked(*times) for key, url, *times in conn.execute(sql)}

@@ -16,7 +16,6 @@ from nostr_client.cli.questions import (
     Duration,
     asked_query,
     filter_option,
-    trust_option,
     trusted_option,
 )
 from nostr_client.cli.relays import relay_option
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from nostr_client.count.result import CountResult
     from nostr_client.watch import Point, Watch, WatchBook
+    from nostr_client.watch.definition import Policy, QueryName
 
 FORMATS = ("csv", "json", "parquet")
 
@@ -56,22 +56,27 @@ watch.add_command(run)
 @click.option(
     "--interval",
     type=Duration(),
-    default="15m",
+    default="30m",
     show_default=True,
     help="How often, as 30s or 6h; 10s at least.",
 )
-@trust_option
+@click.option(
+    "--trust",
+    "policy",
+    type=click.Choice(["exclude", "flag", "off"]),
+    help="What to do about claims that cannot be true; by default what whoever asks does.",
+)
 @trusted_option
 @store_option
 @json_option
 def add(
     name: str,
-    what: str | None,
+    what: QueryName | None,
     target: str | None,
     filters: tuple[str, ...],
     relays: tuple[str, ...],
     interval: float,
-    trust: str,
+    policy: Policy | None,
     trusted: tuple[str, ...],
     path: Path | None,
     as_json: bool,
@@ -81,23 +86,23 @@ def add(
     Where no relay is named, nor in the environment, it is asked on those that `watch run` is
     given, else on the relays that the target's author reads (NIP-65).
     """
-    from nostr_client.trust import TrustPolicy
     from nostr_client.watch import Watch
-    from nostr_client.watch.definition import check_name
 
-    check_name(name)  # before a store is made for it
+    asked = asked_query(what, target, filters)
     made = Watch(
         name=name,
-        query=asked_query(what, target, filters),
+        query=what,
+        target=target or "",
+        filters=tuple(one.to_dict() for one in asked.filters) if filters else (),
         relays=relays,
-        interval=interval,
-        policy=TrustPolicy(trust),
+        interval=duration(interval),
+        policy=policy,
         trusted=trusted,
-        created_at=int(time.time()),
     )
+    made.check()  # before a store is made for it
     run_async(_add(store_place(path), made))
     if as_json:
-        print_json(made.to_dict())
+        print_json(_shown(made))
     else:
         say(f"watching {name} every {duration(interval)}")
 
@@ -121,7 +126,7 @@ def list_(path: Path | None, as_json: bool) -> None:
     for made, asked, points in found:
         line = series.sparkline_of(points, 24)
         newest = series.number(points[-1]) if points else "not known yet"
-        click.echo(f"{made.name}  {made.query.name}  {newest}  {line}  {series.moment(asked)}")
+        click.echo(f"{made.name}  {made.question.name}  {newest}  {line}  {series.moment(asked)}")
     if not found:
         say(NO_WATCHES)
 
@@ -141,11 +146,19 @@ async def _list(path: Path) -> list[tuple[Watch, int | None, list[Point]]]:
         return [(made, asked, await book.history(made.name)) for made, asked in await book.all()]
 
 
+def _shown(made: Watch) -> dict[str, Any]:
+    """A watch for people, as an agent shows it: webhooks and commands may hold secrets."""
+    import msgspec
+
+    from nostr_client.watch.definition import shown
+
+    fields: dict[str, Any] = msgspec.to_builtins(shown(made))
+    return fields
+
+
 def _as_dict(made: Watch, asked: int | None, points: Sequence[Point]) -> dict[str, Any]:
-    """A watch for people; what another program keeps beside it may have secrets of its."""
     newest = series.as_dicts(points[-1:])
-    fields = {key: value for key, value in made.to_dict().items() if key != "extra"}
-    return fields | {"asked_at": asked, "newest": newest[0] if newest else None}
+    return _shown(made) | {"asked_at": asked, "newest": newest[0] if newest else None}
 
 
 @watch.command()
@@ -175,9 +188,15 @@ async def _show(path: Path, name: str) -> tuple[Watch, int | None, list[Point], 
         if found is None:
             raise unknown(name)
         made, asked = found
-        counter = Counter(book=book.claims, policy=made.policy, trusted=made.trusted)
+        counter = Counter(book=book.claims)
         whom = await _asked_of(book, made, asked)
-        result = await counter.explain(made.query, whom, left_out=made.left_out)
+        result = await counter.explain(
+            made.question,
+            whom,
+            policy=made.trust,
+            trusted=made.trusted,
+            left_out=made.left_out,
+        )
         return made, asked, await book.history(name), result
 
 

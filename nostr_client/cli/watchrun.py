@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,13 +32,18 @@ from nostr_client.cli.store import store_option, stored_at
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from nostr_client.client import NostrClient
     from nostr_client.count.result import CountResult
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.watch import Runner, Watch, WatchBook
+    from nostr_client.watch import Watch, WatchBook
+    from nostr_client.watch.engine import Engine
+    from nostr_client.watch.state import Merge, Wanted
+
+LOOK_S = 60.0
+"""Seconds after which stored watches are looked at again: others may have added some."""
 
 GIVE_ONE = "no relay to ask: give --relay or --indexer"
 NO_WATCHES = "no watches yet: nostr-client watch add NAME WHAT TARGET"
@@ -104,52 +110,104 @@ class _Asked(NamedTuple):
 
 
 @asynccontextmanager
-async def _asking(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchBook, Runner]]:
-    """The watches of a store and what asks them, over one file."""
+async def _opened(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchBook, NostrClient]]:
+    """The watches of a store and the client that asks them, over one file."""
     from nostr_client.claims import CLAIMS
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch import WATCHES, WatchBook
 
     async with AsyncExitStack() as stack:
-        store = None
-        if asked.keep_events:
-            opening = SqliteStore.open(path, migrations=[CLAIMS, WATCHES])
-            store = await stack.enter_async_context(await opening)
-            book = WatchBook(store.database)
-        else:
-            book = await stack.enter_async_context(await WatchBook.open(path))
+        opening = SqliteStore.open(path, migrations=[CLAIMS, WATCHES])
+        store = await stack.enter_async_context(await opening)
         client = await stack.enter_async_context(asked.client(store))
-        yield book, client.runner(book)
+        yield WatchBook(store.database), client
 
 
 async def _run(
     path: Path, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
 ) -> list[int]:
     """Until interrupted, or once: then the exit code of each watch."""
-    async with _asking(path, asked) as (book, runner):
-        known = {made.name: made for made, _ in await book.all()}
-        for name in names:
-            if name not in known:
-                raise unknown(name)
-        if not known:
-            say(NO_WATCHES)
-        wanted = set(names) or None
-        chosen = [made for name, made in known.items() if wanted is None or name in wanted]
-        _refuse_without_relays(chosen, asked)
-        if once:
-            return await _once(runner, wanted or known, as_json)
-        async for name, result in runner.run(wanted, on_lost=_Lost().tell):
-            _tell(name, result, as_json)
-        return []
+    results: dict[str, CountResult] = {}
 
+    async def merged(merge: Merge) -> None:
+        if merge.is_whole and merge.is_news:
+            name = merge.watched.watch.name
+            results[name] = merge.result
+            if not once:
+                _tell(name, merge.result, as_json)
 
-async def _once(runner: Runner, names: Collection[str], as_json: bool) -> list[int]:
-    lost = _Lost()
-    results = await runner.round(names, all_of_them=True, on_lost=lost.tell)
-    for name, result in results.items():
+    async with _opened(path, asked) as (book, client):
+        known = await _wanted(book, client)
+        _check(known.watches, names, asked)
+        async with client.engine(merged, _only(known, names), book=book) as engine:
+            if not once:
+                await _keep_on(engine, book, client, names)
+            lost = await _once(engine)
+    for name, result in sorted(results.items()):
         _tell(name, result, as_json)
     codes = [outcome_code([one.status for one in given.relays]) for given in results.values()]
     return [*codes, *(NO_RELAY for _ in lost.told)]
+
+
+async def _wanted(book: WatchBook, client: NostrClient) -> Wanted:
+    return client.wanted(made for made, _ in await book.all())
+
+
+def _only(known: Wanted, names: Sequence[str]) -> Wanted:
+    """The watches that were named, or all of them."""
+    watches = {name: one for name, one in known.watches.items() if not names or name in names}
+    return known._replace(watches=watches)
+
+
+def _check(known: Mapping[str, Watch], names: Sequence[str], asked: _Asked) -> None:
+    """Raise InvalidInput for unknown names, and where no watch can ever be asked.
+
+    An indexer may know relays later.
+    """
+    for name in names:
+        if name not in known:
+            raise unknown(name)
+    if not known:
+        say(NO_WATCHES)
+    chosen = {name: one for name, one in known.items() if not names or name in names}
+    found = asked.relays or asked.how["indexers"] or any(one.relays for one in chosen.values())
+    if chosen and not found:
+        _Lost().tell(dict.fromkeys(chosen, ""))
+        raise InvalidInput("no relay to ask")
+
+
+async def _once(engine: Engine) -> _Lost:
+    """Have every relay of each watch asked once."""
+    lost = _Lost()
+    await engine.look()
+    await engine.refresh()
+    lost.tell_lacks(engine)
+    for name in engine.watches:
+        engine.ask_now(name)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(engine.worker.run())
+        await engine.worker.settled()
+        engine.worker.stop()
+    return lost
+
+
+async def _keep_on(
+    engine: Engine, book: WatchBook, client: NostrClient, names: Sequence[str]
+) -> None:
+    """Ask what is due until interrupted, also what is added to the store meanwhile."""
+    lost = _Lost()
+    await engine.look()
+    await engine.refresh()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(engine.run())
+        while True:
+            lost.tell_lacks(engine)
+            await asyncio.sleep(LOOK_S)
+            wanted = _only(await _wanted(book, client), names)
+            if wanted != engine.wanted:
+                engine.wanted = wanted
+                await engine.look()
+                await engine.refresh()
 
 
 class _Lost:
@@ -164,12 +222,12 @@ class _Lost:
                 say(f"{name}: {why or GIVE_ONE}")
         self.told.update(lacks)
 
+    def tell_lacks(self, engine: Engine) -> None:
+        """Say of each watch of an engine why it has no relay to ask."""
+        from nostr_client.watch.state import NO_RELAY as UNNAMED
 
-def _refuse_without_relays(watches: Sequence[Watch], asked: _Asked) -> None:
-    """Raise InvalidInput where no watch can ever be asked; an indexer may know relays later."""
-    if watches and not (asked.relays or asked.how["indexers"] or any(w.relays for w in watches)):
-        _Lost().tell(dict.fromkeys((made.name for made in watches), ""))
-        raise InvalidInput("no relay to ask")
+        lacks = {name: one.lack for name, one in engine.watches.items() if one.lack}
+        self.tell({name: "" if why == UNNAMED else why for name, why in lacks.items()})
 
 
 def _tell(name: str, result: CountResult, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -194,25 +195,33 @@ class Counter:
         policy: TrustPolicy | None = None,
         trusted: Collection[str] | None = None,
         left_out: Collection[str] = (),
+        fresh: Mapping[str, Claim] = MappingProxyType({}),
     ) -> CountResult:
         """The result from what relays said before, asking nobody; needs a book.
 
-        `names`: normalised URL to the user's spelling; by default all that were ever asked.
-        `left_out`: normalised URLs whose claims are shown and not counted with. Raises StoreError.
+        `names`: normalised URL to the user's spelling, in the order of the result; by default all
+        that were ever asked. `left_out`: normalised URLs whose claims are shown and not counted
+        with. `fresh`: answers by normalised URL that stand for those in the book. Raises
+        StoreError.
         """
         assert self.book is not None
-        now = self._now()
-        found = await self.book.recall(asked_of(query), now, names)
-        claims, earlier = [], {}
-        for one in found:
-            answer = one.usable(now, KEEP)
-            newest = one.failure or answer
+        now, wanted = self._now(), None if names is None else names.keys() - fresh.keys()
+        recalled = wanted is None or wanted
+        found = await self.book.recall(asked_of(query), now, wanted) if recalled else []
+        kept = {one.url: one for one in found}
+        claims: list[tuple[str, Claim]] = []
+        earlier: dict[str, Claim] = {}
+        for url in names or kept:
+            one = kept.get(url)
+            answer = fresh.get(url) or (one.usable(now, KEEP) if one is not None else None)
+            failure = None if one is None else one.failure
+            newest = failure or answer
             if newest is None:
                 continue
-            name = names[one.url] if names else newest.relay
-            claims.append((one.url, msgspec.structs.replace(newest, relay=name)))
-            if answer is not None and one.failure is not None:
-                earlier[one.url] = answer
+            name = names[url] if names else newest.relay
+            claims.append((url, msgspec.structs.replace(newest, relay=name)))
+            if answer is not None and failure is not None:
+                earlier[url] = answer
         shown, used = merge_input(claims, earlier)
         counted = [one for (url, _), one in zip(claims, used, strict=True) if url not in left_out]
         return self.result(query, shown, counted, policy=policy, trusted=trusted)
@@ -310,6 +319,11 @@ def _noted(query: Query, merged: Merged) -> Merged:
         for one in merged.parts
     )
     return msgspec.structs.replace(merged, parts=tuple(parts))
+
+
+def needs_others(query: Query) -> bool:
+    """Whether what one relay says is looked at beside what others said: the ids that they named."""
+    return _wants_members(query) or _has_versions(query) or is_compared(query)
 
 
 def _wants_members(query: Query) -> bool:

@@ -1,29 +1,53 @@
-"""Watches: questions that are asked again and again, and the history of their numbers."""
+"""Watches: questions that are asked again and again, and the history of their numbers.
+
+`definition` has the value, `repository` its tables, `engine` what asks: one task for each relay of
+each watch, driven by a clock, and a merge once a tick. `NostrClient.watch`, `nostr-client watch
+run` and the agent are that engine. Names are imported when they are first used: the value alone
+loads neither SQLite nor asyncio.
+"""
 
 from __future__ import annotations
 
-from nostr_client.watch.book import WatchBook, point_of
-from nostr_client.watch.definition import INTERVAL, SHORTEST, Watch
-from nostr_client.watch.history import LEVELS, Point, fold, sparkline, thin
-from nostr_client.watch.running import Runner
-from nostr_client.watch.schedule import due, next_due
-from nostr_client.watch.schema import WATCHES
-from nostr_client.watch.watching import Watching
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nostr_client.watch.definition import INTERVAL, SHORTEST, AlertSpec, Watch
+    from nostr_client.watch.history import LEVELS, Point, fold, sparkline, thin
+    from nostr_client.watch.repository import WATCHES, WatchBook, point_of
+
+_EXPORTS: dict[str, str] = {
+    "INTERVAL": "definition",
+    "LEVELS": "history",
+    "SHORTEST": "definition",
+    "WATCHES": "repository",
+    "AlertSpec": "definition",
+    "Point": "history",
+    "Watch": "definition",
+    "WatchBook": "repository",
+    "fold": "history",
+    "point_of": "repository",
+    "sparkline": "history",
+    "thin": "history",
+}
 
 __all__ = [
     "INTERVAL",
     "LEVELS",
     "SHORTEST",
     "WATCHES",
+    "AlertSpec",
     "Point",
-    "Runner",
     "Watch",
     "WatchBook",
-    "Watching",
-    "due",
     "fold",
-    "next_due",
     "point_of",
     "sparkline",
     "thin",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)

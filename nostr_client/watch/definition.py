@@ -1,98 +1,199 @@
-"""A watch: a named question that is asked again and again."""
+"""A watch: a named question that is asked again and again, with everything that belongs to it.
+
+One value for the SDK, the configuration file, the API and the store: `Watch` is what they write,
+and msgspec reads it. It is light, as the terminal application imports it: what a question means is
+looked up when it is first needed.
+"""
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
-from nostr_client.count.queries import Query
-from nostr_client.errors import InvalidInput, clip
+from nostr_client.display import DURATION, IN_WORDS, duration, seconds
+from nostr_client.errors import InvalidInput, clip, host_alone
 from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 from nostr_client.relayurl import normalize
-from nostr_client.trust import TrustPolicy
+
+if TYPE_CHECKING:
+    from nostr_client.count.queries import Query
+    from nostr_client.trust import TrustPolicy
 
 SHORTEST: Final = SHORTEST_INTERVAL
 """Seconds between two rounds at least."""
 
-INTERVAL: Final = 900.0
+INTERVAL: Final = 1800.0
 """Seconds between two rounds by default; live events show what is new in between."""
 
-# Of watches that are there: earlier versions took more than `check_name` does.
-_NAME: Final = re.compile(r"[^\s/\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,63}")
+LEAST: Final = duration(SHORTEST)
+"""The shortest interval, as a `Duration`."""
+
+NAME_PATTERN: Final = rf"^{WATCH_NAME}(?!\n)$"
+
+Name = Annotated[
+    str, Meta(pattern=NAME_PATTERN, description="letters, digits, dot, dash, underscore")
+]
+Duration = Annotated[str, Meta(pattern=DURATION, description=IN_WORDS)]
+Url = Annotated[str, Meta(min_length=1, max_length=2048)]
+FilterObject = dict[str, Any]
+
+QueryName = Literal[
+    "followers",
+    "reactions",
+    "reposts",
+    "quotes",
+    "replies",
+    "comments",
+    "replies+comments",
+    "zaps",
+]
+Policy = Literal["exclude", "flag", "off"]
+BodyFormat = Literal["json", "ntfy", "slack", "matrix", "discord"]
 
 
-_NEW_NAME: Final = re.compile(WATCH_NAME)
+class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Something to be told when a watch crosses a line: by webhook, by command, or both."""
+
+    when: Annotated[
+        str,
+        Meta(
+            max_length=100,
+            description='"> 1000", "< 10", "+10 % in 1d", "-5 in 1h" or "relay lies"',
+        ),
+    ]
+    webhook: Annotated[
+        str, Meta(max_length=2048, description="URL that gets a POST; shown as its host alone")
+    ] = ""
+    format: Annotated[
+        BodyFormat, Meta(description="what the webhook gets: the JSON, or a text for a service")
+    ] = "json"
+    command: Annotated[
+        tuple[Annotated[str, Meta(max_length=4096)], ...],
+        Meta(max_length=64, description="program and arguments; the JSON comes on its stdin"),
+    ] = ()
 
 
-def check_name(name: str) -> None:
-    """Raise InvalidInput unless a new watch may be called so: as in an agent, which asks it too."""
-    if not _NEW_NAME.fullmatch(name):
-        raise InvalidInput(f"a watch's name is {WATCH_NAME_IN_WORDS}, not {clip(repr(name), 80)}")
+class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A question that is asked again and again; either `query` and `target`, or `filters`."""
 
+    name: Annotated[Name, Meta(description="what you call it")]
+    query: Annotated[QueryName | None, Meta(description="a canonical query")] = None
+    target: Annotated[
+        str, Meta(max_length=4096, description="whom or what it is about: npub, nevent, naddr, hex")
+    ] = ""
+    filters: Annotated[
+        tuple[FilterObject, ...],
+        Meta(max_length=10, description="instead of a query: NIP-01 filters, OR'd"),
+    ] = ()
+    relays: Annotated[
+        tuple[Url, ...], Meta(max_length=200, description="whom to ask; empty: relays.default")
+    ] = ()
+    excluded: Annotated[
+        tuple[Url, ...],
+        Meta(max_length=200, description="relays that are asked, and left out of the number"),
+    ] = ()
+    trusted: Annotated[
+        tuple[Url, ...],
+        Meta(max_length=200, description="believed whatever tests say, as are relays.trusted"),
+    ] = ()
+    policy: Annotated[
+        Policy | None,
+        Meta(description="what happens to claims that cannot be true; unset: relays.trust"),
+    ] = None
+    interval: Annotated[
+        Duration, Meta(description=f"how often each relay is asked; {LEAST} at least")
+    ] = duration(INTERVAL)
+    live: Annotated[bool, Meta(description="also listen for new events between two questions")] = (
+        True
+    )
+    keep: Annotated[bool, Meta(description="keep in the store the events that are heard live")] = (
+        False
+    )
+    alerts: Annotated[tuple[AlertSpec, ...], Meta(max_length=16)] = ()
 
-class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """A named query with its interval, its relays and what is done about relays that lie.
+    @property
+    def question(self) -> Query:
+        """What is asked. Raises InvalidInput: neither or both forms, or a bad one."""
+        return _question(self.query, self.target, msgspec.json.encode(self.filters))
 
-    `relays` are spelled as the user wrote them; none means the read relays of the target's author
-    (NIP-65). `trusted` relays are believed in any case; `excluded` ones are asked, and left out of
-    the number. `interval` in seconds. `extra` is what another program keeps beside it, JSON values
-    that are carried along. Raises InvalidInput and InvalidRelayURL.
-    """
+    @property
+    def every(self) -> float:
+        """The interval in seconds. Raises InvalidInput."""
+        return seconds(self.interval)
 
-    name: str
-    query: Query
-    relays: tuple[str, ...] = ()
-    interval: float = INTERVAL
-    policy: TrustPolicy = TrustPolicy.EXCLUDE
-    trusted: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    created_at: int = 0
-    extra: dict[str, Any] = {}
+    @property
+    def trust(self) -> TrustPolicy | None:
+        """The policy of this watch; None: that of whoever asks."""
+        from nostr_client.trust import TrustPolicy
 
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise InvalidInput("a watch's name is 1 to 64 characters without / and line breaks")
-        if not self.interval >= SHORTEST:
-            raise InvalidInput(f"a watch's interval is {SHORTEST:g} seconds at least")
-        for url in (*self.relays, *self.trusted, *self.excluded):
-            normalize(url)
+        return None if self.policy is None else TrustPolicy(self.policy)
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The normalised URLs of `excluded`."""
+        """The normalised URLs of `excluded`. Raises InvalidRelayURL."""
         return frozenset(map(normalize, self.excluded))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The watch as JSON values."""
-        return {
-            "name": self.name,
-            "query": self.query.to_dict()
-            | {"author": self.query.author, "hints": list(self.query.hints)},
-            "relays": list(self.relays),
-            "interval": self.interval,
-            "policy": str(self.policy),
-            "trusted": list(self.trusted),
-            "excluded": list(self.excluded),
-            "created_at": self.created_at,
-            **({"extra": self.extra} if self.extra else {}),
-        }
+    def check(self) -> None:
+        """Raise InvalidInput or InvalidRelayURL for what cannot be kept or asked.
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Watch:
-        """What `to_dict` gave. Raises InvalidInput and its kinds for anything else."""
-        try:
-            return cls(
-                name=fields["name"],
-                query=Query.from_dict(fields["query"]),
-                relays=tuple(fields["relays"]),
-                interval=float(fields["interval"]),
-                policy=TrustPolicy(fields["policy"]),
-                trusted=tuple(fields["trusted"]),
-                excluded=tuple(fields.get("excluded", ())),
-                created_at=int(fields["created_at"]),
-                extra=dict(fields.get("extra", {})),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"not a watch: {error}") from error
+        Constructing a `Watch` checks nothing, and reading one checks its types alone, so that a
+        reader of many mistakes can name each.
+        """
+        check_name(self.name)
+        check_interval(self.interval)
+        for url in (*self.relays, *self.trusted, *self.excluded):
+            normalize(url)
+        _ = self.question
+
+
+@lru_cache(8192)  # each relay of each round asks
+def _question(name: str | None, target: str, filters: bytes) -> Query:
+    from nostr_client.count import queries
+    from nostr_client.typed import filter_of
+
+    found = msgspec.json.decode(filters)
+    if bool(name) == bool(found):
+        raise InvalidInput("give a query with its target, or filters")
+    if name is None:
+        if target:
+            raise InvalidInput("a target goes with a query")
+        return queries.query([filter_of(one) for one in found])
+    if not target:
+        raise InvalidInput(f"{name} needs a target")
+    return queries.canonical(name, target)
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidInput unless a watch may be called so."""
+    if not _is_name(name):
+        raise InvalidInput(f"a watch's name is {WATCH_NAME_IN_WORDS}, not {clip(repr(name), 80)}")
+
+
+def _is_name(name: str) -> bool:
+    try:
+        msgspec.convert(name, Name)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def check_interval(interval: str, least: float = SHORTEST) -> None:
+    """Raise InvalidInput for less than `least` seconds."""
+    if seconds(interval) < least:
+        raise InvalidInput(f"is {least:g} seconds at least")
+
+
+def shown(spec: Watch) -> Watch:
+    """A watch as it is shown: of webhooks the host alone, of commands the program alone."""
+    alerts = (
+        msgspec.structs.replace(
+            one,
+            webhook=host_alone(one.webhook) if one.webhook else "",
+            command=one.command[:1],
+        )
+        for one in spec.alerts
+    )
+    return msgspec.structs.replace(spec, alerts=tuple(alerts))

@@ -9,14 +9,14 @@ import pytest
 from agent.alerts import bodies
 from agent.api import schema, views
 from agent.commands import tables, watch
-from agent.specs import WatchSpec
 from nostr_client.display import said
 from nostr_client.merge import Figure
 from nostr_client.store.base import StoreStats
 from nostr_client.store.index_schema import HOT
+from nostr_client.watch.definition import Watch
 from tui import format
 
-SPEC = WatchSpec(name="followers", query="followers", target="ab" * 32)
+SPEC = Watch(name="followers", query="followers", target="ab" * 32)
 FIGURE = Figure(value=1234, low=1200, high=1300, exact=False, lower_bound=False)
 
 
@@ -36,11 +36,11 @@ def counted(figure: Figure | None) -> schema.Counted:
 
 
 def test_a_watch_that_was_not_counted_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    watch._tell_one(schema.Watch(spec=SPEC, origin="store"))
+    watch._tell_one(schema.WatchState(spec=SPEC, origin="store"))
     tables.counted(counted(None))
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == ["followers: not counted yet", "not counted yet"]
-    watch._tell_one(schema.Watch(spec=SPEC, origin="store", figure=FIGURE))
+    watch._tell_one(schema.WatchState(spec=SPEC, origin="store", figure=FIGURE))
     tables.counted(counted(FIGURE))
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == ["followers: 1,234 1,200–1,300", "1,234 distinct authors (1,200–1,300)"]

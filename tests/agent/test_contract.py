@@ -16,7 +16,7 @@ import nostr_client
 from agent.api import schema
 from agent.api.contract import ROUTES, AgentApi, find
 from agent.service.backend import AgentBackend
-from agent.specs import WatchSpec
+from nostr_client.watch.definition import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ async def test_arguments_arrive_as_they_were_given(
 
 async def test_a_whole_body_a_flag_and_what_is_not_given() -> None:
     api = Recorder()
-    spec = WatchSpec(name="w", filters=({"kinds": [3]},))
+    spec = Watch(name="w", filters=({"kinds": [3]},))
     assert await received(api.change_watch("w", spec)) == (
         "change_watch",
         {"name": "w", "spec": spec},

@@ -4,42 +4,37 @@ from __future__ import annotations
 
 import io
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from agent import stored, watchbook
-from agent.api.schema import Point
-from agent.clock import SystemClock
+from agent import stored
 from agent.config.load import Added
 from agent.journal import Journal
 from agent.service.specs import Specs
-from agent.specs import Name, SyncSpec, WatchSpec, in_words
+from agent.specs import SyncSpec, in_words
 from agent.stored import AGENT
-from agent.watches import query_of
-from nostr_client import count, nip19
 from nostr_client.errors import InvalidInput
-from nostr_client.filters import Filter
 from nostr_client.store.database import Database
-from nostr_client.watch import WATCHES, Watch, rows
+from nostr_client.watch import WATCHES, Point, repository
+from nostr_client.watch.clock import SystemClock
+from nostr_client.watch.definition import AlertSpec, Name, Watch
 from nostr_client.watch.history import DAY
-from nostr_client.watch.history import Point as Sample
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import AsyncIterator, Sequence
 
-    from nostr_client.count import Query
 
 T0 = 1_700_006_400.0  # midnight, UTC
 TARGET = "ab" * 32
 UNIT = "distinct_authors"
 
 
-def spec(name: str = "w", **more: object) -> WatchSpec:
+def spec(name: str = "w", **more: object) -> Watch:
     fields = {"name": name, "query": "followers", "target": TARGET, **more}
-    return msgspec.convert(fields, WatchSpec)
+    return msgspec.convert(fields, Watch)
 
 
 @pytest.fixture
@@ -50,7 +45,11 @@ async def database() -> AsyncIterator[Database]:
 
 
 def point(at: float, value: int) -> Point:
-    return Point(at=at, value=value, low=value - 1, high=None, exact=False)
+    return Point.sample(int(at), value, value - 1, None, exact=False, unit=UNIT)
+
+
+def note(conn: sqlite3.Connection, name: str, point: Point, **how: Any) -> None:
+    repository.asked(conn, name, point.at, point, **how)
 
 
 async def fill(database: Database, days: int, every: int = 600) -> float:
@@ -59,7 +58,7 @@ async def fill(database: Database, days: int, every: int = 600) -> float:
 
     def work(conn: sqlite3.Connection) -> None:
         for n, at in enumerate(times):
-            watchbook.add_point(conn, "w", point(at, n), UNIT)
+            note(conn, "w", point(at, n))
 
     await database.write(work)
     return times[-1]
@@ -67,9 +66,9 @@ async def fill(database: Database, days: int, every: int = 600) -> float:
 
 async def test_history_is_fine_then_hourly_then_daily(database: Database) -> None:
     now = await fill(database, 120)
-    found = await database.read(lambda c: watchbook.history(c, "w", 0, 100_000))
-    assert await database.write(lambda c: watchbook.thin(c, now, "", 5)) is None
-    assert await database.read(lambda c: watchbook.history(c, "w", 0, 100_000)) == found
+    found = await database.read(lambda c: repository.points(c, "w", 0, most=100_000))
+    assert await database.write(lambda c: repository.thin_next(c, now, "", 5)) is None
+    assert await database.read(lambda c: repository.points(c, "w", 0, most=100_000)) == found
     gaps = [b.at - a.at for a, b in itertools.pairwise(found)]
     old = [g for p, g in zip(found, gaps, strict=False) if p.at < now - 93 * DAY]
     new = [g for p, g in zip(found, gaps, strict=False) if p.at > now - 2 * DAY]
@@ -81,21 +80,21 @@ async def test_history_is_fine_then_hourly_then_daily(database: Database) -> Non
 
 async def test_the_limit_keeps_the_newest(database: Database) -> None:
     now = await fill(database, 3)
-    found = await database.read(lambda c: watchbook.history(c, "w", 0, 5))
+    found = await database.read(lambda c: repository.points(c, "w", 0, most=5))
     assert [p.value for p in found] == [427, 428, 429, 430, 431]
-    late = await database.read(lambda c: watchbook.history(c, "w", now - 600, 5))
+    late = await database.read(lambda c: repository.points(c, "w", int(now - 600), most=5))
     assert [p.value for p in late] == [430, 431]
 
 
-async def kept(database: Database, values: Sequence[tuple[int, int]]) -> list[Sample]:
+async def kept(database: Database, values: Sequence[tuple[int, int]]) -> list[Point]:
     """What is kept of numbers at seconds after T0."""
 
     def work(conn: sqlite3.Connection) -> None:
         for at, value in values:
-            watchbook.add_point(conn, "w", point(T0 + at, value), UNIT)
+            note(conn, "w", point(T0 + at, value))
 
     await database.write(work)
-    return await database.read(lambda c: rows.points(c, "w"))
+    return await database.read(lambda c: repository.points(c, "w"))
 
 
 async def test_a_number_that_moves_within_a_minute_is_kept(database: Database) -> None:
@@ -115,17 +114,17 @@ async def test_of_a_flood_six_numbers_a_minute_are_kept(database: Database) -> N
 
 async def test_changes_and_the_spark(database: Database) -> None:
     now = await fill(database, 8)
-    found = await database.read(lambda c: watchbook.moved(c, "w", 8 * 144 - 1, now))
+    found = await database.read(lambda c: repository.moved(c, "w", 8 * 144 - 1, now))
     assert found.changes == {"1h": 6, "1d": 144, "1w": 7 * 144}
     assert len(found.spark) == 24
     assert list(found.spark) == sorted(found.spark)
-    nothing = await database.read(lambda c: watchbook.moved(c, "other", 1, now))
-    assert nothing == watchbook.Moved({}, ())
+    nothing = await database.read(lambda c: repository.moved(c, "other", 1, now))
+    assert nothing == repository.Moved({}, ())
 
 
 async def test_the_spark_of_a_watch_that_is_asked_daily(database: Database) -> None:
     now = await fill(database, 40, DAY)
-    found = await database.read(lambda c: watchbook.moved(c, "w", 39, now))
+    found = await database.read(lambda c: repository.moved(c, "w", 39, now))
     assert found.spark == tuple(range(16, 40))
     assert found.changes == {"1d": 1, "1w": 7}
 
@@ -134,44 +133,40 @@ async def test_watches_are_where_the_sdk_has_them(database: Database) -> None:
     changed = spec(interval="2h", alerts=[{"when": "> 5", "command": ["true"]}])
     await database.write(lambda c: stored.put_spec(c, "watch", changed, T0))
     (text,) = await database.read(lambda c: stored.specs(c, "watch"))
-    assert msgspec.json.decode(text, type=WatchSpec) == changed
-    ((known, asked),) = await database.read(rows.watches)
-    assert (known.name, known.query, known.interval) == ("w", query_of(changed), 7200)
+    assert msgspec.json.decode(text, type=Watch) == changed
+    ((known, asked),) = await database.read(repository.watches)
+    assert (known, known.every) == (changed, 7200)
     assert asked is None
-    await database.write(lambda c: watchbook.add_point(c, "w", point(T0, 1), UNIT))
+    await database.write(lambda c: note(c, "w", point(T0, 1)))
     assert await database.write(lambda c: stored.remove_spec(c, "watch", "w"))
     assert not await database.write(lambda c: stored.remove_spec(c, "watch", "w"))
-    assert not await database.read(lambda c: watchbook.history(c, "w", 0, 10))
+    assert not await database.read(lambda c: repository.points(c, "w", 0, most=10))
 
 
-QUERIES = [
-    count.canonical("followers", nip19.Profile(TARGET, ("wss://hint.example.com",)).encode()),
-    count.canonical("reactions", nip19.EventPointer(TARGET, (), "cd" * 32).encode()),
-    count.canonical("comments", nip19.Address(30023, TARGET, "a:b").encode()),
-    count.canonical("zaps", nip19.PublicKey(TARGET).encode()),
-    count.canonical("zaps", TARGET),
-    count.canonical("replies+comments", TARGET),
-    count.query([Filter(kinds=[1], tags={"#t": ["nostr"]}), Filter(kinds=[7], authors=[TARGET])]),
-]
-
-
-@pytest.mark.parametrize("query", QUERIES, ids=[query.name for query in QUERIES])
-async def test_watches_that_the_sdk_added_are_the_agents_too(
-    database: Database, query: Query
-) -> None:
-    made = Watch(name="z", query=query, relays=("wss://a.example.com",), interval=1_000_000.5)
-    await database.write(lambda c: rows.add(c, made))
+async def test_a_watch_is_read_as_it_was_written(database: Database) -> None:
+    made = Watch(
+        name="z",
+        filters=({"kinds": [1], "#t": ["nostr"]}, {"kinds": [7], "authors": [TARGET]}),
+        relays=("wss://a.example.com", "B.example.com"),
+        excluded=("wss://b.example.com",),
+        trusted=("wss://a.example.com",),
+        policy="off",
+        interval="1000000.5s",
+        live=False,
+        keep=True,
+        alerts=(AlertSpec(when="> 5", webhook="https://hook.example/x"),),
+    )
+    await database.write(lambda c: repository.add(c, made))
+    assert [watch for watch, _ in await database.read(repository.watches)] == [spec(), made]
     _, text = await database.read(lambda c: stored.specs(c, "watch"))
-    found = msgspec.json.decode(text, type=WatchSpec)
-    assert query_of(found) == query
-    assert (found.name, found.relays, found.interval) == ("z", made.relays, "1000000.5s")
+    assert msgspec.json.decode(text, type=Watch) == made
 
 
 @pytest.mark.parametrize("name", ["a", "A.b-c_1", "9", "x" * 64])
 async def test_a_name_for_the_agent_is_one_for_the_sdk(database: Database, name: str) -> None:
     assert msgspec.convert(name, Name) == name
-    made = Watch(name=name, query=count.followers(TARGET))
-    await database.write(lambda c: rows.add(c, made))
+    made = Watch(name=name, query="followers", target=TARGET)
+    await database.write(lambda c: repository.add(c, made))
 
 
 @pytest.mark.parametrize("name", ["x y", "-a", "a.é", "a+b", "_"])
@@ -180,14 +175,14 @@ async def test_no_name_for_the_agent_is_none_for_the_sdk(database: Database, nam
         msgspec.convert(name, Name)
     assert "1 to 64 letters" in in_words(str(refused.value))
     assert "regex" not in in_words(str(refused.value))
-    made = Watch(name=name, query=count.followers(TARGET))
+    made = Watch(name=name, query="followers", target=TARGET)
     with pytest.raises(InvalidInput, match="1 to 64 letters"):
-        await database.write(lambda c: rows.add(c, made))
+        await database.write(lambda c: repository.add(c, made))
 
 
 async def test_what_the_agent_cannot_read_is_told_and_stops_nothing(database: Database) -> None:
-    made = Watch(name="two words", query=count.followers(TARGET))
-    await database.write(lambda c: rows.put(c, made))  # which an earlier version's `add` took
+    made = Watch(name="two words", query="followers", target=TARGET)
+    await database.write(lambda c: repository.put(c, made))  # which an earlier version's `add` took
     await database.write(
         lambda c: c.execute("INSERT INTO watch (name, definition) VALUES ('x', '{}')")
     )
@@ -195,7 +190,7 @@ async def test_what_the_agent_cannot_read_is_told_and_stops_nothing(database: Da
     refused = []
     for text in texts:
         try:
-            msgspec.json.decode(text, type=WatchSpec)
+            msgspec.json.decode(text, type=Watch)
         except msgspec.ValidationError as error:
             refused.append(str(error))
     assert len(refused) == 2
@@ -203,18 +198,18 @@ async def test_what_the_agent_cannot_read_is_told_and_stops_nothing(database: Da
 
 
 async def test_watches_of_the_file_have_a_history_and_stay_the_files(database: Database) -> None:
-    await database.write(lambda c: stored.take_file(c, "watch", [spec("f")], T0))
-    await database.write(lambda c: watchbook.add_point(c, "f", point(T0, 1), UNIT))
-    await database.write(lambda c: stored.take_file(c, "watch", [spec("f", interval="1h")], T0 + 1))
+    await database.write(lambda c: stored.take_file(c, "watch", [spec("f")]))
+    await database.write(lambda c: note(c, "f", point(T0, 1)))
+    await database.write(lambda c: stored.take_file(c, "watch", [spec("f", interval="1h")]))
     assert len(await database.read(lambda c: stored.specs(c, "watch"))) == 1
-    assert len(await database.read(lambda c: watchbook.history(c, "f", 0, 10))) == 1
-    assert [w.name for w, _ in await database.read(rows.watches)] == ["f", "w"]
+    assert len(await database.read(lambda c: repository.points(c, "f", 0, most=10))) == 1
+    assert [w.name for w, _ in await database.read(repository.watches)] == ["f", "w"]
 
 
 async def test_another_question_begins_another_history(database: Database) -> None:
     def work(conn: sqlite3.Connection) -> None:
-        asked, other = query_of(spec()), spec(query=None, target="", filters=[{"kinds": [7]}])
-        watchbook.add_point(conn, "w", point(T0, 521), UNIT, asked)
+        asked, other = spec().question, spec(query=None, target="", filters=[{"kinds": [7]}])
+        note(conn, "w", point(T0, 521), query=asked)
         stored.set_crossed(conn, "w", "> 1", T0, on=True)
         stored.put_spec(conn, "watch", spec(interval="1h"), T0)
         assert values(conn) == [521]
@@ -222,20 +217,20 @@ async def test_another_question_begins_another_history(database: Database) -> No
         stored.put_spec(conn, "watch", other, T0)
         assert values(conn) == []
         assert not stored.crossed(conn, "w")
-        watchbook.add_point(conn, "w", point(T0 + 60, 522), UNIT, asked)  # came too late
-        watchbook.add_point(conn, "w", point(T0 + 120, 3), UNIT, query_of(other))
+        note(conn, "w", point(T0 + 60, 522), query=asked)  # came too late
+        note(conn, "w", point(T0 + 120, 3), query=other.question)
         assert values(conn) == [3]
-        assert [w.name for w, _ in rows.watches(conn)] == ["w"]
+        assert [w.name for w, _ in repository.watches(conn)] == ["w"]
         assert len(stored.specs(conn, "watch")) == 1
         assert stored.added(conn, "watch") == {"w"}
-        assert watchbook.thin(conn, T0 + 400 * DAY, "", 100) is None
+        assert repository.thin_next(conn, T0 + 400 * DAY, "", 100) is None
         stored.put_spec(conn, "watch", spec(), T0)
         assert values(conn) == [521]
         assert stored.remove_spec(conn, "watch", "w")
         assert conn.execute("SELECT count(*) FROM watch, watch_point").fetchone() == (0,)
 
     def values(conn: sqlite3.Connection) -> list[int]:
-        return [one.value for one in watchbook.history(conn, "w", 0, 10)]
+        return [one.value for one in repository.points(conn, "w", 0, most=10)]
 
     await database.write(work)
 
@@ -247,15 +242,15 @@ async def test_whom_a_watch_asks_trusts_and_leaves_out_is_known_to_both_programs
 
     def work(conn: sqlite3.Connection) -> None:
         stored.put_spec(conn, "watch", spec(excluded=(one,), trusted=(other,)), T0)
-        ((watch, _),) = rows.watches(conn)
+        ((watch, _),) = repository.watches(conn)
         assert (watch.excluded, watch.trusted) == ((one,), (other,))
-        assert rows.relays(conn, "w") is None
-        watchbook.add_point(conn, "w", point(T0, 1), UNIT, relays=[one, other])
-        watchbook.add_point(conn, "w", point(T0 + 60, 1), UNIT)
-        assert rows.relays(conn, "w") == (one, other)
-        rows.add(conn, msgspec.structs.replace(watch, name="added", extra={}))
+        assert repository.relays(conn, "w") is None
+        note(conn, "w", point(T0, 1), relays=[one, other])
+        note(conn, "w", point(T0 + 60, 1))
+        assert repository.relays(conn, "w") == (one, other)
+        repository.add(conn, msgspec.structs.replace(watch, name="added"))
         (text, _) = stored.specs(conn, "watch")
-        found = msgspec.json.decode(text, type=WatchSpec)
+        found = msgspec.json.decode(text, type=Watch)
         assert (found.name, found.excluded, found.trusted) == ("added", (one,), (other,))
 
     await database.write(work)
@@ -286,7 +281,7 @@ async def test_a_stored_interval_that_is_too_short_becomes_the_shortest(database
     await database.write(lambda c: stored.put_spec(c, "watch", hasty, T0))
     await database.write(lambda c: stored.put_spec(c, "sync", sync, T0))
     journal = Journal(lambda: T0, out=io.StringIO())
-    watches = Specs("watch", WatchSpec, database, SystemClock())
+    watches = Specs("watch", Watch, database, SystemClock())
     syncs = Specs("sync", SyncSpec, database, SystemClock())
     await watches.load([], journal)
     await syncs.load([], journal)

@@ -11,7 +11,7 @@ from agent.service.relay_state import RELAY_BOOK
 from agent.stored import AGENT
 from nostr_client.claims.book import ClaimBook
 from nostr_client.claims.schema import CLAIMS
-from nostr_client.count.queries import followers, reactions
+from nostr_client.count.queries import followers
 from nostr_client.count.remembering import asked_of
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS
@@ -20,9 +20,8 @@ from nostr_client.event import EventTemplate
 from nostr_client.keys import verify
 from nostr_client.merge import Claim, ClaimStatus, Method
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch.book import WatchBook
+from nostr_client.watch import WATCHES, WatchBook
 from nostr_client.watch.definition import Watch
-from nostr_client.watch.schema import WATCHES
 from tests.worlds import NOTE, START, TARGET, follow, reaction, signer
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ async def a_fixed_run(store: SqliteStore) -> None:
     pairs = [(one.relay, one) for one in (answered, refused)]
     await claims.remember(asked_of(followers(TARGET)), pairs)
     await WatchBook(store.database).add(
-        Watch(name="w", query=reactions(NOTE), relays=("wss://one.example",), created_at=START)
+        Watch(name="w", query="reactions", target=NOTE, relays=("wss://one.example",))
     )
     ticks = itertools.count(START * 10**9)
     counters = await SqliteCounterStore.over(store.database, clock=lambda: next(ticks))

@@ -16,22 +16,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from nostr_client import count, nip19
+from nostr_client import nip19
 from nostr_client.cli.questions import Duration
 from nostr_client.cli.relays import worst_code
-from nostr_client.count.procedure import Counter
 from nostr_client.display import duration
 from nostr_client.event import EventTemplate
-from nostr_client.watch import Runner, Watch, WatchBook
+from nostr_client.watch import Watch, WatchBook
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import NOTE, TARGET, follow, reaction, signer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
-
-    from nostr_client.watch.running import Lacks, Relays
 
     Run = Callable[..., Coroutine[Any, Any, tuple[int, str, str]]]
 
@@ -96,7 +93,7 @@ async def test_a_watch_from_its_first_to_its_last_day(run: Run, tmp_path: Path) 
         assert json.loads(out)["value"] == 60
     _, out, _ = await run("watch", "list", "--json")
     (listed,) = json.loads(out)
-    assert (listed["name"], listed["interval"], listed["newest"]["value"]) == ("me", 3600, 60)
+    assert (listed["name"], listed["interval"], listed["newest"]["value"]) == ("me", "1h", 60)
     _, out, _ = await run("watch", "list")
     assert "me  followers  at least 60" in out
     _, out, _ = await run("watch", "show", "me", "--json")
@@ -220,7 +217,8 @@ async def test_a_relay_that_a_watch_leaves_out_is_shown_and_not_counted(
     async with one, other:
         made = Watch(
             name="me",
-            query=count.followers(NPUB),
+            query="followers",
+            target=NPUB,
             relays=(one.url, other.url),
             excluded=(other.url.replace("ws://", "WS://"),),
         )
@@ -244,21 +242,6 @@ async def test_watches_that_no_relay_can_be_asked_for_end_at_once(
     lines = [f"{name}: no relay to ask: give --relay or --indexer" for name in ("one", "two")]
     assert (code, out) == (2, "")
     assert err.splitlines() == [*lines, "nostr-client: no relay to ask"]
-
-
-async def test_a_watch_without_relays_is_no_reason_for_round_after_round() -> None:
-    rounds: list[dict[str, str]] = []
-
-    async def choose(watches: Sequence[Watch]) -> tuple[Relays, Lacks]:
-        return {}, {"lost": "why"}
-
-    async with await WatchBook.open(":memory:") as book:
-        await book.add(Watch(name="lost", query=count.followers(NPUB)))
-        runner = Runner(book, Counter(book=book.claims), choose)
-        running = runner.run(on_lost=lambda lacks: rounds.append(dict(lacks)))
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(anext(running), 0.5)
-    assert rounds == [{"lost": "why"}]
 
 
 async def test_files_that_are_there_are_kept_and_an_empty_history_is_empty(

@@ -9,6 +9,7 @@ from contextlib import closing
 from email.utils import formatdate
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from nostr_client import count
@@ -16,7 +17,6 @@ from nostr_client.client import NostrClient
 from nostr_client.errors import InvalidInput
 from nostr_client.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.trust import TrustPolicy
 from nostr_client.watch import Watch, WatchBook
 from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nostr_client.count.result import CountResult
+    from nostr_client.watch.state import Merge
+
 
 REACTIONS = count.reactions(NOTE)
 HOUR = 3600.0
@@ -78,6 +80,7 @@ async def test_live_events_of_a_watch_are_kept_too(tmp_path: Path) -> None:
         assert (await anext(watching)).value == 5
         await relay.heard("REQ", 1, within=10)
         fresh = reaction(77, at=int(time.time()))
+        relay.events.append(fresh)
         for peer in relay.peers:
             for name in peer.subscriptions:
                 await peer.send_event(name, fresh)
@@ -159,6 +162,22 @@ async def test_receipts_that_are_counted_and_not_given_are_not_exact() -> None:
     assert result.lower_bound
 
 
+async def all_asked(client: NostrClient, book: WatchBook) -> dict[str, CountResult]:
+    """The number of every watch of a book, by name."""
+    results: dict[str, CountResult] = {}
+
+    async def merged(merge: Merge) -> None:
+        results[merge.watched.watch.name] = merge.result
+
+    wanted = client.wanted(watch for watch, _ in await book.all())
+    async with client.engine(merged, wanted, book=book) as engine, asyncio.TaskGroup() as group:
+        await engine.refresh()
+        group.create_task(engine.worker.run())
+        await engine.worker.settled()
+        engine.worker.stop()
+    return results
+
+
 async def test_numbers_that_no_row_takes_are_clamped(tmp_path: Path) -> None:
     """Full registers and the largest counts, from a relay that is believed in any case."""
     body = {"count": 2**63 - 1, "hll": "39" * 256}
@@ -168,11 +187,8 @@ async def test_numbers_that_no_row_takes_are_clamped(tmp_path: Path) -> None:
         NostrClient(timeout=5) as client,
     ):
         for name in ("reactions", "replies+comments"):
-            query = count.canonical(name, NOTE)
-            off = TrustPolicy.OFF
-            await book.add(
-                Watch(name=name.replace("+", "-"), query=query, relays=(relay.url,), policy=off)
-            )
-        results = await client.runner(book).round()
+            fields = {"query": name, "target": NOTE, "relays": [relay.url], "policy": "off"}
+            await book.add(msgspec.convert({"name": name.replace("+", "-"), **fields}, Watch))
+        results = await all_asked(client, book)
         assert all(result.value for result in results.values())
         assert (await book.history("reactions"))[-1].value == 2**63 - 1

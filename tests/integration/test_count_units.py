@@ -13,8 +13,7 @@ from nostr_client.client import NostrClient
 from nostr_client.filters import Filter
 from nostr_client.merge import Method, Unit
 from nostr_client.options import Options, Timeouts
-from nostr_client.watch.book import point_of
-from nostr_client.watch.rows import question_key
+from nostr_client.watch.repository import point_of, question_key
 from tests.faults import AnswersCount, Silent
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.negrelay import SpeaksNeg

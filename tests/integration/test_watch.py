@@ -14,6 +14,7 @@ from nostr_client.client import NostrClient
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.event import EventTemplate
 from nostr_client.outbox import RelayChoice
+from nostr_client.watch.live import MISSED
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, signer
@@ -58,7 +59,7 @@ async def listening(relay: FaultyRelay, times: int = 1) -> None:
     asked = 1
     while True:
         messages = await relay.heard("REQ", asked, within=20)
-        live = [m for m in messages if "since" in m[2] and "limit" not in m[2]]
+        live = [m for m in messages if "since" in m[2] and m[2].get("limit") == MISSED]
         if len(live) >= times:
             return
         asked = len(messages) + 1

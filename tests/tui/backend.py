@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from agent.api.schema import RelayInfo
-    from agent.specs import SyncSpec, WatchSpec
+    from agent.specs import SyncSpec
+    from nostr_client.watch.definition import Watch
 
 TOKEN = "token-of-the-tests"
 READ_TOKEN = "token-that-only-reads"
@@ -68,12 +69,12 @@ class Recorded(Backend):
             relays=self.relay_list,
         )
 
-    def put_watch(self, one: schema.Watch) -> None:
+    def put_watch(self, one: schema.WatchState) -> None:
         """A watch is new, or has changed, and listeners are told."""
         self.watch_map[one.spec.name] = one
         self.feed.publish(watch=one)
 
-    def feed_later(self, one: schema.Watch) -> None:
+    def feed_later(self, one: schema.WatchState) -> None:
         """The same from another thread, of a server that is known."""
         assert self.server is not None
         self.server.do(lambda: self.put_watch(one))
@@ -83,20 +84,20 @@ class Recorded(Backend):
     async def watches(self) -> schema.Watches:
         return schema.Watches(watches=tuple(self.watch_map.values()))
 
-    async def watch(self, name: str) -> schema.Watch:
+    async def watch(self, name: str) -> schema.WatchState:
         if name not in self.watch_map:
             raise not_found(f"watch {name}")
         return self.watch_map[name]
 
-    async def add_watch(self, spec: WatchSpec) -> schema.Watch:
+    async def add_watch(self, spec: Watch) -> schema.WatchState:
         self.asked.append(("add_watch", spec.name))
         if spec.name in self.watch_map:
             raise Refusal(409, "exists", f"there is a watch {spec.name} already")
-        one = schema.Watch(spec=spec, origin="api", asked=len(self.relay_list))
+        one = schema.WatchState(spec=spec, origin="api", asked=len(self.relay_list))
         self.put_watch(one)
         return one
 
-    async def change_watch(self, name: str, spec: WatchSpec) -> schema.Watch:
+    async def change_watch(self, name: str, spec: Watch) -> schema.WatchState:
         self.asked.append(("change_watch", name))
         one = msgspec.structs.replace(await self.watch(name), spec=spec)
         self.put_watch(one)

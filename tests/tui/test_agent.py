@@ -15,12 +15,12 @@ import pytest
 
 from agent.api.address import Addresses, reach
 from agent.relay.server import serve
-from agent.specs import WatchSpec
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.event import EventTemplate
 from nostr_client.places import addresses_path
 from nostr_client.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent, config_text
 from tests.rights import secret_file
 from tests.tui.driving import driving
@@ -62,7 +62,7 @@ async def test_every_reaction_moves_the_number(tmp_path: Path) -> None:
             lambda: (agent.service.api.url, agent.service.token), now=time.time, patience=PATIENCE
         ) as tui,
     ):
-        await agent.client.add_watch(WatchSpec(name="r", query="reactions", target=NOTE))
+        await agent.client.add_watch(Watch(name="r", query="reactions", target=NOTE))
         await tui.until(lambda: any(one.answered for one in tui.app.model.watches.values()))
         tui.app.watched = "r"
         await tui.app.go("watch")

@@ -6,9 +6,10 @@ import math
 
 from agent.api import schema
 from agent.api.schema import Difference, Rebuild, RebuildStage, RelayInfo
-from agent.specs import SyncSpec, WatchSpec
+from agent.specs import SyncSpec
 from nostr_client.nip11 import Limitation
 from nostr_client.sync.report import SyncStatus
+from nostr_client.watch.definition import Watch
 
 NOW = 1_764_300_000.0  # 2025-11-28 03:20 UTC
 PUBKEY = "82341f882b6eabcd2ba7f1ef90aad961cf074af15b9ef44a09f9d2a8fbfbe6a2"
@@ -34,9 +35,9 @@ def at_least(value: int) -> schema.Figure:
 
 def watch(
     name: str, query: str, figure: schema.Figure | None, age: float = 12, **more: object
-) -> schema.Watch:
+) -> schema.WatchState:
     target = NPUB if query == "followers" else EVENT
-    spec = WatchSpec(name=name, query=query, target=target)  # type-checked by the API
+    spec = Watch(name=name, query=query, target=target)  # type-checked by the API
     told = {
         "unit": "distinct_authors",
         "updated_at": None if figure is None else NOW - age,
@@ -46,7 +47,7 @@ def watch(
         "spark": (),
         **more,
     }
-    return schema.Watch(spec=spec, origin="api", figure=figure, **told)
+    return schema.WatchState(spec=spec, origin="api", figure=figure, **told)
 
 
 WATCHES = (

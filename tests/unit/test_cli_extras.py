@@ -12,7 +12,6 @@ import click
 import pytest
 
 from nostr_client.cli.entry import run_command
-from nostr_client.count import followers
 from nostr_client.errors import NetworkError
 from nostr_client.extras import MissingExtra, optional
 from nostr_client.store.sqlite import SqliteStore
@@ -111,7 +110,7 @@ async def fill_with_a_watch(store: Path) -> None:
     async with await SqliteStore.open(store):
         pass
     async with await WatchBook.open(store) as book:
-        await book.add(Watch(name="w", query=followers("01" * 32), relays=("wss://r.example/",)))
+        await book.add(Watch(name="w", query="followers", target="01" * 32))
 
 
 def test_a_package_that_cannot_be_loaded_is_told_with_why() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from agent.api.schema import CountBody
-from agent.specs import QueryName
 from nostr_client.errors import InvalidInput
+from nostr_client.watch.definition import QueryName
 
 if TYPE_CHECKING:
     from agent.api.schema import Counted as CountedAnswer

@@ -9,12 +9,12 @@ import msgspec
 from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
-    from agent.api.schema import Watch
-    from agent.specs import WatchSpec
+    from agent.api.schema import WatchState
+    from nostr_client.watch.definition import Watch
     from tui.app import TallyApp
 
 
-def _named(app: TallyApp, words: list[str]) -> Watch | None:
+def _named(app: TallyApp, words: list[str]) -> WatchState | None:
     """The watch that is named, else the one that is pointed at."""
     name = words[0] if words else app.watch_name
     found = app.model.watches.get(name)
@@ -35,7 +35,7 @@ async def add(app: TallyApp, words: list[str]) -> None:
     """Ask what to watch, and add it."""
     from tui.dialogs.add import AddWatch
 
-    async def begin(spec: WatchSpec) -> None:
+    async def begin(spec: Watch) -> None:
         await app.ask(lambda client: client.add_watch(spec))
         app.tell(f"watching {spec.name}")
 
@@ -87,7 +87,7 @@ async def _switch(app: TallyApp, words: list[str], field: str, told: tuple[str, 
     app.tell(f"{told[0] if is_new else told[1]} {relay}{_but(spec, url)}")
 
 
-def _but(spec: WatchSpec, url: str) -> str:
+def _but(spec: Watch, url: str) -> str:
     """What holds back a relay that is trusted."""
     is_both = url in map(normalize, spec.excluded) and url in map(normalize, spec.trusted)
     return ": trusted, but left out until you take it back (e)" if is_both else ""

@@ -8,8 +8,8 @@ import msgspec
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Label, OptionList, Static
 
-from agent.specs import WatchSpec
 from nostr_client.errors import InvalidInput
+from nostr_client.watch.definition import Watch
 from tui.dialogs.simple import Form
 from tui.paste import Pasted, free_name, read
 
@@ -114,7 +114,7 @@ class AddWatch(Form):
             "filters": self._pasted.filters,
         }
         try:
-            spec = msgspec.convert(values, WatchSpec)
+            spec = msgspec.convert(values, Watch)
         except msgspec.ValidationError as error:
             self.say(str(error), bad=True)
         else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from agent.api.schema import Watch
+    from agent.api.schema import WatchState
 
 COLUMNS = (
     Column("name", "Watch", 14, flex=3, most=40, middle=True),
@@ -122,7 +122,7 @@ class Overview(Page):
         found.sort(reverse=self.reverse)
         return [name for _, name in found]
 
-    def _rank(self, one: Watch) -> Any:
+    def _rank(self, one: WatchState) -> Any:
         """Numbers begin with the largest: that is what one looks for."""
         match self.sort:
             case "value":
@@ -158,12 +158,12 @@ class Overview(Page):
             "warnings": Cell(str(troubles) if troubles else "", "warn"),
         }
 
-    def _change(self, one: Watch, span: str) -> Cell:
+    def _change(self, one: WatchState, span: str) -> Cell:
         n = one.changes.get(span)
         tone = "dim" if not n else "good" if n > 0 else "bad"
         return Cell(format.change(n, self.tally.glyphs), tone)
 
-    def _age(self, one: Watch, now: float) -> tuple[str, str]:
+    def _age(self, one: WatchState, now: float) -> tuple[str, str]:
         if one.updated_at is None:
             return "new", "dim"
         old = now - one.updated_at
@@ -205,13 +205,13 @@ No watches yet.
 Press [b $text-accent]a[/] to add one, or paste an npub, nevent, naddr or filter here."""
 
 
-def _sureness(one: Watch) -> str:
+def _sureness(one: WatchState) -> str:
     if one.figure is None or one.figure.lower_bound:
         return "warn"
     return "good" if one.figure.exact else "dim"
 
 
-def _answered(one: Watch) -> str:
+def _answered(one: WatchState) -> str:
     if one.answered == one.asked:
         return "good"
     return "warn" if one.answered else "bad"

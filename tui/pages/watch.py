@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from agent.api.schema import Claim, Counted, History, Watch
+    from agent.api.schema import Claim, Counted, History, WatchState
     from tui.widgets.plot import History as Plot
 
 MOST: Final = 10_000
@@ -59,7 +59,7 @@ class WatchPage(Page):
         yield Static(id="no-claims", classes="empty")
 
     @property
-    def shown(self) -> Watch | None:
+    def shown(self) -> WatchState | None:
         return self.model.watches.get(self.tally.watched)
 
     async def entered(self) -> None:
@@ -82,21 +82,21 @@ class WatchPage(Page):
         if self.shown is not None:
             self.query_one("#facts", Static).update(self._facts(self.shown))
 
-    def _is_large(self, one: Watch | None) -> bool:
+    def _is_large(self, one: WatchState | None) -> bool:
         """Whether the large digits show all of the number: one that is cut is another number."""
         digits = self.query_one("#digits", Digits)
         room = digits.size.width
         wide = sum(1 if sign in ",." else 3 for sign in _digits(one))
         return digits.display and (not room or wide <= room)
 
-    def _title(self, one: Watch | None) -> str:
+    def _title(self, one: WatchState | None) -> str:
         if one is None:
             return f"There is no watch {self.tally.watched}" if self.tally.watched else "No watch"
         if self.tally.glyphs is ASCII:  # without the large digits
             return f"{one.spec.name}  {format.value(one.figure, ASCII)}"
         return one.spec.name
 
-    def _facts(self, one: Watch) -> Content:
+    def _facts(self, one: WatchState) -> Content:
         glyphs, now = self.tally.glyphs, self.tally.now()
         unit = (one.unit or "").replace("_", " ")
         lines = [Content.from_markup("[b]$sure[/] $unit", sure=self._sure(one), unit=unit)]
@@ -119,10 +119,10 @@ class WatchPage(Page):
         ]
         return Content("\n").join(lines)
 
-    def _sure(self, one: Watch) -> str:
+    def _sure(self, one: WatchState) -> str:
         return format.certainty(one.figure, self.tally.glyphs) or "no answer yet"
 
-    def _changes(self, one: Watch) -> Content:
+    def _changes(self, one: WatchState) -> Content:
         parts = []
         for span in ("1h", "1d", "1w"):
             n = one.changes.get(span)
@@ -193,11 +193,11 @@ class WatchPage(Page):
         return f"{one.spec.name}: {format.value(one.figure, self.tally.glyphs)} ({bounds})"
 
 
-def _digits(one: Watch | None) -> str:
+def _digits(one: WatchState | None) -> str:
     return format.number(one.figure.value) if one and one.figure else "?"
 
 
-def _rhythm(one: Watch) -> dict[str, str]:
+def _rhythm(one: WatchState) -> dict[str, str]:
     query = one.spec.query or "filter"
     return {"query": query, "every": one.spec.interval, "live": ", live" if one.spec.live else ""}
 

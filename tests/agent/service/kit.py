@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from agent.clock import Clock
+    from nostr_client.watch.clock import Clock
 
 PATIENCE_S = 120.0
 """Seconds after which something is taken to hang; a loaded machine needs a minute now and then."""
@@ -61,11 +61,13 @@ class Running:
         self.client = client
         self.log = log
 
-    async def until(self, good: Callable[[schema.Watch], bool], name: str) -> schema.Watch:
+    async def until(
+        self, good: Callable[[schema.WatchState], bool], name: str
+    ) -> schema.WatchState:
         """The first state of a watch that is good, from the stream; fails after a while."""
         async with asyncio.timeout(PATIENCE_S):
             async for _, message in self.client.events():
-                found: tuple[schema.Watch, ...] = ()
+                found: tuple[schema.WatchState, ...] = ()
                 if isinstance(message, schema.Snapshot):
                     found = message.watches
                 elif isinstance(message, schema.Delta) and message.watch is not None:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.server import serve
-from agent.scheduler import Moment
 from nostr_client.event import Event, EventTemplate
 from nostr_client.keys import verify
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.watch.scheduler import Moment
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.worlds import START, Sketches, signer
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
-    from agent.worker import Worker
+    from nostr_client.watch.worker import Worker
 
 DAY = 86_400.0
 

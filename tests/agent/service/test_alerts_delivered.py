@@ -14,8 +14,8 @@ from aiohttp import web
 from agent.alerts import outbox
 from agent.alerts.outbox import Delivery
 from agent.api.client import ApiError
-from agent.specs import AlertSpec, WatchSpec
 from nostr_client.store.database import Database
+from nostr_client.watch.definition import AlertSpec, Watch
 from tests.agent.service.kit import Running, an_agent, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow
@@ -341,13 +341,13 @@ async def test_a_webhook_may_be_given_back_as_it_is_shown(tmp_path: Path) -> Non
     alerts = tuple(
         AlertSpec(when=when, webhook=url) for when, url in zip(("> 1", "> 2"), hooks, strict=True)
     )
-    spec = WatchSpec(name="mine", query="followers", target=TARGET, alerts=alerts)
+    spec = Watch(name="mine", query="followers", target=TARGET, alerts=alerts)
     async with an_agent(tmp_path) as agent:
         seen = (await agent.client.add_watch(spec)).spec
         assert {one.webhook for one in seen.alerts} == {"hook.example"}
         changed = msgspec.structs.replace(seen, interval="2h")
         assert (await agent.client.change_watch(changed.name, changed)).spec == changed
-        kept = agent.service.agent.watching.watches["mine"].spec
+        kept = agent.service.agent.engine.watches["mine"].watch
         assert kept == msgspec.structs.replace(spec, interval="2h")
         other = AlertSpec(when="> 3", webhook="hook.example")
         with pytest.raises(ApiError, match="give the whole URL"):

@@ -13,13 +13,14 @@ import aiohttp
 import msgspec
 import pytest
 
-from agent import watchbook
 from agent.api import schema
 from agent.api.client import AgentClient, ApiError
 from agent.api.document import document
-from agent.specs import AlertSpec, SyncSpec, WatchSpec
+from agent.specs import SyncSpec
 from nostr_client.errors import NetworkError
 from nostr_client.event import EventTemplate
+from nostr_client.watch import repository
+from nostr_client.watch.definition import AlertSpec, Watch
 from tests.agent.service.kit import an_agent, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, signer
@@ -92,7 +93,7 @@ async def _listens(relay: FaultyRelay) -> bool:
 
 
 async def test_watches_are_added_changed_and_removed(tmp_path: Path) -> None:
-    spec = WatchSpec(name="mine", query="followers", target=TARGET, interval="1h")
+    spec = Watch(name="mine", query="followers", target=TARGET, interval="1h")
     async with FaultyRelay(events=[follow(1)]) as relay:
         async with an_agent(tmp_path, [relay.url], FOLLOWERS) as agent:
             assert (await agent.client.add_watch(spec)).origin == "api"
@@ -105,7 +106,7 @@ async def test_watches_are_added_changed_and_removed(tmp_path: Path) -> None:
             sync = SyncSpec(name="hasty", filters=({"kinds": [1]},), interval="1ms")
             with pytest.raises(ApiError, match="interval: is 10 seconds at least"):
                 await agent.client.add_sync(sync)
-            changed = WatchSpec(name="mine", query="followers", target=TARGET, interval="2h")
+            changed = Watch(name="mine", query="followers", target=TARGET, interval="2h")
             assert (await agent.client.change_watch(changed.name, changed)).spec == changed
         async with an_agent(tmp_path, [relay.url], FOLLOWERS) as agent:
             found = {w.spec.name: w.origin for w in (await agent.client.watches()).watches}
@@ -119,8 +120,8 @@ async def test_watches_are_added_changed_and_removed(tmp_path: Path) -> None:
 
 
 async def test_a_changed_question_is_asked_at_once_in_a_history_of_its_own(tmp_path: Path) -> None:
-    spec = WatchSpec(name="mine", query="followers", target=TARGET, interval="1h")
-    other = WatchSpec(name="mine", query="reactions", target=NOTE, interval="1h")
+    spec = Watch(name="mine", query="followers", target=TARGET, interval="1h")
+    other = Watch(name="mine", query="reactions", target=NOTE, interval="1h")
     events = [*(follow(i) for i in range(5)), *(reaction(i) for i in range(2))]
     async with FaultyRelay(events=events) as relay, an_agent(tmp_path, [relay.url]) as agent:
         await agent.client.add_watch(spec)
@@ -147,14 +148,14 @@ async def test_what_stands_in_the_file_is_read_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        WatchSpec(name="a"),
-        WatchSpec(name="a", query="followers", target="npub1"),
-        WatchSpec(name="a", filters=({"kinds": "x"},)),
-        WatchSpec(name="a", filters=({},), relays=("ftp://x",)),
-        WatchSpec(name="a", filters=({},), alerts=(AlertSpec(when="soon", command=("x",)),)),
+        Watch(name="a"),
+        Watch(name="a", query="followers", target="npub1"),
+        Watch(name="a", filters=({"kinds": "x"},)),
+        Watch(name="a", filters=({},), relays=("ftp://x",)),
+        Watch(name="a", filters=({},), alerts=(AlertSpec(when="soon", command=("x",)),)),
     ],
 )
-async def test_watches_that_mean_nothing_are_refused(tmp_path: Path, spec: WatchSpec) -> None:
+async def test_watches_that_mean_nothing_are_refused(tmp_path: Path, spec: Watch) -> None:
     async with an_agent(tmp_path) as agent:
         with pytest.raises(ApiError) as refused:
             await agent.client.add_watch(spec)
@@ -165,7 +166,7 @@ async def test_watches_that_mean_nothing_are_refused(tmp_path: Path, spec: Watch
 async def test_the_api_takes_no_alert_command(tmp_path: Path) -> None:
     """The token may add watches; what this machine runs stands in the configuration file alone."""
     alerts = (AlertSpec(when=">= 0", command=("touch", str(tmp_path / "ran"))),)
-    plain = WatchSpec(name="mine", query="followers", target=TARGET)
+    plain = Watch(name="mine", query="followers", target=TARGET)
     armed = msgspec.structs.replace(plain, alerts=alerts)
     async with an_agent(tmp_path) as agent:
         with pytest.raises(ApiError, match="configuration file alone") as refused:
@@ -192,7 +193,7 @@ async def test_the_api_takes_no_alert_command(tmp_path: Path) -> None:
     ],
 )
 async def test_the_api_takes_no_webhook_to_this_network(tmp_path: Path, url: str) -> None:
-    spec = WatchSpec(name="m", filters=({},), alerts=(AlertSpec(when="> 1", webhook=url),))
+    spec = Watch(name="m", filters=({},), alerts=(AlertSpec(when="> 1", webhook=url),))
     async with an_agent(tmp_path) as agent:
         with pytest.raises(ApiError, match="webhook") as refused:
             await agent.client.add_watch(spec)
@@ -201,22 +202,22 @@ async def test_the_api_takes_no_webhook_to_this_network(tmp_path: Path, url: str
 
 async def test_the_api_takes_a_private_webhook_that_the_file_names(tmp_path: Path) -> None:
     alerts = (AlertSpec(when="> 1", webhook="http://127.0.0.1:8080/mine"),)
-    spec = WatchSpec(name="mine", filters=({},), alerts=alerts)
+    spec = Watch(name="mine", filters=({},), alerts=alerts)
     more = FOLLOWERS + 'alerts = [{ when = "> 9", webhook = "http://127.0.0.1:8080/hook" }]\n'
     async with an_agent(tmp_path, more=more) as agent:
         assert (await agent.client.add_watch(spec)).spec.alerts[0].webhook == "127.0.0.1:8080"
-        assert agent.service.agent.watching.watches["mine"].spec == spec
+        assert agent.service.agent.engine.watches["mine"].watch == spec
 
 
 async def test_an_alert_command_that_an_earlier_version_stored_is_left_out(tmp_path: Path) -> None:
     hook = AlertSpec(when="> 1", webhook="https://hook.example", command=("true",))
     alerts = (AlertSpec(when=">= 0", command=("touch", str(tmp_path / "ran"))), hook)
-    spec = WatchSpec(name="mine", query="followers", target=TARGET, alerts=alerts)
+    spec = Watch(name="mine", query="followers", target=TARGET, alerts=alerts)
     async with an_agent(tmp_path) as agent:
         database = agent.service.agent.parts.store.database
-        await database.write(lambda conn: watchbook.put(conn, spec, 0.0))
+        await database.write(lambda conn: repository.put(conn, spec))
     async with an_agent(tmp_path) as agent:
-        kept = agent.service.agent.watching.watches["mine"].spec.alerts
+        kept = agent.service.agent.engine.watches["mine"].watch.alerts
         assert kept == (msgspec.structs.replace(hook, command=()),)
         (shown,) = (await agent.client.watch("mine")).spec.alerts
         assert (shown.webhook, shown.command) == ("hook.example", ())
@@ -412,7 +413,7 @@ async def test_a_stream_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
         assert isinstance(message, schema.Snapshot)
         seen = int(last.partition(":")[2])
         for n in range(5):
-            spec = WatchSpec(name=f"w{n}", query="followers", target=TARGET)
+            spec = Watch(name=f"w{n}", query="followers", target=TARGET)
             await agent.client.add_watch(spec)
         numbers: list[int] = []
         async for _, message in agent.client.events(last):

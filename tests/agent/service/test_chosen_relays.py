@@ -9,9 +9,9 @@ import pytest
 
 from agent.api.client import ApiError
 from agent.relay.server import serve
-from agent.specs import WatchSpec
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import WatchBook
+from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow
@@ -19,7 +19,7 @@ from tests.worlds import TARGET, follow
 if TYPE_CHECKING:
     from pathlib import Path
 
-SPEC = WatchSpec(name="f", query="followers", target=TARGET)
+SPEC = Watch(name="f", query="followers", target=TARGET)
 
 
 async def test_a_relay_is_left_out_and_taken_back(tmp_path: Path) -> None:

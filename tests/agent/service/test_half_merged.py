@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent.specs import WatchSpec
 from nostr_client.count.remembering import KEEP
+from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent, eventually
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.worlds import NOTE, reaction
@@ -49,7 +49,7 @@ class Gated(Behaviour):
 
 
 def shows(value: int, asked: int = 2) -> Any:
-    def good(watch: schema.Watch) -> bool:
+    def good(watch: schema.WatchState) -> bool:
         return watch.asked == asked and watch.figure is not None and watch.figure.value == value
 
     return good
@@ -149,7 +149,7 @@ async def test_a_relay_that_is_added_holds_the_number_back_until_it_was_asked(
         FaultyRelay(gated, events=MANY) as slow,
         an_agent(tmp_path) as agent,
     ):
-        spec = WatchSpec(name="w", query="reactions", target=NOTE, relays=(fast.url,))
+        spec = Watch(name="w", query="reactions", target=NOTE, relays=(fast.url,))
         await agent.client.add_watch(spec)
         await kept(agent, 4)
         await agent.client.change_watch(

@@ -7,8 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 from agent.api import schema
-from agent.specs import SyncSpec, WatchSpec
+from agent.specs import SyncSpec
 from nostr_client.counters.ingest import relay_token
+from nostr_client.watch.definition import Watch
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import signed
 from tests.agent.service.kit import an_agent, eventually
@@ -67,7 +68,7 @@ async def test_what_live_watches_keep_is_stored_and_counted(tmp_path: Path) -> N
     ):
         for name, kind in (("kept", 3), ("heard", 7)):
             await agent.client.add_watch(
-                WatchSpec(name=name, filters=({"kinds": [kind]},), keep=kind == 3)
+                Watch(name=name, filters=({"kinds": [kind]},), keep=kind == 3)
             )
         await agent.until(lambda w: w.answered == 1, "heard")
 
@@ -81,7 +82,7 @@ async def test_what_live_watches_keep_is_stored_and_counted(tmp_path: Path) -> N
                 await relay.broadcast(signed(n + 1, kind, created_at=int(time.time()) + 1))
 
         async def heard() -> bool:
-            live = agent.service.agent.live
+            live = agent.service.agent.engine.live
             return (live.kept, live.heard) == (4, 8)
 
         await eventually(heard)
@@ -109,6 +110,6 @@ async def test_listeners_hear_that_counters_and_the_agent_have_moved(tmp_path: P
                 if message.status is not None:  # the first look around is over
                     n += 1
                     assert (await client.publish(signed(n)))[2] is True
-                    spec = WatchSpec(name=f"w{n}", filters=({"kinds": [1]},))
+                    spec = Watch(name=f"w{n}", filters=({"kinds": [1]},))
                     await agent.client.add_watch(spec)
         await events.aclose()

@@ -11,10 +11,10 @@ import pytest
 from agent.api.client import ApiError
 from agent.cli import run
 from agent.config.load import draft
-from agent.specs import SyncSpec, WatchSpec
-from nostr_client.count import followers
+from agent.specs import SyncSpec
 from nostr_client.errors import InvalidInput
-from nostr_client.watch import Watch, WatchBook, rows
+from nostr_client.watch import WatchBook, repository
+from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent, config_text
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow
@@ -22,7 +22,7 @@ from tests.worlds import TARGET, follow
 if TYPE_CHECKING:
     from pathlib import Path
 
-WATCH = WatchSpec(name="dup", query="followers", target=TARGET, interval="1h")
+WATCH = Watch(name="dup", query="followers", target=TARGET, interval="1h")
 SYNC = SyncSpec(name="same", filters=({"kinds": [3]},))
 IN_FILE = """
 [[watches]]
@@ -38,11 +38,11 @@ filters = [{ kinds = [7] }]
 
 
 async def test_names_of_earlier_versions_are_told_in_words(tmp_path: Path) -> None:
-    odd = Watch(name="x y", query=followers(TARGET))
+    odd = Watch(name="x y", query="followers", target=TARGET)
     async with await WatchBook.open(tmp_path / "store.db") as book:
         with pytest.raises(InvalidInput, match="'x y'"):
             await book.add(odd)
-        await book.database.write(lambda c: rows.put(c, odd))
+        await book.database.write(lambda c: repository.put(c, odd))
     async with an_agent(tmp_path) as agent:
         said = agent.log.getvalue()
         assert "1 to 64 letters" in said

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent import watchbook
 from agent.api import schema
 from agent.api.client import AgentClient, ApiError
 from agent.cli import run
@@ -26,7 +25,6 @@ from agent.config.model import RelaysSection
 from agent.maintenance.backup import back_up, restore
 from agent.service.relay_state import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
 from agent.service.run import once
-from agent.specs import WatchSpec
 from nostr_client.counters.config import StreamConfig
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
 from nostr_client.event import EventTemplate
@@ -36,7 +34,8 @@ from nostr_client.pool import RelayPool
 from nostr_client.relay_stats import Capabilities
 from nostr_client.store.database import Database
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.watch import WATCHES
+from nostr_client.watch import WATCHES, repository
+from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent, config_text, eventually
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow, signer
@@ -306,7 +305,7 @@ async def test_a_reload_says_what_it_changed_and_what_waits_for_a_restart(tmp_pa
         assert found.restart == waits
         applied = ["relays.default", "relays.read", "service.drain", "api.cors_origins"]
         assert found.applied == (*applied, "counters.ingest")
-        assert agent.service.agent.watching.options.read is False
+        assert agent.service.agent.engine.options.read is False
         with pytest.raises(ApiError, match="token is wrong"):
             await agent.client.status()
         async with AgentClient(agent.service.api.url, "another") as client:
@@ -393,7 +392,7 @@ async def test_once_does_what_is_due_and_ends(tmp_path: Path) -> None:
         assert await once(config, "") == 0
         assert len([m for m in relay.received if m[0] == "COUNT"]) == asked
         async with await SqliteStore.open(tmp_path / "store.db", migrations=[WATCHES]) as store:
-            kept = await store.database.read(lambda c: watchbook.history(c, "followers", 0, 9))
+            kept = await store.database.read(lambda c: repository.points(c, "followers", most=9))
         assert {point.value for point in kept} == {3}  # two, where a step of the history ends
     async with an_agent(tmp_path, [relay.url], watch_text()) as agent:
         assert (await agent.client.store()).events == 3
@@ -675,7 +674,7 @@ async def test_a_watch_without_relays_and_a_count_say_which_step_failed(tmp_path
         text = text.replace("indexers = []", f'indexers = ["{indexer.url}"]')
         async with an_agent(tmp_path, text=text) as agent:
             for n, (words, (query, target)) in enumerate(asked.items()):
-                spec = WatchSpec(name=f"w{n}", query=query, target=target)
+                spec = Watch(name=f"w{n}", query=query, target=target)
                 await agent.client.add_watch(spec)
                 await agent.until(
                     lambda w, words=words: any(words in t for t in w.warnings), f"w{n}"

@@ -43,7 +43,7 @@ def deletion(i: int) -> Event:
     return signer(i % 9).sign_now(template).event
 
 
-def is_exact(watch: schema.Watch) -> bool:
+def is_exact(watch: schema.WatchState) -> bool:
     return watch.figure is not None and watch.figure.exact and watch.answered == 2
 
 

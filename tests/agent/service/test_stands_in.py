@@ -33,11 +33,11 @@ BEHAVIOURS = {
 }
 
 
-def is_sure(watch: schema.Watch) -> bool:
+def is_sure(watch: schema.WatchState) -> bool:
     return watch.figure is not None and (watch.figure.exact or watch.figure.as_said)
 
 
-def stands_in(watch: schema.Watch) -> bool:
+def stands_in(watch: schema.WatchState) -> bool:
     return watch.figure is not None and watch.answered == 0
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.listening import MOST_FILTERS, MOST_REQUESTS, MOST_VALUES, live_filters
 from nostr_client.event import EventTemplate
 from nostr_client.filters import Filter
+from nostr_client.watch.live import MOST_FILTERS, MOST_REQUESTS, MOST_VALUES, live_filters
 from tests.worlds import signer
 
 IDS = [bytes([n]).hex() * 32 for n in range(256)]

@@ -7,13 +7,13 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from agent import live as module
-from agent.clock import SystemClock
 from agent.journal import Journal
-from agent.live import Live
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.ingest import Ingest
 from nostr_client.store.base import Outcome, Status
+from nostr_client.watch import live as module
+from nostr_client.watch.clock import SystemClock
+from nostr_client.watch.live import Live
 from tests.conformance.store_events import make
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def kept(store: Store, count: int) -> tuple[Live, list[dict[str, Any]]]:
     out = io.StringIO()
     journal = Journal(lambda: 0.0, style="json", out=out)
     async with Ingest(store) as ingest:
-        live = Live(SystemClock(), journal, cast("Any", None), cast("Any", None), ingest)
+        live = Live(SystemClock(), journal, cast("Any", None), ingest)
         for n in range(count):
             live._keep(URL, make(at=n))
         store.go.set()

@@ -1,53 +1,106 @@
 """Runs what the scheduler says is due: one asyncio task for each, all in one group.
 
 A runner gets the rest of the key and says whether it went well; what a relay did is never an
-exception. An error that is not ours ends the agent: the supervisor starts it again, from a store
-that is whole.
+exception. An error of ours is logged, and the task has its next turn; one that is not ours, or is
+`fatal`, ends the worker.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from agent import scheduler
 from nostr_client.errors import NostrTallyError, StoreFull
 from nostr_client.taskgroup import task_group
+from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from agent.clock import Clock
-    from agent.journal import Journal
-    from agent.scheduler import Limits, State, Task
+    from nostr_client.watch.clock import Clock
+    from nostr_client.watch.scheduler import Limits, State, Task
 
     Runner = Callable[[str], Awaitable[bool]]
 
+
+PLAN_EVERY: Final = 9
+"""Times that planning took to rest before the next: it looks at all tasks, and many end at once."""
+
+LONGEST_REST_S: Final = 0.05
 
 SETTLE_S: Final = 1.0
 """What is due within this time belongs to what is due now: a number is merged after its claims."""
 
 
+class Log(Protocol):
+    """Where a run is told about: an event's name and its fields."""
+
+    def debug(self, event: str, **fields: Any) -> None: ...
+
+    def warning(self, event: str, **fields: Any) -> None: ...
+
+    def error(self, event: str, **fields: Any) -> None: ...
+
+
+class LibraryLog:
+    """A log that goes to `logging`, quietly: results say what relays did."""
+
+    def __init__(self) -> None:
+        self._logger = logging.getLogger("nostr_client.watch")
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self._logger.debug("%s %s", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self._logger.info("%s %s", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._logger.warning("%s %s", event, fields)
+
+
+class Source(Protocol):
+    """What has tasks for a worker, and knows when an earlier run did each last (Unix seconds)."""
+
+    def tasks(self) -> Iterable[Task]: ...
+
+    async def last(self) -> Mapping[str, float]: ...
+
+
 class Worker:
-    """Tasks by key; a key is `kind rest`, and each kind has its runner."""
+    """Tasks by key; a key is `kind rest`, and each kind has its runner.
+
+    `sources` have the tasks; call `refresh` when these are others. `ended` gets each task that has
+    ended, by key, with the seconds that it took.
+    """
 
     def __init__(
-        self, clock: Clock, journal: Journal, runners: Mapping[str, Runner], limits: Limits
+        self,
+        clock: Clock,
+        log: Log,
+        limits: Limits,
+        *,
+        fatal: tuple[type[NostrTallyError], ...] = (),
+        ended: Callable[[str, float], None] = lambda key, seconds: None,
     ) -> None:
+        self.clock = clock
+        self.runners: dict[str, Runner] = {}
+        self.sources: list[Source] = []
         self.state: State = scheduler.begin(clock.moment())
         self.limits = limits
         self.started = 0
         self.failed = 0
-        self._clock = clock
-        self._journal = journal
-        self._runners = runners
+        self._log = log
+        self._fatal = fatal
+        self._ended_task = ended
         self._running: dict[str, asyncio.Task[bool]] = {}
         self._nudged: set[str] = set()
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._ended = asyncio.Event()
-        self._stopping = False
+        self.is_stopping = False
 
     @property
     def running(self) -> int:
@@ -57,26 +110,33 @@ class Worker:
     @property
     def overdue(self) -> int:
         """Tasks that are due and wait for room."""
-        now = self._clock.wall()
+        now = self.clock.wall()
         return sum(not t.running and t.due <= now for t in self.state.turns.values())
 
     async def settled(self) -> None:
         """Until every task that was due had its turn, and what followed from it too."""
         while self._running or self._first_turns():
             self._ended.clear()
-            await self._clock.wait(self._ended, SETTLE_S)
+            await self.clock.wait(self._ended, SETTLE_S)
 
     def _first_turns(self) -> bool:
         """Whether a task is due, or soon, that had no turn in this run, or was nudged since."""
-        soon = self._clock.wall() + SETTLE_S
+        soon = self.clock.wall() + SETTLE_S
         return any(
             not t.running and t.due <= soon and (not t.turns or key in self._nudged)
             for key, t in self.state.turns.items()
         )
 
+    async def refresh(self) -> None:
+        """Take the tasks of all sources in the place of those that there are."""
+        last: dict[str, float] = {}
+        for source in self.sources:
+            last |= await source.last()
+        self.set_tasks([task for source in self.sources for task in source.tasks()], last)
+
     def set_tasks(self, tasks: Iterable[Task], last: Mapping[str, float] | None = None) -> None:
         """Replace the set of tasks; those that run and are gone are cancelled."""
-        now = self._clock.moment()
+        now = self.clock.moment()
         self.state = scheduler.with_tasks(self.state, tasks, now, self.limits, last)
         self._nudged &= self.state.tasks.keys()
         for key in self._running.keys() - self.state.tasks.keys():
@@ -85,7 +145,7 @@ class Worker:
 
     def nudge(self, key: str, delay: float = 0.0) -> None:
         """Have a task run soon."""
-        self.state = scheduler.nudge(self.state, key, self._clock.wall() + delay)
+        self.state = scheduler.nudge(self.state, key, self.clock.wall() + delay)
         self._nudged.add(key)
         self._changed.set()
 
@@ -101,17 +161,20 @@ class Worker:
     async def run(self) -> None:
         """Start what is due until `stop`; cancelled, it cancels what runs."""
         async with task_group() as group:
-            while not self._stopping:
+            while not self.is_stopping:
                 self._changed.clear()
-                found = scheduler.plan(self.state, self._clock.moment(), self.limits)
+                began = time.perf_counter()
+                found = scheduler.plan(self.state, self.clock.moment(), self.limits)
                 self.state = found.state
                 for key in found.start:
                     self._start(group, key)
-                await self._clock.wait(self._changed, found.wait)
+                planned = time.perf_counter() - began
+                await self.clock.wait(self._changed, found.wait)
+                await asyncio.sleep(min(PLAN_EVERY * planned, LONGEST_REST_S))
 
     def stop(self) -> None:
         """Start nothing any more."""
-        self._stopping = True
+        self.is_stopping = True
         self._changed.set()
 
     async def drain(self, seconds: float) -> int:
@@ -136,13 +199,18 @@ class Worker:
 
     async def _one(self, key: str) -> bool:
         kind, _, rest = key.partition(" ")
+        began = self.clock.moment().mono
         try:
-            return await self._runners[kind](rest)
+            return await self.runners[kind](rest)
+        except self._fatal:
+            raise
         except StoreFull:
-            return False  # the ticker reports a full disk, once
+            return False  # the agent reports a full disk, once
         except NostrTallyError as error:
-            self._journal.warning("task_failed", task=key, error=str(error))
+            self._log.warning("task_failed", task=key, error=str(error))
             return False
+        finally:
+            self._ended_task(key, self.clock.moment().mono - began)
 
     def _over(self, task: asyncio.Task[bool]) -> None:
         key = task.get_name()
@@ -150,7 +218,7 @@ class Worker:
         self.failed += not ok
         self._ended.set()
         self._running.pop(key, None)
-        self.state = scheduler.done(self.state, key, self._clock.moment(), ok=ok)
+        self.state = scheduler.done(self.state, key, self.clock.moment(), ok=ok)
         if not self._running:
             self._idle.set()
         self._changed.set()

@@ -6,10 +6,10 @@ import asyncio
 import io
 import time
 
-from agent.clock import SystemClock
 from agent.journal import Journal
-from agent.scheduler import Limits, Task
-from agent.worker import Worker
+from nostr_client.watch.clock import SystemClock
+from nostr_client.watch.scheduler import Limits, Task
+from nostr_client.watch.worker import Worker
 
 
 class RemovingClock(SystemClock):
@@ -32,7 +32,8 @@ async def test_a_task_removed_before_its_first_step_does_not_count_as_running() 
 
     clock = RemovingClock()
     journal = Journal(time.time, out=io.StringIO())
-    worker = clock.worker = Worker(clock, journal, {"kind": runner}, Limits())
+    worker = clock.worker = Worker(clock, journal, Limits())
+    worker.runners["kind"] = runner
     worker.set_tasks([Task("kind one", "lane", 3600)])
     worker.nudge("kind one")
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:

@@ -1,12 +1,15 @@
-"""The agent's clocks, in one value that tests replace."""
+"""The clocks of an engine, in one value that tests replace."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from agent.scheduler import Moment
+from nostr_client.watch.scheduler import Moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Clock(Protocol):
@@ -30,13 +33,16 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clocks of the machine."""
+    """The clocks of the machine; `now` gives Unix seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
 
     def moment(self) -> Moment:
-        return Moment(time.time(), time.monotonic())
+        return Moment(self._now(), time.monotonic())
 
     def wall(self) -> float:
-        return time.time()
+        return self._now()
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
         try:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from agent.pacing import (
+from nostr_client.watch.live import (
     BURST,
     DELAY_S,
     EVERY_S,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.scheduler import (
+from nostr_client.watch.scheduler import (
     JITTER,
     LONGEST_WAIT_S,
     Limits,

@@ -1,0 +1,351 @@
+"""Keeps watches fresh: one task for each relay of each watch, and one merge of what they said.
+
+A relay that is slow, mute or gone delays nobody: its claim is late, and the others are counted.
+An answer changes the claim of its relay alone. Once a tick, after those that came together, the
+number is merged from the claims of all relays, and both go into the store.
+
+`NostrClient.watch` is this engine with one watch, `nostr-client watch run` with those of a store,
+and the agent with many. Start reading at `Engine.refresh`, then `_ask` and `_merge`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from nostr_client.claims import is_answer
+from nostr_client.count.procedure import needs_others
+from nostr_client.count.queries import target_of
+from nostr_client.count.remembering import KEEP, asked_of
+from nostr_client.relayurl import normalize
+from nostr_client.taskgroup import task_group
+from nostr_client.watch import repository
+from nostr_client.watch.live import Live, LivePace
+from nostr_client.watch.repository import point_of
+from nostr_client.watch.scheduler import Task
+from nostr_client.watch.state import NO_RELAY, Merge, Wanted, Watched
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from nostr_client.claims import ClaimBook
+    from nostr_client.count.asking import CountOptions
+    from nostr_client.count.procedure import Counter
+    from nostr_client.count.result import CountResult
+    from nostr_client.ingest import Ingest
+    from nostr_client.merge import Claim
+    from nostr_client.outbox import Chosen
+    from nostr_client.pool import RelayPool
+    from nostr_client.relay import Relay
+    from nostr_client.store.database import Database
+    from nostr_client.watch.definition import Watch
+    from nostr_client.watch.worker import Log, Worker
+
+ASK: Final = "watch"
+"""Kind of the tasks that ask one relay for one watch: `watch NAME URL`."""
+
+MERGE: Final = "merge"
+MERGE_LANE: Final = "merging"
+MERGE_EVERY_S: Final = 86_400.0
+"""A merge is nudged by claims; once a day without any, so that drift of old claims shows."""
+
+MERGE_DELAY_S: Final = 0.3
+"""While other relays of a watch are being asked, claims wait so long for theirs."""
+
+FIND: Final = "find"
+FIND_LANE: Final = "finding"
+FIND_EVERY_S: Final = 6 * 3600.0
+"""People change their relay lists a few times a year."""
+
+FIND_LOST_S: Final = 600.0
+"""The same while a watch has no relay to ask."""
+
+
+class Engine:
+    """Keeps watches fresh over the relays of one pool.
+
+    `merged` gets every merge; `refreshed` is called with the names of watches that ask another
+    question than before. `history`: where whole numbers are stored for the watches of its table.
+    `resumes`: turns go on where an earlier run left them; otherwise each watch is asked at once.
+    `spell` gives the names under which results list relays. The claims are those of the counter's
+    book. What is kept live goes through `ingest`, which the caller runs.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        log: Log,
+        pool: RelayPool,
+        counter: Counter,
+        options: CountOptions,
+        merged: Callable[[Merge], Awaitable[None]],
+        *,
+        refreshed: Callable[[list[str]], None] = lambda _: None,
+        history: Database | None = None,
+        ingest: Ingest | None = None,
+        resumes: bool = True,
+        spell: Callable[[str], str] = str,
+    ) -> None:
+        self.worker = worker
+        self.counter = counter
+        self.options = options
+        self.watches: Mapping[str, Watched] = {}
+        self.wanted = Wanted({})
+        self.found: Mapping[str, Chosen] = {}
+        """Relays of watches that name none, where a relay list named them."""
+        self.live = Live(worker.clock, log, self, ingest)
+        self.clock = worker.clock
+        self._log = log
+        self._pool = pool
+        self._merged = merged
+        self._refreshed = refreshed
+        self._history = history
+        self._resumes = resumes
+        self._spell = spell
+        self._pace = LivePace()
+        self._strangers: frozenset[str] = frozenset()
+        self._looked_at: float | None = None
+        worker.runners |= {ASK: self._ask, MERGE: self._merge, FIND: self._find}
+        worker.sources.append(self)
+
+    @property
+    def _book(self) -> ClaimBook:
+        assert self.counter.book is not None
+        return self.counter.book
+
+    async def run(self) -> None:
+        """Listen to relays and run what is due, until cancelled."""
+        async with task_group() as group:
+            group.create_task(self.worker.run())
+            group.create_task(self.live.run())
+
+    async def refresh(self) -> None:
+        """Bring tasks and listeners in line with `wanted` and `found`."""
+        if self.wanted.finder is None:
+            self.found = {}
+        before = self.watches
+        self._strangers = frozenset(url for one in self.found.values() for url in one.strangers)
+        self.watches = {
+            name: self._watched(watch, before.get(name))
+            for name, watch in self.wanted.watches.items()
+        }
+        self._pace.keep({(name, url) for name, one in self.watches.items() for url in one.relays})
+        others = [
+            name
+            for name, one in self.watches.items()
+            if name in before and before[name].question != one.question
+        ]
+        self._refreshed(others)
+        await self.worker.refresh()
+        for name in others:  # their turns were those of the questions before
+            self.ask_now(name)
+        self.live.refresh()
+
+    def _watched(self, watch: Watch, before: Watched | None) -> Watched:
+        chosen = self.found.get(watch.name)
+        urls = watch.relays or (chosen.relays if chosen else self.wanted.default)
+        self._pool.spell(urls)
+        out = frozenset(map(normalize, self.wanted.denied))
+        relays = {url: self._spell(url) for url in map(normalize, urls) if url not in out}
+        lack = "" if relays else (chosen.lack if chosen and chosen.lack else NO_RELAY)
+        if before and before.watch == watch and before.relays == relays:
+            before.lack = lack
+            return before
+        query = self.wanted.questions.get(watch.name) or watch.question
+        fresh = Watched(watch, query, relays, lack)
+        if before is not None and before.question == fresh.question:
+            fresh.go_on_from(before)
+        return fresh
+
+    def ask_now(self, name: str) -> None:
+        """Have every relay of a watch asked again."""
+        for url in self.watches[name].relays:
+            self.worker.nudge(f"{ASK} {name} {url}")
+
+    # Tasks.
+
+    def tasks(self) -> list[Task]:
+        """One task for each relay of each watch, one that merges it, and one that finds relays."""
+        found = []
+        for name, one in self.watches.items():
+            every = one.watch.every
+            found += [Task(f"{ASK} {name} {url}", url, every) for url in one.relays]
+            found.append(Task(f"{MERGE} {name}", MERGE_LANE, MERGE_EVERY_S, backs_off=False))
+        if self.wanted.finder is not None:
+            every = FIND_LOST_S if any(one.lack for one in self.watches.values()) else FIND_EVERY_S
+            found.append(Task(f"{FIND} relays", FIND_LANE, every, backs_off=False))
+        return found
+
+    async def last(self) -> dict[str, float]:
+        """When each task was done last, as the store knows it; each watch learns of its answers."""
+        found = {} if self._looked_at is None else {f"{FIND} relays": self._looked_at}
+        if not self._resumes:
+            return found
+        known = await self._book.last_asked()
+        oldest = self.clock.wall() - KEEP
+        for name, one in self.watches.items():
+            for url in one.relays:
+                last = known.get((one.key, url))
+                if last is None:
+                    continue
+                found[f"{ASK} {name} {url}"] = last.asked
+                if last.asked > oldest:  # older answers are not counted with
+                    one.tried.add(url)
+                if last.answered is not None:
+                    one.answered.setdefault(url, last.answered)
+        return found
+
+    async def _ask(self, rest: str) -> bool:
+        """Ask one relay for one watch, and store its claim; whether it answered."""
+        name, _, url = rest.partition(" ")
+        one = self.watches.get(name)
+        if one is None or url not in one.relays:  # removed after its turn had come
+            return True
+        one.asking += 1
+        try:
+            claim = await self._claim(one, url)
+        finally:
+            one.asking -= 1
+        self.worker.nudge(f"{MERGE} {name}", MERGE_DELAY_S if one.asking else 0.0)
+        return claim.answered
+
+    async def _claim(self, one: Watched, url: str) -> Claim:
+        began = self.clock.moment()
+        beside: list[Relay] = []
+        if needs_others(one.query):
+            left_out = one.watch.left_out | {url}
+            beside = [self.relay(other) for other in one.relays if other not in left_out]
+        asked = [(one.relays[url], self.relay(url))]
+        claims = await self.counter.claims(one.query, asked, self.options, beside=beside)
+        one.unsaved += claims
+        if needs_others(one.query) or self.worker.is_stopping:
+            await self._save(one)
+        ((_, claim),) = claims
+        one.tried.add(url)
+        one.has_news = True
+        one.claims.pop(url, None)
+        if is_answer(claim):
+            one.claims[url] = claim
+        if claim.answered:
+            one.failing.pop(url, None)
+            one.answered[url] = began.wall
+            one.took[url] = self.clock.moment().mono - began.mono
+        else:
+            one.failing[url] = str(claim.status)
+            self._no_answer(one, url, claim)
+        return claim
+
+    def _saving(self, one: Watched) -> Callable[[sqlite3.Connection], None]:
+        """What stores the claims of a watch that are not stored yet."""
+        claims, one.unsaved = one.unsaved, []
+        return self._book.keeping(asked_of(one.query), claims)
+
+    async def _save(self, one: Watched) -> None:
+        if one.unsaved:
+            await self._book.database.write(self._saving(one))
+
+    def _no_answer(self, one: Watched, url: str, claim: Claim) -> None:
+        why = claim.warnings[-1] if claim.warnings else None
+        status = str(claim.status)
+        self._log.warning("no_answer", relay=url, watch=one.watch.name, status=status, why=why)
+
+    def relay(self, url: str) -> Relay:
+        """A relay; one that only strangers name connects to public addresses alone."""
+        return self._pool.relay(url, stranger=url in self._strangers)
+
+    async def explain(self, name: str) -> CountResult:
+        """The number of a watch from the claims of its relays, as they stand. Raises StoreError.
+
+        Answers of this tick count as they came. Of those in the store, what may have changed since
+        they came is part of the number.
+        """
+        one = self.watches[name]
+        watch, since = one.watch, self.clock.wall() - self.options.timeouts.group
+        fresh = {url: claim for url, claim in one.claims.items() if (claim.asked_at or 0) >= since}
+        if one.relays.keys() - fresh.keys():
+            await self._save(one)
+        return await self.counter.explain(
+            one.query,
+            one.relays,
+            policy=watch.trust,
+            trusted=[*self.counter.trusted, *watch.trusted] if watch.trusted else None,
+            left_out=watch.left_out,
+            fresh=fresh,
+        )
+
+    async def _merge(self, name: str) -> bool:
+        """Bring the number of a watch up to date; store one that is whole."""
+        one = self.watches.get(name)
+        if one is None:  # removed after its turn had come
+            return True
+        # Before reading: what comes meanwhile may be left out.
+        is_whole, is_news, one.has_news = one.is_whole, one.has_news, False
+        result, now = await self.explain(name), self.clock.wall()
+        if not one.asking:
+            one.claims.clear()
+        if is_whole and is_news and self._history is not None:
+            await self._record(self._history, one, result, now)
+        await self._save(one)
+        current = self.watches.get(name)
+        if current is not None and current.question == one.question:
+            await self._merged(Merge(current, result, now, is_whole, is_news))
+        return True
+
+    async def _record(
+        self, history: Database, one: Watched, result: CountResult, now: float
+    ) -> None:
+        name, at, relays = one.watch.name, int(now), list(one.relays.values())
+        point, save = point_of(at, result), self._saving(one)
+
+        def work(conn: sqlite3.Connection) -> None:
+            save(conn)
+            repository.asked(conn, name, at, point, query=one.query, relays=relays)
+
+        await history.write(work)
+
+    # Relays of watches that name none.
+
+    async def look(self) -> bool:
+        """Find the relays of watches that name none; whether they are others now."""
+        finder = self.wanted.finder
+        if finder is None:
+            return False
+        lost = {name: one for name, one in self.wanted.watches.items() if not one.relays}
+        targets = {name: target_of(one.question) for name, one in lost.items()}
+        found = await finder.relays_for_many(targets) if targets else {}
+        changed, self.found = found != self.found, found
+        self._looked_at = self.clock.wall()
+        return changed
+
+    async def _find(self, _: str) -> bool:
+        if await self.look():
+            await self.refresh()
+            for name, one in self.watches.items():
+                if one.lack:  # its number stays, and what is said of it does not
+                    self.worker.nudge(f"{MERGE} {name}")
+        return True
+
+    # What live events ask.
+
+    def matching(self, url: str, event: Any) -> list[Watched]:
+        """The live watches of a relay that an event belongs to."""
+        return [
+            one
+            for one in self.watches.values()
+            if one.watch.live
+            and url in one.relays
+            and any(filter.matches(event) for filter in one.query.filters)
+        ]
+
+    def missed_since(self, url: str, skew: float) -> int:
+        """From when on a relay may hold events that no answer of it has in it yet; Unix seconds."""
+        now = self.clock.wall()
+        lives = [one for one in self.watches.values() if one.watch.live and url in one.relays]
+        oldest = min((one.answered.get(url, now) for one in lives), default=now)
+        return max(0, int(min(oldest, now) - skew))
+
+    def ask_soon(self, one: Watched, url: str) -> None:
+        """Have a relay asked for a watch, as soon as its pace allows."""
+        name = one.watch.name
+        delay = self._pace.delay(name, url, self.clock.moment().mono, one.took.get(url))
+        self.worker.nudge(f"{ASK} {name} {url}", delay)

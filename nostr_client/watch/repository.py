@@ -1,0 +1,417 @@
+"""The watches of a store: the one place that reads and writes their table and their history.
+
+Functions work over a connection, in the caller's transaction; `WatchBook` is the same for callers
+without one. Times are Unix seconds. A watch of a configuration file has a row too, for its history;
+its definition stays the file's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import msgspec
+
+from nostr_client.claims import CLAIMS, ClaimBook
+from nostr_client.count.remembering import asked_of
+from nostr_client.errors import InvalidInput
+from nostr_client.merge import Unit
+from nostr_client.store.database import Database
+from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.schema import STORE
+from nostr_client.watch.definition import Watch
+from nostr_client.watch.history import (
+    DAY,
+    HOUR,
+    LEVELS,
+    Level,
+    Point,
+    fold,
+    settled_before,
+    together,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from nostr_client.count.queries import Query
+    from nostr_client.count.result import CountResult
+
+_TABLES: Final = """
+CREATE TABLE watch (
+    w INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    definition TEXT NOT NULL,
+    is_file INTEGER NOT NULL DEFAULT 0,
+    asked_at INTEGER,
+    relays TEXT
+) STRICT;
+CREATE TABLE watch_point (
+    w INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    value INTEGER NOT NULL,
+    low INTEGER NOT NULL,
+    high INTEGER,
+    exact INTEGER NOT NULL,
+    unit TEXT NOT NULL,
+    least INTEGER NOT NULL,
+    most INTEGER NOT NULL,
+    samples INTEGER NOT NULL,
+    PRIMARY KEY (w, step, slot)
+) STRICT, WITHOUT ROWID
+"""
+
+WATCHES: Final = Schema("nostr_tally.watches", partial(run_script, script=_TABLES))
+
+LARGEST: Final = 2**63 - 1
+"""The largest number that a row takes; full registers tell of more, and no honest relay does."""
+
+APART_S: Final = 60
+MOST_APART: Final = 6
+"""Numbers of one minute that are stored where it moves: a flood brings a merge every second."""
+
+SPARK: Final = 24
+"""Hours of the line beside a number."""
+
+_FIELDS: Final = ("at", "value", "low", "high", "exact", "unit", "least", "most", "samples")
+_CURRENT: Final = "instr(name, '/') = 0"
+"""Rows of watches, not of questions that they asked before."""
+
+_POINTS: Final = f"SELECT {', '.join(_FIELDS)} FROM watch_point"
+
+
+class Moved(NamedTuple):
+    """How far a number moved over an hour, a day and a week, and its newest hourly values."""
+
+    changes: dict[str, int]
+    spark: tuple[int, ...]
+
+
+# Definitions.
+
+
+def add(conn: sqlite3.Connection, watch: Watch) -> None:
+    """Store a new watch. Raises InvalidInput where it is none, or its name is taken."""
+    watch.check()
+    if _number(conn, watch.name) is not None:
+        raise InvalidInput(f"there is a watch named {watch.name!r} already")
+    put(conn, watch)
+
+
+def put(conn: sqlite3.Connection, watch: Watch, *, is_file: bool = False) -> bool:
+    """Store a watch in the place of one of the same name; whether it asks another question.
+
+    Another question begins a history of its own. What the former one gave is set aside, and is
+    there again when the watch asks that question again.
+    """
+    key = question_key(watch.question)
+    before = _asked_now(conn, watch.name)
+    if before != key:
+        rename = "UPDATE watch SET name = ? WHERE name = ?"
+        conn.execute(rename, (_aside(watch.name, before), watch.name))
+        conn.execute(rename, (watch.name, _aside(watch.name, key)))
+    definition = msgspec.json.encode(watch).decode()
+    sql = (
+        "INSERT INTO watch (name, definition, is_file) VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+        " SET definition = excluded.definition, is_file = excluded.is_file"
+    )
+    conn.execute(sql, (watch.name, definition, is_file))
+    return bool(before) and before != key
+
+
+def definitions(conn: sqlite3.Connection) -> list[str]:
+    """The JSON of every watch that is not of a file, by name; not all may be readable."""
+    sql = f"SELECT definition FROM watch WHERE {_CURRENT} AND NOT is_file ORDER BY name"
+    return [text for (text,) in conn.execute(sql)]
+
+
+def added(conn: sqlite3.Connection) -> frozenset[str]:
+    """Names of the watches that are not of a file, those that cannot be read among them."""
+    sql = f"SELECT name FROM watch WHERE {_CURRENT} AND NOT is_file"
+    return frozenset(name for (name,) in conn.execute(sql))
+
+
+def _asked_now(conn: sqlite3.Connection, name: str) -> str:
+    """The key of the question that a watch asks; "" where there is none, or it cannot be read."""
+    row = conn.execute("SELECT definition FROM watch WHERE name = ?", (name,)).fetchone()
+    try:
+        return "" if row is None else question_key(_watch(row[0]).question)
+    except InvalidInput:
+        return ""
+
+
+def question_key(query: Query) -> str:
+    """The key of a question's history: two questions may share claims, and differ in the unit."""
+    key = asked_of(query).key
+    of_events = query.offset is not None and query.unit is Unit.EVENTS
+    return f"{key} {Unit.EVENTS}" if of_events else key
+
+
+def _aside(name: str, key: str) -> str:
+    """Where the history of a question is kept that a watch asks no more: no name has a slash."""
+    return f"{name}/{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def watches(conn: sqlite3.Connection) -> list[tuple[Watch, int | None]]:
+    """All watches by name, each with the time when it was last asked."""
+    rows = conn.execute(f"SELECT definition, asked_at FROM watch WHERE {_CURRENT} ORDER BY name")
+    return [(_watch(text), asked) for text, asked in rows]
+
+
+@lru_cache(8192)
+def _watch(definition: str) -> Watch:
+    try:
+        return msgspec.json.decode(definition, type=Watch)
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"not a watch: {error}") from error
+
+
+def relays(conn: sqlite3.Connection, name: str) -> tuple[str, ...] | None:
+    """The relays that a watch was asked on last, as they were spelled; None where none are noted.
+
+    Those are watches that were never asked, and those that only an older version asked.
+    """
+    row = conn.execute("SELECT relays FROM watch WHERE name = ?", (name,)).fetchone()
+    return None if row is None or row[0] is None else tuple(msgspec.json.decode(row[0]))
+
+
+def remove(conn: sqlite3.Connection, name: str) -> bool:
+    """Remove a watch and its history, that of former questions too; False if it is not there."""
+    if _number(conn, name) is None:
+        return False
+    sql = "SELECT w FROM watch WHERE name = ?1 OR substr(name, 1, length(?1) + 1) = ?1 || '/'"
+    for w in conn.execute(sql, (name,)).fetchall():
+        conn.execute("DELETE FROM watch_point WHERE w = ?", w)
+        conn.execute("DELETE FROM watch WHERE w = ?", w)
+    return True
+
+
+# History.
+
+
+def asked(
+    conn: sqlite3.Connection,
+    name: str,
+    at: int,
+    point: Point | None,
+    *,
+    query: Query | None = None,
+    relays: Sequence[str] | None = None,
+) -> None:
+    """Note that a watch was asked, and the number it gave, if it gave one; folds what got old.
+
+    Within APART_S seconds a number that did not change is one point, and MOST_APART points are
+    stored; what comes after these is one with the last of them. `query`: what was asked; nothing is
+    noted when the watch asks something else by now. `relays`: whom it was asked.
+    """
+    if query is not None and _asked_now(conn, name) != question_key(query):
+        return
+    row = conn.execute("SELECT w, asked_at FROM watch WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        return  # removed while it was asked
+    w, last = row
+    whom = None if relays is None else msgspec.json.encode(relays).decode()
+    sql = "UPDATE watch SET asked_at = ?, relays = coalesce(?, relays) WHERE w = ?"
+    conn.execute(sql, (at, whom, w))
+    if point is not None:
+        put_points(conn, w, [_with_newest(conn, w, point)])
+    if last is None or last // HOUR != at // HOUR:  # points come of age at full hours alone
+        thin(conn, w, at)
+
+
+def _with_newest(conn: sqlite3.Connection, w: int, point: Point) -> Point:
+    """A point, together with the newest of its minute where it is to take that place."""
+    start = point.at // APART_S * APART_S
+    key = (w, LEVELS[0].step, start, start + APART_S - 1)
+    where = "WHERE w = ? AND step = ? AND slot BETWEEN ? AND ?"
+    earlier = _points(conn.execute(f"{_POINTS} {where} ORDER BY slot", key))
+    if not earlier or (len(earlier) < MOST_APART and _number_of(earlier[-1]) != _number_of(point)):
+        return point
+    newest = earlier[-1].at
+    last = "WHERE w = ? AND step = ? AND slot = ?"
+    conn.execute(f"DELETE FROM watch_point {last}", (*key[:2], newest))
+    return together([earlier[-1], point])
+
+
+def _number_of(point: Point) -> tuple[object, ...]:
+    return point.value, point.low, point.high, point.exact, point.unit
+
+
+def put_points(conn: sqlite3.Connection, w: int, kept: Iterable[Point]) -> None:
+    """Keep points as they were measured, of a watch by its number."""
+    _put(conn, w, LEVELS[0], kept)
+
+
+def thin(conn: sqlite3.Connection, w: int, now: int) -> None:
+    """Fold points that got old into the coarser levels."""
+    for level, coarser in itertools.pairwise(LEVELS):
+        border = settled_before(level, now, coarser)
+        if border is None:
+            continue
+        where = "WHERE w = ? AND step = ? AND slot < ?"
+        key = (w, level.step, border // level.step)
+        old = _points(conn.execute(f"{_POINTS} {where}", key))
+        if old:
+            _fold_into(conn, w, coarser, old)
+            conn.execute(f"DELETE FROM watch_point {where}", key)
+
+
+def _fold_into(conn: sqlite3.Connection, w: int, level: Level, old: list[Point]) -> None:
+    slots = {point.at // level.step for point in old}
+    where = "WHERE w = ? AND step = ? AND slot BETWEEN ? AND ?"
+    there = _points(conn.execute(f"{_POINTS} {where}", (w, level.step, min(slots), max(slots))))
+    touched = [point for point in there if point.at // level.step in slots]
+    _put(conn, w, level, fold([*touched, *old], level.step))
+
+
+def points(
+    conn: sqlite3.Connection,
+    name: str,
+    since: int = 0,
+    until: int | None = None,
+    most: int | None = None,
+) -> list[Point]:
+    """The series of a watch, oldest first, the newest `most`; of all levels, none twice."""
+    sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND at BETWEEN ? AND ?"
+    last = 2**62 if until is None else until
+    key = (name, since, last, -1 if most is None else most)
+    return _points(conn.execute(f"{sql} ORDER BY at DESC LIMIT ?", key))[::-1]
+
+
+def newest(conn: sqlite3.Connection, name: str, after: int, until: int) -> Point | None:
+    """The newest point of a watch later than `after` and not later than `until`."""
+    found: list[Point] = []
+    for level in LEVELS:
+        sql = f"{_POINTS} JOIN watch USING (w) WHERE name = ? AND step = ? AND slot BETWEEN ? AND ?"
+        key = (name, level.step, after // level.step, until // level.step, after, until)
+        where = "AND at > ? AND at <= ? ORDER BY slot DESC LIMIT 1"
+        found += _points(conn.execute(f"{sql} {where}", key))
+    return max(found, key=lambda point: point.at, default=None)
+
+
+def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Iterable[Point]) -> None:
+    conn.executemany(
+        f"INSERT OR REPLACE INTO watch_point VALUES (?, ?, ?{', ?' * len(_FIELDS)})",
+        [
+            (w, level.step, point.at // level.step, *(getattr(point, name) for name in _FIELDS))
+            for point in kept
+        ],
+    )
+
+
+def _points(rows: Iterable[tuple[Any, ...]]) -> list[Point]:
+    found = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
+    return [Point(**{**fields, "exact": bool(fields["exact"])}) for fields in found]
+
+
+def _number(conn: sqlite3.Connection, name: str) -> int | None:
+    row = conn.execute("SELECT w FROM watch WHERE name = ?", (name,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def moved(conn: sqlite3.Connection, watch: str, value: int, now: float) -> Moved:
+    """How a number changed over an hour, a day and a week, where it was known then."""
+    changes: dict[str, int] = {}
+    for name, span in (("1h", HOUR), ("1d", DAY), ("1w", 7 * DAY)):
+        then = newest(conn, watch, int(now - 2 * span), int(now - span))
+        if then is not None:
+            changes[name] = value - then.value
+    recent = _by_hours(conn, watch, int(now))
+    if len(recent) < SPARK:  # asked less often than every hour
+        recent = fold(points(conn, watch, most=SPARK * HOUR // APART_S), HOUR)
+    return Moved(changes, tuple(point.value for point in recent[-SPARK:]))
+
+
+def _by_hours(conn: sqlite3.Connection, watch: str, now: int) -> list[Point]:
+    """The last point of each of the newest hours that have one: a day may have 10,000 points."""
+    this = now // HOUR * HOUR
+    starts = range(this - SPARK * HOUR, this + 1, HOUR)
+    found = (newest(conn, watch, start - 1, start + HOUR - 1) for start in starts)
+    return [point for point in found if point is not None]
+
+
+def thin_next(conn: sqlite3.Connection, now: float, after: str, most: int) -> str | None:
+    """Fold what got old of the next `most` watches by name; the last name, None at the end."""
+    sql = "SELECT name, w FROM watch WHERE name > ? ORDER BY name LIMIT ?"
+    found = conn.execute(sql, (after, most)).fetchall()
+    for _, w in found:
+        thin(conn, w, int(now))
+    return found[-1][0] if len(found) == most else None
+
+
+# The same for callers without a connection.
+
+
+class WatchBook:
+    """Watches with their history and, in the same file, their claims.
+
+    The tables of `WATCHES` and `claims.CLAIMS` must be there. Every method may raise
+    StoreError and its kinds.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.claims = ClaimBook(database)
+
+    @classmethod
+    async def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
+        """Open a store file, or ":memory:"; raises as `Database.open`."""
+        migrations = [STORE, CLAIMS, WATCHES]
+        return cls(await Database.open(path, read_only=read_only, migrations=migrations))
+
+    async def close(self) -> None:
+        """Close the database; for a book that was made by `open`."""
+        await self.database.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def add(self, watch: Watch) -> None:
+        """Store a new watch. Raises InvalidInput where it is none, or its name is taken."""
+        await self.database.write(lambda conn: add(conn, watch))
+
+    async def remove(self, name: str) -> bool:
+        """Remove a watch and its history; False if it is not there. Its claims stay."""
+        return await self.database.write(lambda conn: remove(conn, name))
+
+    async def all(self) -> list[tuple[Watch, int | None]]:
+        """All watches by name, each with the time when it was last asked (Unix seconds)."""
+        return await self.database.read(watches)
+
+    async def get(self, name: str) -> tuple[Watch, int | None] | None:
+        """One watch, or None."""
+        found = await self.all()
+        return next((pair for pair in found if pair[0].name == name), None)
+
+    async def relays(self, name: str) -> tuple[str, ...] | None:
+        """The relays that a watch was asked on last, as spelled; None where that is not known."""
+        return await self.database.read(lambda conn: relays(conn, name))
+
+    async def history(self, name: str, *, since: int = 0, until: int | None = None) -> list[Point]:
+        """The series of a watch from `since` to `until` (Unix seconds), oldest first."""
+        return await self.database.read(lambda conn: points(conn, name, since, until))
+
+
+def point_of(at: int, result: CountResult) -> Point | None:
+    """The point that a result is; None where the number is not known."""
+    figure = result.merged.figure
+    if figure is None:
+        return None
+    high = None if figure.high is None else min(figure.high, LARGEST)
+    value, low = min(figure.value, LARGEST), min(figure.low, LARGEST)
+    return Point.sample(at, value, low, high, exact=figure.exact, unit=str(result.unit))

@@ -1,0 +1,94 @@
+"""What an engine knows of each watch, what it is to keep fresh, and what a merge gives."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.count.remembering import asked_of
+from nostr_client.watch.repository import question_key
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from nostr_client.count.queries import Query
+    from nostr_client.count.result import CountResult
+    from nostr_client.merge import Claim
+    from nostr_client.outbox import RelayFinder
+    from nostr_client.watch.definition import Watch
+
+NO_RELAY: Final = "no relay to ask"
+
+
+class Watched:
+    """One watch at work, on relays by normalised URL with the name that results give them."""
+
+    def __init__(self, watch: Watch, query: Query, relays: Mapping[str, str], lack: str) -> None:
+        self.watch = watch
+        self.query = query
+        self.key = asked_of(self.query).key
+        """Key of the claims."""
+        self.question = question_key(self.query)
+        self.relays = relays
+        self.lack = lack
+        """Why there is no relay to ask; empty where there is one."""
+        self.claims: dict[str, Claim] = {}
+        """Answers that came together with others that are still awaited."""
+        self.unsaved: list[tuple[str, Claim]] = []
+        """Claims that go into the store together with the next merge."""
+        self.has_news = False
+        """Whether a relay was asked since the newest merge."""
+        self.asking = 0
+        """Relays that are being asked."""
+        self.tried: set[str] = set()
+        """Relays that were asked for it, whether they answered or not."""
+        self.failing: dict[str, str] = {}
+        """Relays whose newest answer was none, and what it was."""
+        self.answered: dict[str, float] = {}
+        """When each relay was last asked with an answer, Unix seconds."""
+        self.took: dict[str, float] = {}
+        """How long that answer took, in seconds."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each relay was asked once; before, a number may lack what one of them has."""
+        return self.tried.issuperset(self.relays)
+
+    def go_on_from(self, before: Watched) -> None:
+        """Take over what is known of the relays from an earlier value of the same watch."""
+        self.tried, self.answered, self.took = before.tried, before.answered, before.took
+
+
+class Merge(NamedTuple):
+    """The number of a watch at a time (Unix seconds).
+
+    `is_whole`: each relay was asked once. `is_news`: one was asked since the last merge. Only a
+    number that is both goes into the history.
+    """
+
+    watched: Watched
+    result: CountResult
+    at: float
+    is_whole: bool
+    is_news: bool
+
+
+class Wanted(NamedTuple):
+    """What an engine is to keep fresh: watches by name, and where those without relays are asked.
+
+    `default`: relays of watches that name none, until `finder` has found those of the target's
+    author (NIP-65); without a finder, always. `denied`: relays that are never asked. `questions`:
+    by name, what is asked where that is not the watch's own question.
+    """
+
+    watches: Mapping[str, Watch]
+    questions: Mapping[str, Query] = MappingProxyType({})
+    default: Sequence[str] = ()
+    denied: Collection[str] = ()
+    finder: RelayFinder | None = None
+
+
+def warnings_of(result: CountResult) -> tuple[str, ...]:
+    """What every relay of a watch has to say, each once, the first twenty."""
+    found = [f"{c.relay}: {text}" for c in result.relays for text in c.warnings]
+    return tuple(dict.fromkeys(found))[:20]
