@@ -347,7 +347,7 @@ async def test_a_webhook_may_be_given_back_as_it_is_shown(tmp_path: Path) -> Non
         assert {one.webhook for one in seen.alerts} == {"hook.example"}
         changed = msgspec.structs.replace(seen, interval="2h")
         assert (await agent.client.change_watch(changed.name, changed)).spec == changed
-        kept = agent.service.agent.watching.watches["mine"].spec
+        kept = agent.service.agent.engine.watches["mine"].watch
         assert kept == msgspec.structs.replace(spec, interval="2h")
         other = AlertSpec(when="> 3", webhook="hook.example")
         with pytest.raises(ApiError, match="give the whole URL"):
