@@ -19,7 +19,7 @@ from agent.alerts.conditions import Sample, holds, parse_condition
 from agent.alerts.outbox import Channel, deliveries
 from agent.alerts.webhook import place, post
 from nostr_client.errors import NetworkError, NostrTallyError, StoreError, StoreFull
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 from nostr_client.watch import repository
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nostr_client._version import __version__
-from nostr_client.cli.entry import run_command
-from nostr_client.cli.lazy import Entry, LazyGroup
+from nostr_client import __version__
+from nostr_client.cli.entry import Entry, LazyGroup, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,15 +17,15 @@ COMMANDS = {
     "run": Entry("agent.commands.run:run", "Run the agent in the foreground."),
     "init": Entry("agent.commands.init:init", "Write a commented configuration."),
     "check": Entry("agent.commands.init:check", "Say what is wrong with the configuration."),
-    "status": Entry("agent.commands.look:status", "Whether the agent runs and is ready."),
-    "reload": Entry("agent.commands.look:reload", "Read the configuration again."),
+    "status": Entry("agent.commands.status:status", "Whether the agent runs and is ready."),
+    "reload": Entry("agent.commands.status:reload", "Read the configuration again."),
     "watch": Entry("agent.commands.watch:watch", "Questions that are asked again and again."),
     "sync": Entry("agent.commands.sync:sync", "Events kept in common with relays."),
-    "relays": Entry("agent.commands.look:relays", "Every relay and how it does."),
+    "relays": Entry("agent.commands.status:relays", "Every relay and how it does."),
     "counter": Entry("agent.commands.counter:counter", "Exact sums."),
-    "store": Entry("agent.commands.store:store", "What the store of the running agent holds."),
-    "retention": Entry("agent.commands.store:retention", "What is removed when it gets old."),
-    "logs": Entry("agent.commands.look:logs", "The newest lines of the log."),
+    "store": Entry("agent.commands.status:store", "What the store of the running agent holds."),
+    "retention": Entry("agent.commands.status:retention", "What is removed when it gets old."),
+    "logs": Entry("agent.commands.status:logs", "The newest lines of the log."),
     "backup": Entry("agent.commands.backup:backup", "Copy the store, checked."),
     "restore": Entry("agent.commands.backup:restore", "Put a backup in the store's place."),
     "archive": Entry("agent.commands.archive:archive", "Events in files: JSONL or Parquet."),

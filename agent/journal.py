@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from agent.api.schema import LogLine
 from nostr_client.errors import clip
-from nostr_client.rate import TokenBucket
+from nostr_client.network.pacing import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from nostr_client.pool import RelayPool
+    from nostr_client.network.pool import RelayPool
 
 
 class Sums(NamedTuple):

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Meta
 
-from nostr_client.display import DURATION, IN_WORDS
+from nostr_client.codecs.display import DURATION, IN_WORDS
 from nostr_client.errors import InvalidInput, host_alone
 from nostr_client.options import WATCH_NAME_IN_WORDS
 from nostr_client.watch.definition import (

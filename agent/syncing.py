@@ -9,10 +9,9 @@ import msgspec
 from agent import stored
 from agent.api import schema
 from agent.watches import chosen, sync_filters
-from nostr_client.display import seconds
+from nostr_client.codecs.display import seconds
 from nostr_client.errors import StoreFull
-from nostr_client.sync.mode import Mode
-from nostr_client.sync.options import Direction, SyncOptions
+from nostr_client.sync.options import Direction, Mode, SyncOptions
 from nostr_client.sync.procedure import Syncer
 from nostr_client.watch import scheduler
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from agent.config.model import RelaysSection
     from agent.journal import Journal
     from agent.specs import SyncSpec
-    from nostr_client.pool import RelayPool
+    from nostr_client.network.pool import RelayPool
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.report import RelayReport

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.display import seconds
-from nostr_client.relayurl import normalize
-from nostr_client.typed import filter_of
+from nostr_client.codecs.display import seconds
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.codecs.typed import filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from agent.specs import SyncSpec
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
 
 
 def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 from agent.relay.server import serve
 from bench.report import Report, arguments
 from nostr_client import hll
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner
-from nostr_client.pool import RelayPool
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.network.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from nostr_client.event import EventTemplate, parse_event
-from nostr_client.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.event import EventTemplate, parse_event
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from bench.dataset import cached
 from bench.report import Report, arguments, cpu_seconds
-from nostr_client import kinds
-from nostr_client.event import has_valid_id, parse_event
-from nostr_client.filters import Filter
-from nostr_client.ingest import Ingest
-from nostr_client.keys import VerifiedEvent, verify
-from nostr_client.messages import parse_relay_message
+from nostr_client.codecs import kinds
+from nostr_client.codecs.event import has_valid_id, parse_event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent, verify
+from nostr_client.codecs.messages import parse_relay_message
+from nostr_client.network.ingest import Ingest
+from nostr_client.network.pool import RelayPool
+from nostr_client.network.subscription import Overflow
 from nostr_client.options import Limits, Options
-from nostr_client.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.subscription import Overflow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

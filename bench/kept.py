@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench.report import Report, arguments, peak_rss_mib
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import seal_columns
-from nostr_client.store import directory
+from nostr_client.store import fingerprint_tables
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.job import prepared
 
@@ -55,7 +55,9 @@ async def measure(report: Report, count: int) -> None:
         path = Path(folder) / "store.db"
         async with await SqliteStore.open(path) as store:
             await store.database.write(
-                lambda conn: directory.create(conn, EVERYTHING, stamps[:old], ids[:old].tobytes())
+                lambda conn: fingerprint_tables.create(
+                    conn, EVERYTHING, stamps[:old], ids[:old].tobytes()
+                )
             )
             await store.database.write(lambda conn: log_came(conn, stamps[old:], ids[old:]))
             folding = await cpu(store.fingerprints.folded(EVERYTHING))

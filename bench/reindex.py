@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.reindex import inputs, reference, run
+from agent.reindex.parquet import COLUMNS
 from agent.reindex.protocol import STAGES, Stage
-from agent.reindex.tables import COLUMNS
-from agent.reindex.usage import tree, tree_cpu
+from agent.reindex.reporter import tree, tree_cpu
 from bench.reindex_events import store_of
 from bench.report import Report, arguments
-from nostr_client.store.event_rows import from_store
 from nostr_client.store.index_schema import Mark
+from nostr_client.store.tombstones import from_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 from bench.dataset import KINDS, SPAN, START
-from nostr_client import kinds
-from nostr_client.event import Event
-from nostr_client.store.authors import Authors
+from nostr_client.codecs import kinds
+from nostr_client.codecs.event import Event
+from nostr_client.store.lookup import Authors
+from nostr_client.store.rows import TagHasher
 from nostr_client.store.save import Saver
-from nostr_client.store.taghash import TagHasher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

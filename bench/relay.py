@@ -27,8 +27,8 @@ import aiohttp
 import pytest
 
 from bench.report import Report, arguments
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
 from tests.agent.relay.client import connect, deaf
 from tests.agent.relay.deaf_readers import MOST_BYTES, large_store, relay_over
 from tests.peers.install import environment

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from bench.dataset import cached
 from bench.report import Report, arguments
-from nostr_client.event import parse_event
-from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.store import aggregate, select
 from nostr_client.store.sqlite import SqliteStore
 

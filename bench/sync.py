@@ -24,15 +24,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import aiohttp
 
 from bench.report import Report, arguments
-from nostr_client.event import Event, EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import seal_columns
-from nostr_client.relay import Relay
+from nostr_client.network.relay import Relay
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.sync.mode import Mode
-from nostr_client.sync.options import Direction
+from nostr_client.sync.options import Direction, Mode
 from nostr_client.sync.procedure import Syncer
 from tests.peers.servers import local_relay
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import nostr_sdk
 
 from bench.report import Report, arguments, cpu_seconds
-from nostr_client import keys
-from nostr_client.event import EventTemplate, has_valid_id, parse_event
-from nostr_client.keys import KeySigner, VerifiedEvent, verify, verify_many
-from nostr_client.messages import EventReceived, parse_relay_message
+from nostr_client.codecs import keys
+from nostr_client.codecs.event import EventTemplate, has_valid_id, parse_event
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent, verify, verify_many
+from nostr_client.codecs.messages import EventReceived, parse_relay_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench.report import Report, arguments, peak_rss_mib
 from bench.watchrelays import START
+from nostr_client.cli.gc_tuning import prepare_for_long_runs
 from nostr_client.client import AT_ONCE, TOTAL
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter
-from nostr_client.heap import prepare_for_long_runs
-from nostr_client.outbox import RelayChoice, choose_many
-from nostr_client.pool import RelayPool
+from nostr_client.network.outbox import RelayChoice, choose_many
+from nostr_client.network.pool import RelayPool
 from nostr_client.watch import Watch, WatchBook
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.engine import Engine
@@ -40,8 +40,8 @@ from nostr_client.watch.worker import LibraryLog, Worker
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from nostr_client.filters import Filter
-    from nostr_client.relay import Relay
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.network.relay import Relay
 
 WATCHES, RELAYS, EACH = 1000, 100, 4
 INTERVAL = 600.0

@@ -18,8 +18,8 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from nostr_client import hll
-from nostr_client.event import Event, EventTemplate
-from nostr_client.keys import KeySigner
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.keys import KeySigner
 
 PEOPLE = 200
 """Who react to each target; a relay has the reactions of half of them."""

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 
 from nostr_client import Filter, NostrClient, SqliteStore
-from nostr_client.nip19 import decode_pubkey
+from nostr_client.codecs.nip19 import decode_pubkey
 
 
 async def main(path: str, npub: str, *relays: str) -> None:

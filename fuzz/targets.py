@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.config.load import parse
-from nostr_client import hll, nip19
-from nostr_client.bolt11 import parse_invoice
+from nostr_client import hll
+from nostr_client.codecs import nip19
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import parse_client_message, parse_relay_message
+from nostr_client.codecs.zaps import parse_invoice
 from nostr_client.errors import InvalidInput, ProtocolError
-from nostr_client.event import parse_event
-from nostr_client.filters import Filter
-from nostr_client.messages import parse_client_message, parse_relay_message
 from nostr_client.negentropy import encoding
 
 if TYPE_CHECKING:

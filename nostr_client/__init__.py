@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-from nostr_client._version import __version__
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from nostr_client.client import (
         NostrClient,
+    )
+    from nostr_client.codecs.event import (
+        Event,
+        EventTemplate,
+        parse_event,
+    )
+    from nostr_client.codecs.filters import (
+        Filter,
+    )
+    from nostr_client.codecs.keys import (
+        KeySigner,
+        Signer,
+        VerifiedEvent,
+        verify,
+        verify_many,
+    )
+    from nostr_client.codecs.nip11 import (
+        RelayInfo,
+    )
+    from nostr_client.count.merge import (
+        Claim,
+        ClaimStatus,
+        Method,
+        Unit,
     )
     from nostr_client.count.queries import (
         Query,
     )
     from nostr_client.count.result import (
         CountResult,
+        VerifiedZaps,
     )
-    from nostr_client.count.verified import VerifiedZaps
+    from nostr_client.count.told import (
+        Figure,
+    )
+    from nostr_client.count.trust import (
+        TrustPolicy,
+    )
+    from nostr_client.count.wallets import Sighting, Wallet, WalletStatus
     from nostr_client.counters.config import (
         SourceConfig,
         StreamConfig,
@@ -58,33 +87,38 @@ if TYPE_CHECKING:
         StoreLocked,
         Unsupported,
     )
-    from nostr_client.event import (
-        Event,
-        EventTemplate,
-        parse_event,
-    )
-    from nostr_client.filters import (
-        Filter,
-    )
-    from nostr_client.ingest import Ingest
-    from nostr_client.keys import (
-        KeySigner,
-        Signer,
-        VerifiedEvent,
-        verify,
-        verify_many,
-    )
-    from nostr_client.merge import (
-        Claim,
-        ClaimStatus,
-        Method,
-        Unit,
-    )
-    from nostr_client.negchannel import (
+    from nostr_client.network.ingest import Ingest
+    from nostr_client.network.negchannel import (
         NegChannel,
     )
-    from nostr_client.nip11 import (
-        RelayInfo,
+    from nostr_client.network.paging.page import (
+        Page,
+    )
+    from nostr_client.network.pool import (
+        Gathered,
+        PublishResult,
+        PublishStatus,
+        RelayPool,
+    )
+    from nostr_client.network.relay import (
+        Relay,
+    )
+    from nostr_client.network.relay_state import (
+        Capabilities,
+        RelayStats,
+        RelayStatus,
+    )
+    from nostr_client.network.subscription import (
+        Overflow,
+        Subscription,
+        SubscriptionStats,
+    )
+    from nostr_client.network.transport import (
+        Transport,
+    )
+    from nostr_client.network.verifier import (
+        ThreadVerifier,
+        Verifier,
     )
     from nostr_client.options import (
         ConnectionOptions,
@@ -95,53 +129,19 @@ if TYPE_CHECKING:
         RelayBudget,
         Timeouts,
     )
-    from nostr_client.page import (
-        Page,
-    )
-    from nostr_client.pool import (
-        Gathered,
-        PublishResult,
-        PublishStatus,
-        RelayPool,
-    )
-    from nostr_client.relay import (
-        Relay,
-    )
-    from nostr_client.relay_stats import (
-        Capabilities,
-        RelayStats,
-        RelayStatus,
-    )
     from nostr_client.store.base import EventStore, Outcome, Status
     from nostr_client.store.options import StoreOptions
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.subscription import (
-        Overflow,
-        Subscription,
-        SubscriptionStats,
-    )
     from nostr_client.sync.options import Direction, SyncOptions
     from nostr_client.sync.procedure import Syncer
     from nostr_client.sync.report import RelayReport, SyncReport, SyncStatus
-    from nostr_client.told import (
-        Figure,
-    )
-    from nostr_client.transport import (
-        Transport,
-    )
-    from nostr_client.trust import (
-        TrustPolicy,
-    )
-    from nostr_client.verifier import (
-        ThreadVerifier,
-        Verifier,
-    )
-    from nostr_client.wallets import Sighting, Wallet, WalletStatus
+
+__version__: Final = "0.1.0"
 
 _EXPORTS: dict[str, str] = {
-    "Capabilities": "nostr_client.relay_stats",
-    "Claim": "nostr_client.merge",
-    "ClaimStatus": "nostr_client.merge",
+    "Capabilities": "nostr_client.network.relay_state",
+    "Claim": "nostr_client.count.merge",
+    "ClaimStatus": "nostr_client.count.merge",
     "ConnectionOptions": "nostr_client.options",
     "CountResult": "nostr_client.count.result",
     "CounterError": "nostr_client.errors",
@@ -149,24 +149,24 @@ _EXPORTS: dict[str, str] = {
     "HeldBack": "nostr_client.errors",
     "Direction": "nostr_client.sync.options",
     "Duplicate": "nostr_client.errors",
-    "Event": "nostr_client.event",
+    "Event": "nostr_client.codecs.event",
     "EventStore": "nostr_client.store.base",
-    "EventTemplate": "nostr_client.event",
-    "Figure": "nostr_client.told",
-    "Filter": "nostr_client.filters",
-    "Gathered": "nostr_client.pool",
-    "Ingest": "nostr_client.ingest",
+    "EventTemplate": "nostr_client.codecs.event",
+    "Figure": "nostr_client.count.told",
+    "Filter": "nostr_client.codecs.filters",
+    "Gathered": "nostr_client.network.pool",
+    "Ingest": "nostr_client.network.ingest",
     "InvalidEvent": "nostr_client.errors",
     "InvalidFilter": "nostr_client.errors",
     "InvalidIdentifier": "nostr_client.errors",
     "InvalidInput": "nostr_client.errors",
     "InvalidKey": "nostr_client.errors",
     "InvalidRelayURL": "nostr_client.errors",
-    "KeySigner": "nostr_client.keys",
+    "KeySigner": "nostr_client.codecs.keys",
     "Limits": "nostr_client.options",
     "MalformedMessage": "nostr_client.errors",
-    "Method": "nostr_client.merge",
-    "NegChannel": "nostr_client.negchannel",
+    "Method": "nostr_client.count.merge",
+    "NegChannel": "nostr_client.network.negchannel",
     "NegentropyError": "nostr_client.errors",
     "NetworkError": "nostr_client.errors",
     "NoRelays": "nostr_client.errors",
@@ -174,11 +174,11 @@ _EXPORTS: dict[str, str] = {
     "NostrTallyError": "nostr_client.errors",
     "Options": "nostr_client.options",
     "Outcome": "nostr_client.store.base",
-    "Overflow": "nostr_client.subscription",
-    "Page": "nostr_client.page",
+    "Overflow": "nostr_client.network.subscription",
+    "Page": "nostr_client.network.paging.page",
     "ProtocolError": "nostr_client.errors",
-    "PublishResult": "nostr_client.pool",
-    "PublishStatus": "nostr_client.pool",
+    "PublishResult": "nostr_client.network.pool",
+    "PublishStatus": "nostr_client.network.pool",
     "PushOptions": "nostr_client.counters.push",
     "PushReport": "nostr_client.counters.push",
     "Pusher": "nostr_client.counters.push",
@@ -186,18 +186,18 @@ _EXPORTS: dict[str, str] = {
     "ReadBudget": "nostr_client.options",
     "ReconnectPolicy": "nostr_client.options",
     "RelayBudget": "nostr_client.options",
-    "Relay": "nostr_client.relay",
+    "Relay": "nostr_client.network.relay",
     "RelayError": "nostr_client.errors",
-    "RelayInfo": "nostr_client.nip11",
-    "RelayPool": "nostr_client.pool",
+    "RelayInfo": "nostr_client.codecs.nip11",
+    "RelayPool": "nostr_client.network.pool",
     "RelayRefused": "nostr_client.errors",
     "RelayReport": "nostr_client.sync.report",
-    "RelayStats": "nostr_client.relay_stats",
-    "RelayStatus": "nostr_client.relay_stats",
+    "RelayStats": "nostr_client.network.relay_state",
+    "RelayStatus": "nostr_client.network.relay_state",
     "SchemaTooNew": "nostr_client.errors",
     "SchemaTooOld": "nostr_client.errors",
-    "Sighting": "nostr_client.wallets",
-    "Signer": "nostr_client.keys",
+    "Sighting": "nostr_client.count.wallets",
+    "Signer": "nostr_client.codecs.keys",
     "SourceConfig": "nostr_client.counters.config",
     "SqliteCounterStore": "nostr_client.counters.sqlite",
     "SqliteStore": "nostr_client.store.sqlite",
@@ -208,27 +208,27 @@ _EXPORTS: dict[str, str] = {
     "StoreLocked": "nostr_client.errors",
     "StoreOptions": "nostr_client.store.options",
     "StreamConfig": "nostr_client.counters.config",
-    "Subscription": "nostr_client.subscription",
-    "SubscriptionStats": "nostr_client.subscription",
+    "Subscription": "nostr_client.network.subscription",
+    "SubscriptionStats": "nostr_client.network.subscription",
     "SyncOptions": "nostr_client.sync.options",
     "SyncReport": "nostr_client.sync.report",
     "SyncStatus": "nostr_client.sync.report",
     "Syncer": "nostr_client.sync.procedure",
-    "ThreadVerifier": "nostr_client.verifier",
+    "ThreadVerifier": "nostr_client.network.verifier",
     "Timeouts": "nostr_client.options",
     "TransformConfig": "nostr_client.counters.config",
-    "Transport": "nostr_client.transport",
-    "TrustPolicy": "nostr_client.trust",
-    "Unit": "nostr_client.merge",
+    "Transport": "nostr_client.network.transport",
+    "TrustPolicy": "nostr_client.count.trust",
+    "Unit": "nostr_client.count.merge",
     "Unsupported": "nostr_client.errors",
-    "VerifiedEvent": "nostr_client.keys",
-    "VerifiedZaps": "nostr_client.count.verified",
-    "Verifier": "nostr_client.verifier",
-    "Wallet": "nostr_client.wallets",
-    "WalletStatus": "nostr_client.wallets",
-    "parse_event": "nostr_client.event",
-    "verify": "nostr_client.keys",
-    "verify_many": "nostr_client.keys",
+    "VerifiedEvent": "nostr_client.codecs.keys",
+    "VerifiedZaps": "nostr_client.count.result",
+    "Verifier": "nostr_client.network.verifier",
+    "Wallet": "nostr_client.count.wallets",
+    "WalletStatus": "nostr_client.count.wallets",
+    "parse_event": "nostr_client.codecs.event",
+    "verify": "nostr_client.codecs.keys",
+    "verify_many": "nostr_client.codecs.keys",
 }
 
 __all__ = [

@@ -20,22 +20,21 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from nostr_client.claims import CLAIMS, ClaimBook
+from nostr_client.codecs.display import duration
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
+from nostr_client.count.claims import CLAIMS, ClaimBook
+from nostr_client.count.merge import TrustPolicy
 from nostr_client.count.procedure import Counter
 from nostr_client.count.queries import Query, target_of
 from nostr_client.count.queries import query as make_query
-from nostr_client.display import duration
+from nostr_client.count.wallets.rows import WALLETS
 from nostr_client.errors import InvalidInput, NoRelays, NostrTallyError
-from nostr_client.ingest import Ingest
-from nostr_client.merge import TrustPolicy
+from nostr_client.network.ingest import Ingest
+from nostr_client.network.outbox import PoolFetch, RelayFinder
+from nostr_client.network.pool import PublishResult, RelayPool
 from nostr_client.options import Options, ReadBudget
-from nostr_client.outbox import PoolFetch, RelayFinder
-from nostr_client.pool import PublishResult, RelayPool
-from nostr_client.relayurl import normalize
-from nostr_client.sync.mode import Mode
-from nostr_client.sync.options import Direction, SyncOptions
-from nostr_client.wallets.rows import WALLETS
+from nostr_client.sync.options import Direction, Mode, SyncOptions
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import Engine
@@ -48,19 +47,19 @@ from nostr_client.watch.worker import LibraryLog, Worker
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import Signer, VerifiedEvent
+    from nostr_client.codecs.nip11 import RelayInfo
     from nostr_client.count.result import CountResult
-    from nostr_client.filters import Filter
-    from nostr_client.keys import Signer, VerifiedEvent
-    from nostr_client.nip11 import RelayInfo
-    from nostr_client.outbox import RelayChoice
-    from nostr_client.relay import Relay
+    from nostr_client.count.wallets.asking import Wallets
+    from nostr_client.network.outbox import RelayChoice
+    from nostr_client.network.relay import Relay
+    from nostr_client.network.subscription import Subscription
     from nostr_client.store.base import EventStore
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.subscription import Subscription
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
-    from nostr_client.wallets.asking import Wallets
     from nostr_client.watch.repository import WatchBook
     from nostr_client.watch.state import Merge
 
@@ -176,7 +175,7 @@ class NostrClient:
     async def _verified(
         self, result: CountResult, relays: Sequence[Relay], options: CountOptions
     ) -> CountResult:
-        from nostr_client.count.verified import recipients_of, verified_zaps
+        from nostr_client.count.result import recipients_of, verified_zaps
 
         people, seconds = recipients_of(result.merged), options.timeouts.group
         asked = {relay.url: relay for relay in (*relays, *map(self.pool.relay, self._indexers))}
@@ -186,7 +185,7 @@ class NostrClient:
         return msgspec.structs.replace(result, verified=found)
 
     def _wallet_keys(self) -> Wallets:
-        from nostr_client.wallets.asking import Wallets
+        from nostr_client.count.wallets.asking import Wallets
 
         if self._wallets is None:
             local = self._options.connection.local_wallets

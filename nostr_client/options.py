@@ -10,8 +10,8 @@ import os
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.proxies import choose_proxies
 from nostr_client.errors import InvalidInput
-from nostr_client.proxies import choose_proxies
 
 if TYPE_CHECKING:
     import ssl
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from nostr_client.proxies import Proxies
+    from nostr_client.codecs.proxies import Proxies
 
 
 SHORTEST_INTERVAL: Final = 10.0

@@ -7,13 +7,13 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from tests.faulty_relay import Behaviour, Peer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 COUNT_REFUSALS: dict[str, list[list[Any]]] = {
     "closed, khatru": [["CLOSED", "{id}", "unsupported: this relay does not support NIP-45"]],

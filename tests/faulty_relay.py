@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
     from types import TracebackType
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 
 class Peer:

@@ -18,7 +18,7 @@ from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import CounterError
-from nostr_client.pool import RelayPool
+from nostr_client.network.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch.clock import SystemClock
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.api.schema import CounterLink
-    from nostr_client.keys import KeySigner
+    from nostr_client.codecs.keys import KeySigner
 
 STREAM = "app"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from nostr_client import keys
+from nostr_client.codecs import keys
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -12,8 +12,8 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.event import parse_event
-from nostr_client.filters import Filter
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.filters import Filter
 from nostr_client.negentropy.encoding import varint
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import seal
@@ -22,7 +22,7 @@ from tests.faulty_relay import Behaviour, Peer
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 V1 = b"\x61"
 WHOLE = b"\x00\x00"

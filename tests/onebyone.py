@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from nostr_client.claims import ClaimBook
 from nostr_client.client import NostrClient
 from nostr_client.count.asking import CountOptions
+from nostr_client.count.claims import ClaimBook
 from nostr_client.count.procedure import Counter
 from nostr_client.options import Options, Timeouts
 

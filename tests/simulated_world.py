@@ -13,14 +13,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from nostr_client import count, hll
-from nostr_client.claims import Held, ListMemory, is_answer, reading_of
-from nostr_client.claims.mark import DAY, HOUR
+from nostr_client.codecs.messages import CountAnswer
 from nostr_client.count.claiming import Found, Outcome, claim_of
+from nostr_client.count.claims import Held, ListMemory, is_answer, reading_of
+from nostr_client.count.claims.coverage import DAY, HOUR
+from nostr_client.count.merge import Claim, Method
 from nostr_client.count.procedure import Counter
 from nostr_client.count.rounds import Round
 from nostr_client.errors import NetworkError, RelayRefused
-from nostr_client.merge import Claim, Method
-from nostr_client.messages import CountAnswer
 from tests.simulation import SimRelay, drive, event
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from nostr_client.claims import Held
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import Hint
+from nostr_client.count.claims import Held
 from nostr_client.count.rounds import AskCount, ReadPage, Round
-from nostr_client.filters import Filter
-from nostr_client.messages import Hint
 from nostr_client.protocol import Sent, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from nostr_client.claims import Memory
+    from nostr_client.count.claims import Memory
 
 
 def event(at: int, author: int, n: int = 0, amount: int = 0) -> Held:

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from nostr_client.client import NostrClient
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.options import Options, ReconnectPolicy, Timeouts
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.options import SyncOptions
@@ -18,7 +18,7 @@ from tests.faulty_relay import Behaviour, FaultyRelay
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 SIGNER = KeySigner(bytes(31) + b"\x15", rand=bytes)
 NOTES = Filter(kinds=[1])

@@ -7,11 +7,11 @@ import functools
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.event import Event, EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.network.relay import Relay
 from nostr_client.options import Options, Timeouts
-from nostr_client.relay import Relay
 from tests.faulty_relay import Behaviour, FaultyRelay
 
 if TYPE_CHECKING:

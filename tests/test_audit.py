@@ -36,4 +36,4 @@ def test_the_version_is_in_one_place() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if f'"{__version__}"' in path.read_text("utf-8")
     ]
-    assert places == [ROOT / "nostr_client" / "_version.py"]
+    assert places == [ROOT / "nostr_client" / "__init__.py"]

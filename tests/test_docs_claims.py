@@ -14,16 +14,15 @@ from click.testing import CliRunner
 
 from agent.api.schema import Problem
 from nostr_client import hll
-from nostr_client.cli import exitcodes
+from nostr_client.cli import entry
 from nostr_client.cli.app import COMMANDS, cli
-from nostr_client.cli.count import NAMES
+from nostr_client.cli.count import NAMES, said
 from nostr_client.cli.count import count as count_command
-from nostr_client.cli.count_table import said
 from nostr_client.cli.series import number
 from nostr_client.count import CANONICAL
-from nostr_client.merge import Claim, ClaimStatus, Figure, merge_claims
+from nostr_client.count.merge import Claim, ClaimStatus, Figure, merge_claims
+from nostr_client.count.wallets import WalletStatus
 from nostr_client.options import ReadBudget, Timeouts
-from nostr_client.wallets import WalletStatus
 from nostr_client.watch import Point
 
 ROOT = Path(__file__).parents[1]
@@ -130,8 +129,8 @@ def test_every_metric_that_is_named_exists() -> None:
 def test_exit_codes() -> None:
     codes = {"0", "1", "2", "3", "124"}
     assert first_column("code") - {"---"} == codes
-    named = (exitcodes.OK, exitcodes.FAILURE, exitcodes.USAGE, exitcodes.NO_RELAY)
-    assert {str(code) for code in (*named, exitcodes.TIMEOUT)} == codes
+    named = (entry.OK, entry.FAILURE, entry.USAGE, entry.NO_RELAY)
+    assert {str(code) for code in (*named, entry.TIMEOUT)} == codes
     assert all(re.search(rf"\b{code} ", shown()) for code in codes)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from agent.maintenance import archive
 from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, verify
-from nostr_client.nip19 import Note, PublicKey
+from nostr_client.codecs.nip19 import Note, PublicKey
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Point, Watch, WatchBook, repository
 from tests.faulty_relay import FaultyRelay

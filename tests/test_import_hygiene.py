@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nostr_client.extras import EXTRAS
+from nostr_client.errors import EXTRAS
 
 HEAVY = ("asyncio", "aiohttp", "sqlite3", "coincurve")
 
@@ -23,18 +23,18 @@ def loaded_by(module: str) -> set[str]:
 
 LIGHT = [
     "nostr_client",
-    "nostr_client.backoff",
+    "nostr_client.network.pacing",
     "nostr_client.errors",
-    "nostr_client.event",
-    "nostr_client.filters",
+    "nostr_client.codecs.event",
+    "nostr_client.codecs.filters",
     "nostr_client.hll",
-    "nostr_client.kinds",
-    "nostr_client.messages",
-    "nostr_client.nip19",
+    "nostr_client.codecs.kinds",
+    "nostr_client.codecs.messages",
+    "nostr_client.codecs.nip19",
     "nostr_client.options",
-    "nostr_client.reasons",
-    "nostr_client.relayurl",
-    "nostr_client.trust",
+    "nostr_client.codecs.reasons",
+    "nostr_client.codecs.relay_url",
+    "nostr_client.count.trust",
 ]
 
 
@@ -44,7 +44,7 @@ def test_light_modules_load_nothing_heavy(module: str) -> None:
 
 
 def test_keys_alone_of_the_core_loads_libsecp256k1() -> None:
-    assert loaded_by("nostr_client.keys") & set(HEAVY) == {"coincurve"}
+    assert loaded_by("nostr_client.codecs.keys") & set(HEAVY) == {"coincurve"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_modules_load_with_the_extras_agent_and_tui_alone() -> None:
     homes = (
         "nostr_client.counters.jetstream",
         "agent.reindex.spark.",
-        "nostr_client.proxy_connector",
+        "nostr_client.network.access.proxy_connector",
     )
     assert [name for name in run.stdout.splitlines() if not name.startswith(homes)] == []
     assert "nostr_client.counters.jetstream" in run.stdout

@@ -37,10 +37,18 @@ def test_contracts_hold() -> None:
 
 VIOLATIONS = [
     ("nostr_client/errors.py", "import agent", "errors -> agent"),
-    ("nostr_client/hll/registers.py", "import nostr_client.keys", "registers -> nostr_client.keys"),
-    ("nostr_client/store/base.py", "import nostr_client.relay", "base -> nostr_client.relay"),
-    ("nostr_client/pool.py", "import nostr_client.store", "pool -> nostr_client.store"),
-    ("nostr_client/relay.py", "import aiohttp", "relay -> aiohttp"),
+    (
+        "nostr_client/hll/registers.py",
+        "import nostr_client.codecs.keys",
+        "registers -> nostr_client.codecs.keys",
+    ),
+    (
+        "nostr_client/store/base.py",
+        "import nostr_client.network.relay",
+        "base -> nostr_client.network.relay",
+    ),
+    ("nostr_client/network/pool.py", "import nostr_client.store", "pool -> nostr_client.store"),
+    ("nostr_client/network/relay.py", "import aiohttp", "relay -> aiohttp"),
     ("nostr_client/counters/rules.py", "import nats", "rules -> nats"),
     ("agent/reindex/jvm.py", "import pyspark", "jvm -> pyspark"),
     ("tui/__init__.py", "import sqlite3", "tui -> sqlite3"),

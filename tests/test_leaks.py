@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nostr_client import nip19
-from nostr_client.keys import KeySigner
+from nostr_client.codecs import nip19
+from nostr_client.codecs.keys import KeySigner
 from tests import leaks
 
 ROOT = Path(__file__).parents[1]
@@ -26,8 +26,8 @@ PLANTED = [
 
 HEAD = """
 import logging, sys
-from nostr_client import nip19
-from nostr_client.keys import KeySigner
+from nostr_client.codecs import nip19
+from nostr_client.codecs.keys import KeySigner
 SECRET = bytes(range(1, 33))
 KeySigner(SECRET)
 """

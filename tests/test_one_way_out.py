@@ -1,6 +1,6 @@
 """Whatever leaves this machine is made in one place: no module opens a connection of its own.
 
-That place (`nostr_client.sessions`) knows the proxy. A new module that dials by itself is found.
+That place (`network.access.sessions`) knows the proxy. A new module that dials by itself is found.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ DIALS = {
 """Names that a call ends with and by which Python connects or looks a name up."""
 
 MAY = {
-    "nostr_client/sessions.py": {"ClientSession", "TCPConnector", "socket.socket"},
-    "nostr_client/transport.py": {"ws_connect"},  # of a session of `sessions`
+    "nostr_client/network/access/sessions.py": {"ClientSession", "TCPConnector", "socket.socket"},
+    "nostr_client/network/transport.py": {"ws_connect"},  # of a session of `sessions`
     "nostr_client/counters/jetstream/dial.py": {"nats.connect"},  # refused where a proxy applies
-    "agent/service/notify.py": {"socket.socket"},  # to systemd, a Unix socket
+    "agent/service/supervision.py": {"socket.socket"},  # to systemd, a Unix socket
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nostr_client import __version__
-from nostr_client.nip19 import PublicKey
+from nostr_client.codecs.nip19 import PublicKey
 from tests.conftest import missing
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, follow, reaction

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client import hll, trust
-from nostr_client.display import plural, roughly
-from nostr_client.merge import Claim, ClaimStatus, merge_claims
+from nostr_client import hll
+from nostr_client.codecs.display import plural, roughly
+from nostr_client.count import trust
+from nostr_client.count.merge import Claim, ClaimStatus, merge_claims
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

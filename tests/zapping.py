@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from nostr_client import bech32
-from nostr_client.event import EventTemplate, Tags
-from nostr_client.keys import KeySigner
+from nostr_client.codecs import bech32
+from nostr_client.codecs.event import EventTemplate, Tags
+from nostr_client.codecs.keys import KeySigner
 
 SENDER = KeySigner(sha256(b"sender").digest())
 

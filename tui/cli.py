@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from nostr_client._version import __version__
+from nostr_client import __version__
 from nostr_client.cli.entry import run_command
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.parameters import UserPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable

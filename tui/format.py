@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from nostr_client import display
+from nostr_client.codecs import display
 from tui.glyphs import UNICODE
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client import nip19
-from nostr_client.display import plural
+from nostr_client.codecs import nip19
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.typed import filter_of
 from nostr_client.errors import InvalidInput
-from nostr_client.typed import filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 from tui import format
 
 if TYPE_CHECKING:

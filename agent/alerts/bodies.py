@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent.alerts.conditions import LIES
-from nostr_client.display import said
+from nostr_client.codecs.display import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable

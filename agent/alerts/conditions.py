@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from nostr_client.display import seconds
+from nostr_client.codecs.display import seconds
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:

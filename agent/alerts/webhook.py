@@ -14,8 +14,8 @@ import aiohttp
 
 from agent.alerts.bodies import JSON
 from nostr_client.errors import NetworkError, host_alone
-from nostr_client.routes import objection
-from nostr_client.sessions import Sessions
+from nostr_client.network.access.routes import objection
+from nostr_client.network.access.sessions import Sessions
 
 if TYPE_CHECKING:
     from nostr_client.options import ConnectionOptions

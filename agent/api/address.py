@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.places import SERVICE, addresses_path, read_secret, token_path, user_path
+from nostr_client.paths import SERVICE, addresses_path, read_secret, token_path, user_path
 
 READ_SUFFIX: Final = ".read"
 """What follows the name of the manage token's file in that of the read token."""

@@ -22,8 +22,8 @@ from nostr_client.errors import (
     host_alone,
     without_tls,
 )
+from nostr_client.network.access.sessions import Sessions
 from nostr_client.options import ConnectionOptions
-from nostr_client.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

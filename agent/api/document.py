@@ -9,7 +9,7 @@ import msgspec
 from agent.api import schema
 from agent.api.contract import ROUTES
 from agent.api.routes import JSON, STREAM
-from nostr_client._version import __version__
+from nostr_client import __version__
 
 if TYPE_CHECKING:
     from agent.api.routes import Route

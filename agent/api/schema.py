@@ -39,13 +39,12 @@ from agent.api.shapes import (
     read_only,
 )
 from agent.specs import SyncSpec
+from nostr_client.codecs.nip11 import RelayInfo
+from nostr_client.count.told import Figure, Told
 from nostr_client.counters.lineage import Arrival
-from nostr_client.nip11 import RelayInfo
-from nostr_client.relay_stats import Capabilities
-from nostr_client.store.base import HotTarget, IndexStats
-from nostr_client.store.differences import Difference
+from nostr_client.network.relay_state import Capabilities
+from nostr_client.store.base import Difference, HotTarget, IndexStats
 from nostr_client.sync.report import RelayReport
-from nostr_client.told import Figure, Told
 from nostr_client.watch.definition import AlertSpec, FilterObject, Name, QueryName, Url, Watch
 
 Origin = Annotated[

@@ -13,8 +13,7 @@ from msgspec import Meta
 from agent.specs import RetentionRule
 from nostr_client.counters.lineage import Arrival
 from nostr_client.errors import NostrTallyError
-from nostr_client.store.base import HotTarget, IndexStats, StoreStats
-from nostr_client.store.differences import Difference
+from nostr_client.store.base import Difference, HotTarget, IndexStats, StoreStats
 
 Integer = Annotated[str, Meta(pattern=r"^-?[0-9]+(?!\n)$", description="an integer of any size")]
 Increment = Annotated[

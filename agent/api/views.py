@@ -8,19 +8,19 @@ import msgspec
 
 from agent.api import schema
 from nostr_client import hll
-from nostr_client.counters.numbers import format_integer
-from nostr_client.relayurl import normalize
-from nostr_client.told import Told
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.count.told import Told
+from nostr_client.counters.rules import format_integer
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from nostr_client.count.merge import Claim, Figure
+    from nostr_client.count.merge.values import Part
     from nostr_client.count.result import CountResult
     from nostr_client.counters.base import Entry, StreamInfo
     from nostr_client.counters.engine.served import Page
-    from nostr_client.merge import Claim, Figure
-    from nostr_client.merge.values import Part
-    from nostr_client.relay import Relay
+    from nostr_client.network.relay import Relay
     from nostr_client.store.base import IndexStats, StoreStats
     from nostr_client.watch.history import Point
 

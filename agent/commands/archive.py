@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.commands.options import chosen_store, config_options, store_option
-from nostr_client.cli.exitcodes import FAILURE
+from nostr_client.cli.entry import FAILURE, run_async_until_sigterm
 from nostr_client.cli.filteroptions import chosen_filters, refuse_limits, unlimited_filter_options
 from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.cli.paths import UserPath
-from nostr_client.cli.runner import run_async_until_sigterm
+from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.store import include_private_option, say_held_back
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.filters import Filter
-    from nostr_client.jsonl import ImportReport
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.sync.jsonl import ImportReport
 
 
 @click.group()
@@ -115,7 +114,7 @@ async def _export(
     path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Any
 ) -> tuple[int, int]:
     from agent.maintenance.archive import export
-    from nostr_client.private_kinds import PublicEvents
+    from nostr_client.codecs.private_kinds import PublicEvents
     from nostr_client.store.sqlite import SqliteStore
 
     async with await SqliteStore.open(path, read_only=True) as opened:

@@ -9,7 +9,7 @@ import click
 
 from agent.commands.options import chosen_store, config_options, store_option
 from nostr_client.cli.output import console, json_option, print_json
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.parameters import UserPath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent.api.address import reach
-from nostr_client.cli.exitcodes import OK
+from nostr_client.cli.entry import OK, run_async
 from nostr_client.cli.output import json_option, print_json
-from nostr_client.cli.paths import UserPath
-from nostr_client.cli.runner import run_async
+from nostr_client.cli.parameters import UserPath
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

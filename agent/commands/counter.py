@@ -8,7 +8,7 @@ import click
 
 from agent.commands import tables
 from agent.commands.connect import asks
-from nostr_client.cli.exitcodes import FAILURE, OK
+from nostr_client.cli.entry import FAILURE, OK
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from agent.service.parent import end_with_stdin
+from agent.service.supervision import end_with_stdin
+from nostr_client.cli.entry import run_async, run_async_until_sigterm
 from nostr_client.cli.output import console, json_option, print_json, say
-from nostr_client.cli.runner import run_async, run_async_until_sigterm
-from nostr_client.display import plural
-from nostr_client.taskgroup import task_group
+from nostr_client.codecs.display import plural
+from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     from agent.demo.running import Demonstration

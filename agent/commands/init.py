@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.commands.options import chosen_file, config_options
-from nostr_client.cli.exitcodes import OK, USAGE
+from nostr_client.cli.entry import OK, USAGE, run_async
 from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.cli.runner import run_async
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.places import config_path
+from nostr_client.paths import config_path
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.commands.options import load_config
-from agent.config.sources import CONFIG_VARIABLE
+from agent.config.load import CONFIG_VARIABLE
 from agent.service import service_files
 from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.parameters import UserPath
 from nostr_client.errors import InvalidInput
-from nostr_client.places import user_path
+from nostr_client.paths import user_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

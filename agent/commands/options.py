@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agent.config.sources import CONFIG_VARIABLE
-from nostr_client.cli.paths import UserPath
-from nostr_client.places import config_path, user_path
+from agent.config.load import CONFIG_VARIABLE
+from nostr_client.cli.parameters import UserPath
+from nostr_client.paths import config_path, user_path
 
 if TYPE_CHECKING:
     from agent.config import Config

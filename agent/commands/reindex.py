@@ -3,23 +3,172 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
+from agent.api.address import addresses, reach
+from agent.api.schema import Rebuild, RebuildBody
 from agent.commands.options import chosen_store, config_options, store_option
-from agent.reindex.protocol import LOCAL, checked_memory
-from nostr_client.cli.output import json_option, plain_table, print_json, say
-from nostr_client.cli.paths import UserPath
-from nostr_client.cli.runner import run_async_until_sigterm
-from nostr_client.display import plural
-from nostr_client.errors import InvalidInput
+from agent.reindex.protocol import LOCAL, Stage, Talk, checked_memory
+from nostr_client.cli.entry import run_async_until_sigterm
+from nostr_client.cli.output import console, json_option, plain_table, print_json, say
+from nostr_client.cli.parameters import UserPath
+from nostr_client.codecs.display import plural
+from nostr_client.errors import InvalidInput, NetworkError, StoreLocked
+from nostr_client.store.connect import WriterLock, check_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import Progress, TaskID
+
     from agent.reindex.inputs import Input
-    from agent.reindex.protocol import Job
+    from agent.reindex.protocol import Job, Message
     from agent.reindex.run import Result, Tell
+
+
+@contextmanager
+def bars(*, quiet: bool) -> Iterator[Callable[[Message], None]]:
+    """What to call with each message, as long as the block runs."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    err = console(stderr=True)
+    if quiet or not err.is_terminal:
+        yield _line
+        return
+    columns = (
+        TextColumn("{task.description:>12}"),
+        BarColumn(),
+        TextColumn("{task.fields[rows]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err) as shown:
+        yield _Bars(shown)
+
+
+class _Bars:
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, message: Message) -> None:
+        if isinstance(message, Talk):
+            self._shown.console.print(message.text, markup=False)
+        elif isinstance(message, Stage):
+            self._stage(message)
+
+    def _stage(self, stage: Stage) -> None:
+        task = self._tasks.get(stage.name)
+        if task is None:
+            task = self._tasks[stage.name] = self._shown.add_task(stage.name, total=None, rows="")
+        rows = plural(stage.rows, "row") if stage.rows else ""
+        if stage.state in ("done", "skipped"):
+            text = f"{rows} (done before)" if stage.state == "skipped" else rows
+            self._shown.update(task, total=1, completed=1, rows=text)
+            self._shown.stop_task(task)
+        elif stage.total:
+            self._shown.update(task, total=stage.total, completed=stage.done, rows=rows)
+        else:
+            self._shown.update(task, rows=rows or (f"{stage.done:,}" if stage.done else ""))
+
+
+def _line(message: Message) -> None:
+    if isinstance(message, Talk):
+        say(message.text)
+    elif isinstance(message, Stage) and message.state in ("done", "skipped"):
+        how = "done before" if message.state == "skipped" else f"{message.seconds:.1f} s"
+        say(f"{message.name}: {plural(message.rows, 'row')}, {how}")
+
+
+ASK_S: Final = 0.5
+"""Seconds between two looks at how far it is."""
+
+
+def agent_writes(store: Path) -> bool:
+    """Whether a running agent holds this store.
+
+    Raises StoreLocked where another process does, InvalidInput where there is none, StoreError
+    for what can be none.
+    """
+    if not store.exists():
+        raise InvalidInput(f"there is no store at {store}")
+    check_file(store)
+    try:
+        WriterLock(store).release()
+    except StoreLocked as error:
+        try:
+            agent = addresses()
+        except NetworkError:
+            raise error from None
+        if agent.pid != error.pid:
+            raise
+        return True
+    return False
+
+
+async def by_agent(given: dict[str, Any], tell: Tell) -> Rebuild:
+    """Have the agent do it, and tell how it goes. Cancelled, it has the agent cancel it too.
+
+    Raises InvalidInput for what an agent is not asked for.
+    """
+    if given["master"] != LOCAL:
+        raise InvalidInput("--master: the agent is running, and rebuilds on its own machine")
+    body = RebuildBody(
+        engine=given["engine"],
+        check=given["check"],
+        repair=given["repair"],
+        memory=given["memory"],
+    )
+    from agent.api.client import AgentClient
+
+    async with AgentClient(*reach(None, None)) as client:
+        shown = await client.start_rebuild(body)
+        tell(Talk("the running agent does it"))
+        told: set[str] = set()
+        try:
+            while shown.running:
+                await asyncio.sleep(ASK_S)
+                shown = await client.rebuild()
+                _tell_new(shown, told, tell)
+        except asyncio.CancelledError:
+            await asyncio.shield(client.cancel_rebuild())
+            raise
+    return shown
+
+
+def _tell_new(shown: Rebuild, told: set[str], tell: Tell) -> None:
+    for one in shown.stages:
+        if one.name in told:
+            continue
+        if one.state in ("done", "skipped"):
+            told.add(one.name)
+        tell(Stage(*msgspec.structs.astuple(one)))
+
+
+def show(done: Rebuild, *, as_json: bool) -> None:
+    """Print what came of it."""
+    if as_json:
+        print_json(done)
+        return
+    for one in done.differences:
+        click.echo(f"{one.table}\t{one.key}\t{one.cause}")
+    if done.found is not None:
+        say(f"{plural(done.found, 'difference')}, {len(done.differences):,} listed")
+    if done.generation is not None:
+        say(f"index generation {done.generation} is in its place")
+    say(f"{done.outcome}{': ' if done.message else ''}{done.message}")
+
+
+def code_of(done: Rebuild, given: dict[str, Any]) -> int:
+    """The exit code of the command."""
+    if done.outcome != "done":
+        return 130 if done.outcome == "cancelled" else 1
+    return 1 if done.found and not given["repair"] else 0
+
 
 _PLACE = UserPath(path_type=str)
 
@@ -101,15 +250,14 @@ def reindex(
 
     Exit code 1 when --check found a difference, 130 when cancelled.
     """
-    from agent.commands import rebuilding
-    from agent.commands.reindexbars import bars
+    from agent.commands import reindex
 
     source = _source(store, given, config, settings)
     with bars(quiet=as_json) as tell:
-        if source.kind == "store" and rebuilding.agent_writes(source.store):
-            done = run_async_until_sigterm(rebuilding.by_agent(given, tell))
-            rebuilding.show(done, as_json=as_json)
-            click.get_current_context().exit(rebuilding.code_of(done, given))
+        if source.kind == "store" and reindex.agent_writes(source.store):
+            done = run_async_until_sigterm(reindex.by_agent(given, tell))
+            reindex.show(done, as_json=as_json)
+            click.get_current_context().exit(reindex.code_of(done, given))
         result = run_async_until_sigterm(_run(source, given, tell))
     if as_json:
         print_json(result)

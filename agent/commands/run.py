@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.commands.options import chosen_file, config_options
-from agent.service.parent import end_with_stdin
-from nostr_client.cli.exitcodes import FAILURE, OK, USAGE
+from agent.service.supervision import end_with_stdin
+from nostr_client.cli.entry import FAILURE, OK, USAGE
 from nostr_client.cli.output import json_option, say
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.parameters import UserPath
 from nostr_client.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:
     path = str(source.path or "")
     if once:
         from agent.service import run as service
-        from nostr_client.cli.runner import run_async
+        from nostr_client.cli.entry import run_async
 
         return FAILURE if run_async(service.once(draft.checked(), path)) else OK
     _serve(draft, source.read, path)
@@ -121,8 +121,8 @@ class Source:
 def _serve(draft: Draft, load: Callable[[], Draft], path: str) -> None:
     from agent.relay.bounded import raise_open_files
     from agent.service import run as service
-    from nostr_client.cli.runner import run_async
-    from nostr_client.heap import prepare_for_long_runs
+    from nostr_client.cli.entry import run_async
+    from nostr_client.cli.gc_tuning import prepare_for_long_runs
 
     prepare_for_long_runs()
     raise_open_files()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nostr_client.cli.output import console, moment, plain_table, say
-from nostr_client.display import age, as_said, plural, sparkline
+from nostr_client.codecs.display import age, as_said, plural, sparkline
 from nostr_client.errors import clip
 from nostr_client.store.index_schema import HOT
 

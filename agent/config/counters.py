@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.specs import check_agent_url
-from nostr_client import nip19
+from nostr_client.codecs import nip19
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.counters.config import (
     SourceConfig,
     StreamConfig,
@@ -16,7 +17,6 @@ from nostr_client.counters.config import (
 from nostr_client.counters.push.report import PushOptions
 from nostr_client.counters.subjects import is_pattern
 from nostr_client.errors import CounterError, InvalidInput
-from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from agent.specs import Key, RetentionRule, SyncSpec
-from nostr_client.places import API_PORT, RELAY_PORT
+from nostr_client.paths import API_PORT, RELAY_PORT
 from nostr_client.watch.definition import Duration, Name, Url, Watch
 
 Urls = tuple[Url, ...]

@@ -9,10 +9,10 @@ from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
 from agent.specs import check_http_url
 from agent.watches import sync_filters
-from nostr_client import nip19
+from nostr_client.codecs import nip19
+from nostr_client.codecs.proxies import NO_PROXY, parse_proxy
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput
-from nostr_client.proxies import NO_PROXY, parse_proxy
-from nostr_client.relayurl import normalize
 from nostr_client.watch.definition import check_interval
 
 if TYPE_CHECKING:

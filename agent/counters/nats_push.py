@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from agent.api import schema
 from agent.config.counters import push_options
 from agent.counters.links import KIND
+from nostr_client.codecs.display import seconds
 from nostr_client.counters.base import NoStream
-from nostr_client.counters.numbers import format_integer
 from nostr_client.counters.push import Pusher, aggregate_stream, own_stream
-from nostr_client.display import seconds
-from nostr_client.errors import NostrTallyError, clip, host_alone
-from nostr_client.extras import optional
+from nostr_client.counters.rules import format_integer
+from nostr_client.errors import NostrTallyError, clip, host_alone, optional
 from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from agent.api import schema
 from agent.counters.links import KIND
 from agent.counters.reader import BUDGET, VERSIONS
 from agent.watches import chosen
-from nostr_client import nip19
+from nostr_client.codecs import nip19
+from nostr_client.codecs.display import plural, seconds
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner, stored_event
 from nostr_client.counters import nostr
 from nostr_client.counters.sealing import Sealer, is_sealed
-from nostr_client.display import plural, seconds
 from nostr_client.errors import InvalidInput, NostrTallyError, clip
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner, stored_event
-from nostr_client.pool import PublishStatus
+from nostr_client.network.pool import PublishStatus
 from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from agent.config.model import PublishSection, RelaysSection
     from agent.counters.links import Links
     from agent.journal import Journal
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import Signer, VerifiedEvent
     from nostr_client.counters.sqlite.remotes import Remotes, Values
-    from nostr_client.event import Event
-    from nostr_client.keys import Signer, VerifiedEvent
-    from nostr_client.pool import PublishResult, RelayPool
+    from nostr_client.network.pool import PublishResult, RelayPool
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch.clock import Clock
 

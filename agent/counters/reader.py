@@ -5,27 +5,71 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.api.client import AgentClient, ApiError
-from agent.counters.answers import batch_of, joined
-from nostr_client import nip19
-from nostr_client.counters import nostr
+from nostr_client.codecs import nip19
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.counters import lineage, nostr
+from nostr_client.counters.engine.take import Batch, check_batch
+from nostr_client.counters.lineage import KEPT_RUNS, Head
 from nostr_client.counters.sealing import Sealer, is_sealed
 from nostr_client.errors import InvalidInput, clip, host_alone
-from nostr_client.keys import KeySigner
 from nostr_client.options import ReadBudget
-from nostr_client.places import read_secret, user_path
+from nostr_client.paths import read_secret, user_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from agent.api.schema import Messages
     from agent.config.model import SourceSection
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import Signer
     from nostr_client.counters.engine.remote import Known
-    from nostr_client.counters.engine.take import Batch
-    from nostr_client.event import Event
-    from nostr_client.keys import Signer
+    from nostr_client.network.pool import RelayPool
     from nostr_client.options import ConnectionOptions
-    from nostr_client.pool import RelayPool
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch.clock import Clock
+
+
+LONGEST_ID: Final = 64
+"""Characters of the id of a store, an epoch or a run."""
+
+MOST_SEQ: Final = 2**53
+
+
+def batch_of(found: Messages, stream: str, after: int, *, whole: bool) -> Batch:
+    """One answer as a batch. Raises InvalidInput for one that cannot be."""
+    if found.stream != stream:
+        raise InvalidInput("it answered for another stream")
+    ways = lineage.checked(found.lineage, lineage.node(stream, found.store))
+    arrivals = found.messages
+    if found.more and not arrivals:
+        raise InvalidInput("it has more, and shows nothing")
+    upto = arrivals[-1].seq if found.more else max(found.last_seq, 0)
+    batch = Batch(_head(found), arrivals, upto, whole, ways, after)
+    check_batch(batch)
+    return batch
+
+
+def _head(found: Messages) -> Head:
+    ids = [found.store, found.epoch, *(run for run, _ in found.runs)]
+    numbers = [found.first_seq, found.last_seq, *(seq for _, seq in found.runs)]
+    if not all(0 < len(id) <= LONGEST_ID and id.isprintable() for id in ids):
+        raise InvalidInput("it says no ids")
+    if not all(0 <= n <= MOST_SEQ for n in numbers) or len(found.runs) > KEPT_RUNS:
+        raise InvalidInput("its numbers cannot be")
+    return Head(found.store, found.epoch, found.first_seq, found.last_seq, found.runs)
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Pages of the newest of every subject as one: of a subject that came twice the later one.
+
+    Raises InvalidInput where the stream was put back or made anew in between.
+    """
+    first, last = batches[0], batches[-1]
+    if any(batch.head.key != first.head.key for batch in batches):
+        raise InvalidInput("it changed while it was read")
+    newest = {one.subject: one for batch in batches for one in batch.arrivals}
+    return last._replace(arrivals=tuple(newest.values()), after=0)
+
 
 PAGE: Final = 1000
 """Messages asked for at once."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from agent.api import views
 from agent.demo.world import WEEK
 from nostr_client import hll
-from nostr_client.merge import Claim, ClaimStatus, Method, merge_claims
+from nostr_client.count.merge import Claim, ClaimStatus, Method, merge_claims
 from nostr_client.watch import repository
 from nostr_client.watch.history import Point
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from agent.relay.options import RelayOptions
 from agent.relay.server import serve
-from nostr_client import hll, kinds
+from nostr_client import hll
+from nostr_client.codecs import kinds
 from nostr_client.store.snapshot import Snapshot
 from nostr_client.store.sqlite import SqliteStore
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from agent.demo.world import Post
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
 
 T = TypeVar("T")
 

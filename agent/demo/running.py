@@ -15,8 +15,8 @@ from agent.demo import history, relays
 from agent.demo.world import SEED, World
 from agent.reindex.tempdir import temporary
 from agent.service.run import running
-from agent.service.token import read_token_file, token_file
-from nostr_client.pool import RelayPool
+from agent.service.secrets import read_token_file, token_file
+from nostr_client.network.pool import RelayPool
 from nostr_client.watch.definition import Watch
 
 if TYPE_CHECKING:

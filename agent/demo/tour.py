@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from agent.demo.running import EVERYTHING
-from nostr_client import count, kinds
-from nostr_client.cli.count_table import show, size
+from nostr_client import count
+from nostr_client.cli.count import show, size
 from nostr_client.cli.sync import table as sync_table
 from nostr_client.client import NostrClient
-from nostr_client.display import plural
-from nostr_client.filters import Filter
+from nostr_client.codecs import kinds
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:

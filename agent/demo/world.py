@@ -7,13 +7,14 @@ from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client import hll, kinds
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner
+from nostr_client import hll
+from nostr_client.codecs import kinds
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
 
 if TYPE_CHECKING:
-    from nostr_client.filters import Filter
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import VerifiedEvent
 
 SEED: Final = 11
 PEOPLE: Final = 1500

@@ -14,19 +14,18 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from agent.reindex.rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
 from agent.reindex.tempdir import part_of, remove
-from nostr_client.errors import InvalidInput
-from nostr_client.extras import optional
-from nostr_client.jsonl import import_jsonl
+from nostr_client.errors import InvalidInput, optional
 from nostr_client.store.index_schema import DAY
+from nostr_client.sync.jsonl import import_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
     from agent.reindex.inputs import Input, Kind
-    from nostr_client.event import Event
-    from nostr_client.jsonl import ImportReport
+    from nostr_client.codecs.event import Event
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.sync.jsonl import ImportReport
 
 Form = Literal["jsonl", "gzip", "zstd", "parquet"]
 

@@ -24,18 +24,17 @@ from agent.reindex.tempdir import part_of
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
-from nostr_client.store.connect import check_file, make_folder
-from nostr_client.store.differences import Found
-from nostr_client.store.directory import FINGERPRINTS
+from nostr_client.store.base import Found
+from nostr_client.store.connect import WriterLock, check_file, make_folder
 from nostr_client.store.faults import making_error, opening_error, store_error
-from nostr_client.store.lock import WriterLock
+from nostr_client.store.fingerprint_tables import FINGERPRINTS
 from nostr_client.store.maintain import has_search
 from nostr_client.store.migrate import APPLICATION_ID, check_current
+from nostr_client.store.rows import TagHasher
 from nostr_client.store.schema import STORE
 from nostr_client.store.search import add_functions, check_words
 from nostr_client.store.sqlite import read_hash_key
-from nostr_client.store.taghash import TagHasher
-from nostr_client.store.tried import SYNC
+from nostr_client.store.sync_memory import SYNC
 from nostr_client.store.verify import Verifier
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agent.api import schema
-from nostr_client import nip19
-from nostr_client.display import seconds
-from nostr_client.filters import Filter
+from nostr_client.codecs import nip19
+from nostr_client.codecs.display import seconds
+from nostr_client.codecs.filters import Filter
 from nostr_client.watch import repository, scheduler
 
 if TYPE_CHECKING:

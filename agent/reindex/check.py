@@ -11,16 +11,15 @@ from agent.reindex.protocol import Checked
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.errors import StoreError
 from nostr_client.store import index_schema
-from nostr_client.store.compare import LIVE, compare
+from nostr_client.store.base import Found
 from nostr_client.store.connect import file_uri
-from nostr_client.store.derived import DerivedCheck
-from nostr_client.store.differences import Found
+from nostr_client.store.derived import LIVE, DerivedCheck, compare
 from nostr_client.store.faults import store_error
 from nostr_client.store.index import catch_up_missed
 from nostr_client.store.index_schema import Mark
 from nostr_client.store.index_update import ALIAS
+from nostr_client.store.rows import TagHasher
 from nostr_client.store.schema import INDEX_GENERATION
-from nostr_client.store.taghash import TagHasher
 
 if TYPE_CHECKING:
     from pathlib import Path

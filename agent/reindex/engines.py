@@ -8,9 +8,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from agent.reindex.inputs import files, is_url, open_store
-from nostr_client.display import plural
-from nostr_client.errors import InvalidInput
-from nostr_client.extras import missing
+from nostr_client.codecs.display import plural
+from nostr_client.errors import InvalidInput, missing
 from nostr_client.store.faults import store_error
 
 if TYPE_CHECKING:

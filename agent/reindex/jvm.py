@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import platformdirs
 
 from nostr_client.errors import NostrTallyError
-from nostr_client.places import NAME, user_path
+from nostr_client.paths import NAME, user_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

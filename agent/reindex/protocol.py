@@ -10,8 +10,8 @@ import msgspec
 from agent.api.schema import RebuildStage
 from agent.reindex.inputs import Input, Settings
 from nostr_client.errors import InvalidInput, clip
+from nostr_client.store.base import Difference
 from nostr_client.store.derived import Repairs
-from nostr_client.store.differences import Difference
 
 EngineName = Literal["spark", "reference"]
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent.reindex.inputs import open_store
-from agent.reindex.tables import chunks
+from agent.reindex.parquet import chunks
 from nostr_client.errors import StoreCorrupt, StoreError
 from nostr_client.store import index_schema as schema
 from nostr_client.store.connect import file_uri, make_private
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from agent.reindex.tables import Tables
+    from agent.reindex.parquet import Tables
     from nostr_client.store.index_schema import Mark
 
     Numbers = Mapping[bytes, int]

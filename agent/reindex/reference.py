@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from agent.reindex.tables import MOST_MSATS
-from nostr_client import hll, kinds
+from agent.reindex.parquet import MOST_MSATS
+from nostr_client import hll
+from nostr_client.codecs import kinds
+from nostr_client.codecs.zaps import paid
 from nostr_client.store.base import Status
-from nostr_client.store.event_rows import Row, event_of
 from nostr_client.store.index_schema import DAY, TRACKED_NAMES
-from nostr_client.store.tombstones import Tombstones, tombstones
-from nostr_client.zaps import paid
+from nostr_client.store.tombstones import Row, Tombstones, event_of, tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

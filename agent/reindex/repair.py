@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nostr_client import kinds
-from nostr_client.filters import Filter
+from nostr_client.codecs import kinds
+from nostr_client.codecs.filters import Filter
 from nostr_client.store import rules
-from nostr_client.store.facts import block_address, block_author, block_ids
 from nostr_client.store.lookup import chunks, rows_in
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, INSERT_TAG, read_event
+from nostr_client.store.save import block_address, block_author, block_ids
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Sequence
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
     from nostr_client.store.derived import Repairs
     from nostr_client.store.sqlite import SqliteStore
 

@@ -16,14 +16,18 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from agent.reindex import inputs
-from nostr_client.errors import InvalidEvent, InvalidInput
-from nostr_client.event import Event, has_valid_id, parse_event
-from nostr_client.extras import optional
-from nostr_client.jsonl import REASONS_KEPT
-from nostr_client.store.decompress import BUFFER_BYTES, Decompressed, gunzipped
-from nostr_client.store.event_rows import Row
-from nostr_client.store.lines import LINE_LIMIT, read_lines
+from nostr_client.codecs.event import Event, has_valid_id, parse_event
+from nostr_client.errors import InvalidEvent, InvalidInput, optional
+from nostr_client.store.event_lines import (
+    BUFFER_BYTES,
+    LINE_LIMIT,
+    Decompressed,
+    gunzipped,
+    read_lines,
+)
 from nostr_client.store.rows import encode_tags
+from nostr_client.store.tombstones import Row
+from nostr_client.sync.jsonl import REASONS_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -99,7 +103,7 @@ def checked(event: Event, line: bytes, verify: bool) -> Event | Rejected:
     if not has_valid_id(event):
         return Rejected("the id is not the hash of the event", line)
     if verify:
-        from nostr_client.keys import verify as verify_event
+        from nostr_client.codecs.keys import verify as verify_event
 
         try:
             verify_event(event)

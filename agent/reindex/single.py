@@ -16,9 +16,9 @@ from agent.reindex.parquet import write_tables
 from agent.reindex.protocol import Built
 from agent.reindex.publish import NewNumbers, of_keys, publish, store_numbers
 from agent.reindex.reference import from_archive, from_store_rows
-from nostr_client.store.event_rows import from_store, row_of
 from nostr_client.store.faults import store_error
 from nostr_client.store.index_schema import Mark
+from nostr_client.store.tombstones import from_store, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent.reindex.publish import Published, RowsOf
     from agent.reindex.reference import Accumulator
     from agent.reindex.reporter import Reporter
-    from nostr_client.store.event_rows import Row
+    from nostr_client.store.tombstones import Row
 
 ARCHIVED = Mark(1, 0)
 """The mark of tables whose events are in no store."""

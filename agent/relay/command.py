@@ -15,12 +15,12 @@ import click
 
 from agent.relay.listen import allowed_origin, own_url, parse_address
 from agent.relay.policy import all_of, everything, only_keys
-from nostr_client import nip19
+from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.cli.paths import UserPath
-from nostr_client.cli.runner import run_async
+from nostr_client.cli.parameters import UserPath
+from nostr_client.codecs import nip19
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.places import RELAY_PORT, read_secret, store_path
+from nostr_client.paths import RELAY_PORT, read_secret, store_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent.relay.options import RelayOptions
     from agent.relay.policy import WriteContext, WritePolicy
     from agent.relay.server import RelayServer
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 SWITCH_S = 0.0005
 """How long a thread may keep the GIL while another wants it: the sockets' loop shares it with the

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from agent.relay.jobs import perform
 from agent.relay.outbox import Outbox
 from agent.relay.outputs import End, SaveJob, Settle, Unwatch, Watch
-from agent.relay.work import perform
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.relay.core import Core
     from agent.relay.outputs import Job, Output, Subscription
     from agent.relay.session import Session
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 
 GOING_AWAY = 1001

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent.relay.options import RelayOptions
-    from nostr_client.rate import TokenBucket
+    from nostr_client.network.pacing import TokenBucket
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from agent.relay.hub import Hub
 from agent.relay.outbox import Waiting
 from agent.relay.outputs import End
 from nostr_client.errors import StoreError
-from nostr_client.ingest import Ingest, IngestOptions
+from nostr_client.network.ingest import Ingest, IngestOptions
+from nostr_client.network.verifier import ThreadVerifier
 from nostr_client.store.base import Outcome, Status
-from nostr_client.verifier import ThreadVerifier
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from agent.relay.context import Context
     from agent.relay.options import RelayOptions
     from agent.relay.outputs import SaveJob
-    from nostr_client.event import Event
-    from nostr_client.ingest import Result
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.network.ingest import Result
     from nostr_client.store.base import EventStore
 
 INTERNAL_ERROR = 1011

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
 
 S = TypeVar("S")
 Key = tuple[str, str | int] | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client._version import __version__
+from nostr_client import __version__
 
 if TYPE_CHECKING:
     from agent.relay.options import RelayOptions

@@ -7,9 +7,9 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, InvalidRelayURL, NetworkError
-from nostr_client.places import check_secret_file
-from nostr_client.relayurl import normalize
+from nostr_client.paths import check_secret_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.relay.outputs import NegOpenJob, NegState, NegStepJob
-from nostr_client.messages import NegErr, NegMsg
+from nostr_client.codecs.messages import NegErr, NegMsg
 
 if TYPE_CHECKING:
     from agent.relay.context import Context
     from agent.relay.outputs import Output
     from agent.relay.privacy import Viewer
-    from nostr_client.filters import Filter
-    from nostr_client.messages import NegOpen
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.messages import NegOpen
     from nostr_client.negentropy.reconcile import Responder
 
 FILTER_NOT_FOUND = "FILTER_NOT_FOUND"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from agent.relay.policy import everything
-from nostr_client import private_kinds
-from nostr_client.kinds import APP_DATA
+from nostr_client.codecs import private_kinds
+from nostr_client.codecs.kinds import APP_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from agent.relay.privacy import Viewer
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
     from nostr_client.negentropy.reconcile import Responder
 
 

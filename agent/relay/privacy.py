@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client.kinds import GIFT_WRAP
+from nostr_client.codecs.kinds import GIFT_WRAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
 
 WRAPS = frozenset({GIFT_WRAP, 21059})
 """Kinds whose author is a throw-away key: only the `p` tag names a party."""

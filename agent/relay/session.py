@@ -7,12 +7,12 @@ been cancelled or replaced meanwhile is dropped here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.relay.auth import MAX_KEYS, auth_refusal
-from agent.relay.counting import CountFigures, shared_offset
-from agent.relay.limits import check_filters, clamp
+from agent.relay.guard import MAX_KEYS, auth_refusal
+from agent.relay.limits import CountFigures, check_filters, clamp, shared_offset
 from agent.relay.negotiation import Negotiation
 from agent.relay.outputs import (
     CountJob,
@@ -28,11 +28,8 @@ from agent.relay.outputs import (
 )
 from agent.relay.policy import WriteContext, judged
 from agent.relay.privacy import Viewer
-from agent.relay.salvage import refuse_frame
-from agent.relay.verdict import verdict
-from nostr_client.errors import MalformedMessage
-from nostr_client.kinds import CLIENT_AUTH
-from nostr_client.messages import (
+from nostr_client.codecs.kinds import CLIENT_AUTH
+from nostr_client.codecs.messages import (
     Auth,
     AuthChallenge,
     Close,
@@ -42,24 +39,67 @@ from nostr_client.messages import (
     Eose,
     Hello,
     NegClose,
+    NegErr,
     NegMsg,
     NegOpen,
+    Notice,
     Ok,
     Publish,
     Req,
     parse_client_message,
 )
-from nostr_client.private_kinds import is_protected, reposts_protected
+from nostr_client.codecs.private_kinds import is_protected, reposts_protected
+from nostr_client.errors import MalformedMessage, clip
+from nostr_client.store.base import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from agent.relay.context import Context, Peer
     from agent.relay.outputs import Job, Output
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
-    from nostr_client.messages import ClientMessage, Hint
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.messages import ClientMessage, Hint
     from nostr_client.store.base import Outcome
+
+
+REASON_BYTES = 200
+"""Bytes of a reason: it quotes what a stranger sent."""
+
+_EVENT_ID = re.compile(r"[0-9a-f]{64}")
+
+
+def refuse_frame(error: MalformedMessage) -> str:
+    """The frame that answers one which could not be read because of `error`."""
+    reason = f"invalid: {clip(str(error), REASON_BYTES)}"
+    if error.label in ("REQ", "COUNT") and error.ref:
+        return Closed(error.ref, reason).to_json()
+    if error.label in ("NEG-OPEN", "NEG-MSG") and error.ref:
+        return NegErr(error.ref, reason).to_json()
+    if error.label in ("EVENT", "AUTH") and _EVENT_ID.fullmatch(error.ref):
+        return Ok(error.ref, accepted=False, message=reason).to_json()
+    return Notice(reason).to_json()
+
+
+_ACCEPTED = {
+    Status.STORED: "",
+    Status.EPHEMERAL: "",
+    Status.DUPLICATE: "duplicate: already have this event",
+    Status.SUPERSEDED: "duplicate: already have a newer version of this event",
+}
+_REFUSED = {
+    Status.EXPIRED: "invalid: this event has expired",
+    Status.INVALID: "invalid: this event breaks a rule",
+}
+
+
+def verdict(outcome: Outcome | str) -> tuple[bool, str]:
+    """Whether an event is accepted, and the reason; a text is why its signature or id fails."""
+    if isinstance(outcome, str):
+        return False, f"invalid: {outcome}"
+    if outcome.status in _ACCEPTED:
+        return True, _ACCEPTED[outcome.status]
+    return False, _REFUSED.get(outcome.status) or f"blocked: {outcome.reason}"
 
 
 class Session:

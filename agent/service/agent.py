@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.alerting import Alerting
 from agent.api.feed import Feed
-from agent.counters.arrivals import SOON_S
 from agent.counters.links import KIND as LINK
 from agent.counters.links import Links
+from agent.counters.sources import SOON_S
 from agent.leaving import Leaving
 from agent.maintenance.retention import KIND as HOUSE
 from agent.maintenance.retention import Keeping
@@ -25,10 +25,10 @@ from agent.syncing import KIND as SYNC
 from agent.syncing import LANE as SYNC_LANE
 from agent.watches import chosen
 from agent.watching import WatchStates
-from nostr_client.display import seconds
+from nostr_client.codecs.display import seconds
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import StoreError, StoreFull
-from nostr_client.relayurl import normalize
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 from nostr_client.watch import scheduler
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import ASK, MERGE, MERGE_LANE, Engine
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from agent.journal import Journal
     from agent.service.parts import Parts
     from nostr_client.count.asking import CountOptions
-    from nostr_client.outbox import RelayFinder
-    from nostr_client.store.room import Space
+    from nostr_client.network.outbox import RelayFinder
+    from nostr_client.store.disk_budget import Space
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.state import Merge
 

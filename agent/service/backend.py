@@ -18,10 +18,10 @@ from agent.maintenance.retention import KIND as HOUSE
 from agent.service.counters import CounterCalls
 from agent.specs import with_known_webhooks
 from agent.syncing import KIND as SYNC
-from nostr_client._version import __version__
+from nostr_client import __version__
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.queries import target_of
 from nostr_client.errors import InvalidInput, RelayError
-from nostr_client.relayurl import normalize
 from nostr_client.watch import repository
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import FIND, MERGE
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agent.specs import SyncSpec
     from agent.syncing import Synced
     from nostr_client.count.queries import Query
-    from nostr_client.relay import Relay
+    from nostr_client.network.relay import Relay
 
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.api import schema, views
 from agent.api.server import Backend
-from nostr_client.counters.numbers import format_integer, parse_integer
+from nostr_client.counters.rules import format_integer, parse_integer
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from agent.api.guard import Access
 from agent.api.server import ApiServer, Bounds, serve
 from agent.relay.listen import bind, parse_address
-from agent.service.token import Tokens, make_tokens
+from agent.service.secrets import Tokens, make_tokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

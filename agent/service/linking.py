@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.counters.arrivals import Arrivals
 from agent.counters.nats_push import Pushing
 from agent.counters.publisher import Publishing
 from agent.counters.reader import AgentReader, NostrReader
-from agent.counters.sources import Sourcing
+from agent.counters.sources import Arrivals, Sourcing
 from agent.watches import chosen
 
 if TYPE_CHECKING:

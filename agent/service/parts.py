@@ -12,8 +12,10 @@ from agent.alerts.outbox import OUTBOX
 from agent.maintenance.index import Indexing
 from agent.service.relay_state import RELAY_BOOK, RelayBook
 from agent.stored import AGENT
-from nostr_client.claims import CLAIMS, ClaimBook
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
+from nostr_client.count.claims import CLAIMS, ClaimBook
+from nostr_client.count.merge import TrustPolicy
 from nostr_client.count.procedure import Counter
 from nostr_client.counters.base import NoStream
 from nostr_client.counters.config import StreamConfig
@@ -21,13 +23,11 @@ from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.ingest import IngestCounters, Provenance, ingest_stream
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import StoreFull
-from nostr_client.ingest import Ingest
-from nostr_client.merge import TrustPolicy
+from nostr_client.network.ingest import Ingest
+from nostr_client.network.outbox import PoolFetch, RelayChoice, RelayFinder
+from nostr_client.network.pool import RelayPool
 from nostr_client.options import ConnectionOptions, Options
-from nostr_client.outbox import PoolFetch, RelayChoice, RelayFinder
-from nostr_client.places import store_path, user_path
-from nostr_client.pool import RelayPool
-from nostr_client.relayurl import normalize
+from nostr_client.paths import store_path, user_path
 from nostr_client.store.index import Index
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from agent.config import Config
     from agent.config.model import RelaysSection
-    from nostr_client.keys import Signer, VerifiedEvent
+    from nostr_client.codecs.keys import Signer, VerifiedEvent
     from nostr_client.watch.clock import Clock
 
 FIND_TIMEOUT_S: Final = 10.0

@@ -8,11 +8,9 @@ from agent.relay.guard import check_listen
 from agent.relay.listen import parse_address, tls_context
 from agent.service.parts import store_file
 from agent.service.relaying import relay_access
-from agent.service.secrets import make_signer
-from agent.service.token import token_files
-from nostr_client.errors import NostrTallyError
-from nostr_client.extras import optional
-from nostr_client.places import read_secret, user_path
+from agent.service.secrets import make_signer, token_files
+from nostr_client.errors import NostrTallyError, optional
+from nostr_client.paths import read_secret, user_path
 from nostr_client.store.connect import check_place
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ def _check_counters(section: CountersSection, complain: Complain) -> None:
 
 def _check_credentials(path: str) -> None:
     with optional("a push"):
-        from nostr_client.counters.jetstream.credentials import read_credentials
+        from nostr_client.counters.jetstream.dial import read_credentials
     read_credentials(path)
 
 

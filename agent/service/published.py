@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent.api.address import Addresses
-from agent.service.token import read_token_file, token_file
+from agent.service.secrets import read_token_file, token_file
 from nostr_client.errors import StoreError, StoreLocked
-from nostr_client.places import addresses_path
-from nostr_client.store.lock import WriterLock
+from nostr_client.paths import addresses_path
+from nostr_client.store.connect import WriterLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

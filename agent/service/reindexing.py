@@ -15,7 +15,7 @@ from agent.api.schema import Rebuild, RebuildBody, RebuildStage, Refusal
 from agent.reindex import inputs, run
 from agent.reindex.protocol import Stage, Talk
 from nostr_client.errors import NostrTallyError
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.maintenance.index import Indexing
     from agent.reindex.protocol import Job, Message
     from agent.reindex.run import Result
-    from nostr_client.store.differences import Difference
+    from nostr_client.store.base import Difference
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch.clock import Clock
 

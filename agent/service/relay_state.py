@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from nostr_client.relay_stats import Capabilities
+from nostr_client.network.relay_state import Capabilities
 from nostr_client.store.migrate import Schema, run_script
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from nostr_client.pool import RelayPool
+    from nostr_client.network.pool import RelayPool
     from nostr_client.store.database import Database
 
 DOUBTED_AFTER_S: Final = 7 * 86_400.0

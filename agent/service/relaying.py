@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.relay.follow import following
 from agent.relay.listen import normal_urls, own_urls, parse_address
 from agent.relay.options import Access, RelayOptions
 from agent.relay.policy import all_of, everything, only_keys, only_wanted
-from agent.relay.server import serve
-from nostr_client import nip19
-from nostr_client.places import read_secret, user_path
-from nostr_client.typed import filter_of
+from agent.relay.server import following, serve
+from nostr_client.codecs import nip19
+from nostr_client.codecs.typed import filter_of
+from nostr_client.paths import read_secret, user_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from agent.relay.policy import WritePolicy
     from agent.service.parts import Parts
     from agent.syncing import Syncing
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
     from nostr_client.watch.engine import Engine
 
 

@@ -20,17 +20,16 @@ from agent.journal import Journal, JournalHandler
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
 from agent.service.front import Door, front_door, make_access
-from agent.service.notify import Notifier, taking_long
 from agent.service.parts import open_parts
 from agent.service.published import published
 from agent.service.relaying import WantedFilters, relay_urls, serve_relay
 from agent.service.reload import changes
-from agent.service.secrets import make_signer
+from agent.service.secrets import make_signer, make_tokens
+from agent.service.supervision import Notifier, taking_long
 from agent.service.ticker import Ticker
-from agent.service.token import make_tokens
-from nostr_client.display import seconds
+from nostr_client.codecs.display import seconds
 from nostr_client.errors import NostrTallyError
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 from nostr_client.watch.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from agent.api.guard import Access
     from agent.config import Added, Config, Draft
     from agent.config.model import ApiSection
-    from agent.service.token import Tokens
+    from agent.service.secrets import Tokens
     from nostr_client.watch.clock import Clock
 
 ALERTS_S: Final = 5.0

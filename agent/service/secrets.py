@@ -1,16 +1,23 @@
-"""The key that answers AUTH: from a file, or printed by a command; never an argument."""
+"""The key that answers AUTH, and the tokens of the API: files for their owner alone."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import subprocess
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from agent.api.address import READ_SUFFIX
+from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
-from nostr_client.keys import KeySigner
-from nostr_client.places import LONGEST_SECRET, read_secret, user_path
+from nostr_client.paths import LONGEST_SECRET, read_secret, token_path, user_path
 
 if TYPE_CHECKING:
-    from agent.config.model import IdentitySection
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from agent.config.model import ApiSection, IdentitySection
+
 
 COMMAND_S: Final = 30.0
 
@@ -42,3 +49,60 @@ def _printed(command: tuple[str, ...]) -> str:
     if run.returncode:
         raise InvalidInput(f"identity.key_command ended with {run.returncode}")
     return run.stdout[:LONGEST_SECRET].decode("ascii", "replace")
+
+
+class Tokens(NamedTuple):
+    """The tokens of one agent; `source` is "" where none is configured."""
+
+    manage: str
+    read: str
+    source: str
+
+
+def token_file(section: ApiSection) -> Path:
+    """The file of the token that manages the agent."""
+    return user_path(section.token_file) if section.token_file else token_path()
+
+
+def read_token_file(section: ApiSection) -> Path:
+    """The file of the token that only reads."""
+    if section.read_token_file:
+        return user_path(section.read_token_file)
+    manage = token_file(section)
+    return manage.with_name(manage.name + READ_SUFFIX)
+
+
+def token_files(section: ApiSection) -> Iterator[tuple[str, Path]]:
+    """Every key of the section that names a token's file, and the file."""
+    yield "token_file", token_file(section)
+    yield "read_token_file", read_token_file(section)
+    if section.source_token_file:
+        yield "source_token_file", user_path(section.source_token_file)
+
+
+def make_tokens(section: ApiSection) -> Tokens:
+    """The tokens of all scopes; a new one where a file is missing.
+
+    So a removed file is how a token is replaced. Raises InvalidInput for a file that is empty or
+    that others may read, OSError.
+    """
+    found = {key: make_token(path) for key, path in token_files(section)}
+    return Tokens(found["token_file"], found["read_token_file"], found.get("source_token_file", ""))
+
+
+def make_token(path: Path) -> str:
+    """The token in a file; a new one, for its owner alone, where there is no file.
+
+    Raises InvalidInput for a file that is empty or that others may read, OSError.
+    """
+    if path.exists():
+        return read_secret(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    token = secrets.token_urlsafe(32)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with open(
+        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii"
+    ) as f:
+        f.write(token + "\n")
+    part.replace(path)
+    return token

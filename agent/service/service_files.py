@@ -5,7 +5,7 @@ from __future__ import annotations
 import plistlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.places import SERVICE
+from nostr_client.paths import SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

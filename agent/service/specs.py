@@ -11,7 +11,7 @@ from agent import stored
 from agent.api.schema import Refusal, not_found, read_only
 from agent.config.load import taken
 from agent.specs import SyncSpec, in_words
-from nostr_client.display import seconds
+from nostr_client.codecs.display import seconds
 from nostr_client.errors import clip
 from nostr_client.watch.definition import LEAST, Watch
 

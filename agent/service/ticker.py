@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 from nostr_client.errors import StoreError
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.api.schema import Relay, Status, Stream
     from agent.service.agent import Agent
     from agent.service.backend import AgentBackend
-    from agent.service.notify import Notifier
+    from agent.service.supervision import Notifier
 
 TICK_S: Final = 1.0
 """How often relays are compared with what listeners know of them."""

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nostr_client._version import __version__
-from nostr_client.cli.entry import run_command
-from nostr_client.cli.lazy import Entry, LazyGroup
+from nostr_client import __version__
+from nostr_client.cli.entry import Entry, LazyGroup, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

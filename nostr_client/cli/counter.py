@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.counterbackend import (
+from nostr_client.cli.counter_backend import (
     Place,
     backend_options,
     bound,
@@ -16,9 +16,9 @@ from nostr_client.cli.counterbackend import (
     opened,
     place,
 )
-from nostr_client.cli.counterstream import source, stream
+from nostr_client.cli.counter_stream import source, stream
+from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import cell, console, json_option, plain_table, print_json
-from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
     from nostr_client.counters.audit import Recount
@@ -275,7 +275,7 @@ def _refuse_missing(patterns: tuple[str, ...], found: Container[str]) -> None:
 
 
 def _number(text: str) -> int:
-    from nostr_client.counters.numbers import parse_integer
+    from nostr_client.counters.rules import parse_integer
 
     try:
         return parse_integer(text)
@@ -284,7 +284,7 @@ def _number(text: str) -> int:
 
 
 def _text(value: int) -> str:
-    from nostr_client.counters.numbers import format_integer
+    from nostr_client.counters.rules import format_integer
 
     return format_integer(value)
 

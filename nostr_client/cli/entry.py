@@ -1,24 +1,194 @@
-"""The one place that turns errors into one line on stderr and an exit code, for every program."""
+"""How every program begins and ends: lazy commands, asyncio, errors as one line, exit codes."""
 
 from __future__ import annotations
 
+import asyncio
+import codecs
+import importlib
 import io
 import os
 import re
+import signal
 import sys
 from contextlib import suppress
 from functools import partial
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 import click
 
-from nostr_client.cli.exitcodes import FAILURE, INTERRUPTED, OK, exit_code
-from nostr_client.cli.plainsigns import ERRORS
-from nostr_client.errors import NostrTallyError, clip, innermost
-from nostr_client.extras import wanted_extra
+from nostr_client.errors import (
+    DeadlineExceeded,
+    InvalidInput,
+    NetworkError,
+    NoRelays,
+    NostrTallyError,
+    StoreLocked,
+    clip,
+    innermost,
+    wanted_extra,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+
+OK: Final = 0
+FAILURE: Final = 1
+USAGE: Final = 2
+NO_RELAY: Final = 3
+TIMEOUT: Final = 124
+INTERRUPTED: Final = 130
+
+
+def exit_code(error: NostrTallyError) -> int:
+    """The exit code that stands for `error`."""
+    if isinstance(error, InvalidInput):
+        return USAGE
+    if isinstance(error, DeadlineExceeded):
+        return TIMEOUT
+    if isinstance(error, (NetworkError, NoRelays)):
+        return NO_RELAY
+    return FAILURE
+
+
+class Entry(NamedTuple):
+    """Where a subcommand lives, as `module:attribute`, and its line in the group's help."""
+
+    target: str
+    help: str
+
+
+class LazyGroup(click.Group):
+    """A click group over a table of entries: `--help` and completion of names import nothing."""
+
+    def __init__(self, *args: Any, entries: Mapping[str, Entry] | None = None, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self._entries = dict(entries or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._entries, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self._entries.get(cmd_name)
+        if entry is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = entry.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.target} is no click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, entry.help) for name, entry in self._entries.items()]
+        for name in super().list_commands(ctx):
+            command = super().get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str()))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+_SAME: Final = {
+    "count": "nostr-agent watch count NAME",
+    "sync": "nostr-agent sync run NAME",
+    "watch add": "nostr-agent watch add",
+    "watch list": "nostr-agent watch list",
+    "watch rm": "nostr-agent watch rm",
+    "watch run": "nostr-agent watch count NAME",
+    "watch show": "nostr-agent watch show NAME",
+    "watch history": "nostr-agent watch history NAME",
+    "counter add": "nostr-agent counter add",
+    "counter get": "nostr-agent counter get",
+    "counter history": "nostr-agent counter history",
+    "counter load": "nostr-agent counter get",
+    "counter recount": "nostr-agent counter recount",
+    "counter reset": "nostr-agent counter reset",
+    "store stats": "nostr-agent store show",
+}
+"""Commands that write, if only to bring an older store up to date, by what the agent has for the
+same."""
+
+_ELSE: Final = {
+    "run": "it runs already, and `nostr-agent status` shows it: a second one needs another --store",
+    "store import": "import into another --store, and bring that to its relay (its address: "
+    "`nostr-agent status`) by `nostr-client sync --direction up --include-others`",
+}
+_STOP: Final = "stop it first: it has no command for this"
+
+
+def with_hint(error: StoreLocked) -> StoreLocked:
+    """The error, with what the running command comes to in the agent."""
+    context = click.get_current_context(silent=True)
+    name = context.command_path.partition(" ")[2] if context is not None else ""
+    text = f"`{_SAME[name]}` does the same" if name in _SAME else _ELSE.get(name, _STOP)
+    return StoreLocked(f"{error}; if that is the agent, {text}", pid=error.pid)
+
+
+ERRORS: Final = "nostr-tally-plain"
+"""The name of the error handler, for `errors=` of a stream."""
+
+PLAIN: Final = {
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "≥": ">=",
+    "≤": "<=",
+    "≈": "~",
+    "…": "...",
+    "×": "x",
+    "·": "|",
+    "→": "->",
+    "µ": "u",
+    **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
+}
+"""Stand-ins, none of which JSON has to escape: logs come by here.
+
+A line of blocks keeps its eight levels. Every other sign is escaped.
+"""
+
+
+def replace(error: UnicodeError) -> tuple[str, int]:
+    """What stands for the letters that could not be encoded, as codecs ask for it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_plain, error.object[error.start : error.end])), error.end
+
+
+def _plain(sign: str) -> str:
+    return PLAIN.get(sign) or sign.encode("ascii", "backslashreplace").decode("ascii")
+
+
+codecs.register_error(ERRORS, replace)
+
+
+T = TypeVar("T")
+
+
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine to its end; Ctrl-C cancels it and is raised again.
+
+    A store that another process writes is told with the agent's command for the same.
+    """
+    try:
+        return asyncio.run(coroutine)
+    except StoreLocked as error:
+        raise with_hint(error) from error
+
+
+def run_async_until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:
+    """As `run_async`; SIGTERM too cancels it, and is raised as Ctrl-C is: exit code 130."""
+    return run_async(_until_sigterm(coroutine))
+
+
+async def _until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.ensure_future(coroutine)
+    with suppress(NotImplementedError):  # no signals of that kind on Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error
+
 
 _SECRET = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
 

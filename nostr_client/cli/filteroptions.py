@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,9 +76,9 @@ def chosen_filters(
     the place of its own. Raises InvalidInput for bad JSON, ids or keys, click.UsageError for none
     at all.
     """
-    from nostr_client.filters import Filter
-    from nostr_client.nip19 import decode_pubkey
-    from nostr_client.typed import event_id, filter_of
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.nip19 import decode_pubkey
+    from nostr_client.codecs.typed import event_id, filter_of
 
     whole = [filter_of(text) for text in filters]
     lists: dict[str, Sequence[object]] = {
@@ -117,7 +117,7 @@ def refuse_limits(filters: Sequence[Filter], what: str) -> None:
 
 
 def _tags(pairs: Sequence[str]) -> dict[str, list[str]]:
-    from nostr_client.typed import tag_value
+    from nostr_client.codecs.typed import tag_value
 
     tags: dict[str, list[str]] = {}
     for pair in pairs:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nostr_client.cli.entry import run_async
+from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, print_json
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.relays import network_options
-from nostr_client.cli.runner import run_async
-from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.sync import filters_of, moving_options, show, sync_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.client import NostrClient
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
     from nostr_client.options import Options
     from nostr_client.sync.report import SyncReport
 
@@ -78,7 +78,7 @@ async def _mirror(
     bars: bool,
     moving: dict[str, Any],
 ) -> SyncReport:
-    from nostr_client.cli.syncbars import SyncBars
+    from nostr_client.cli.sync import SyncBars
 
     async with client:
         with SyncBars(console(stderr=True), shown=bars) as shown:

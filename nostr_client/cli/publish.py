@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
+from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, TIMEOUT, run_async
+from nostr_client.cli.key import key_file_option, load_signer, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
-from nostr_client.cli.paths import UserPath, read_given
+from nostr_client.cli.parameters import UserPath, read_given
 from nostr_client.cli.relays import (
     chosen_relays,
     network_options,
@@ -18,16 +19,14 @@ from nostr_client.cli.relays import (
     relay_option,
     timeout_option,
 )
-from nostr_client.cli.runner import run_async
-from nostr_client.cli.secretkey import key_file_option, load_signer, optional_signer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nostr_client.client import NostrClient
-    from nostr_client.keys import KeySigner, VerifiedEvent
+    from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+    from nostr_client.network.pool import PublishResult
     from nostr_client.options import Options
-    from nostr_client.pool import PublishResult
 
 _LARGEST = 64 * 2**20
 """Bytes of events that are read before the first is sent: each is verified first."""
@@ -93,9 +92,9 @@ def publish(
 
 def _given(file: str | None) -> list[VerifiedEvent]:
     """One event as JSON of any form, or several, one a line. Raises InvalidEvent, InvalidInput."""
+    from nostr_client.codecs.event import parse_event
+    from nostr_client.codecs.keys import verify
     from nostr_client.errors import InvalidEvent, InvalidInput
-    from nostr_client.event import parse_event
-    from nostr_client.keys import verify
 
     piped = file is None or file == "-"
     raw = sys.stdin.buffer.read(_LARGEST + 1) if piped else read_given(str(file), _LARGEST + 1)
@@ -115,8 +114,8 @@ def _given(file: str | None) -> list[VerifiedEvent]:
 
 
 def _signed(content: str, kind: int, tags: Sequence[str], signer: KeySigner) -> VerifiedEvent:
-    from nostr_client.event import EventTemplate
-    from nostr_client.typed import tag_of
+    from nostr_client.codecs.event import EventTemplate
+    from nostr_client.codecs.typed import tag_of
 
     made = tuple(tag_of(text) for text in tags)
     template = EventTemplate(kind=kind, content=content, tags=made, created_at=int(time.time()))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nostr_client.cli.output import say
-from nostr_client.display import seconds
+from nostr_client.codecs.display import seconds
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from nostr_client.count import Query
-    from nostr_client.outbox import RelayChoice
+    from nostr_client.network.outbox import RelayChoice
 
     _FloatType = click.ParamType[float]
 else:
@@ -103,8 +103,8 @@ def asked_query(what: str | None, target: str | None, filters: Sequence[str]) ->
     Raises click.UsageError, InvalidFilter, InvalidIdentifier.
     """
     from nostr_client import count as counting
-    from nostr_client import nip19
-    from nostr_client.typed import filter_of
+    from nostr_client.codecs import nip19
+    from nostr_client.codecs.typed import filter_of
 
     if filters and what is not None:
         raise click.UsageError("give WHAT and TARGET, or --filter, not both")
@@ -123,7 +123,7 @@ def relay_choice(
     indexers: Sequence[str], denied: Sequence[str] = (), most: int = 4
 ) -> RelayChoice | None:
     """How relays are found where none is named; None without an indexer."""
-    from nostr_client.outbox import RelayChoice
+    from nostr_client.network.outbox import RelayChoice
 
     if not indexers:
         return None

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import cell, console, json_option, plain_table, print_json
 from nostr_client.cli.relays import network_options, timeout_option
-from nostr_client.cli.runner import run_async
 
 if TYPE_CHECKING:
-    from nostr_client.nip11 import RelayInfo
+    from nostr_client.codecs.nip11 import RelayInfo
     from nostr_client.options import Options
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from nostr_client.cli.exitcodes import NO_RELAY, OK, TIMEOUT
-from nostr_client.cli.seconds import Seconds
-from nostr_client.relayurl import normalize
+from nostr_client.cli.entry import NO_RELAY, OK, TIMEOUT
+from nostr_client.cli.parameters import Seconds
+from nostr_client.codecs.relay_url import normalize
 
 if TYPE_CHECKING:
     from nostr_client.options import Options

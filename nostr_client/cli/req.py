@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nostr_client.cli.entry import run_async
 from nostr_client.cli.filteroptions import chosen_filters, filter_options
+from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import say
 from nostr_client.cli.relays import (
     chosen_relays,
@@ -16,17 +18,15 @@ from nostr_client.cli.relays import (
     relay_option,
     timeout_option,
 )
-from nostr_client.cli.runner import run_async
-from nostr_client.cli.secretkey import key_file_option, optional_signer
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.client import NostrClient
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.network.subscription import Source
     from nostr_client.options import Options
-    from nostr_client.subscription import Source
 
 
 @click.command()
@@ -109,7 +109,7 @@ def _status(source: Source) -> tuple[str, str]:
 
 def _lacking(source: Source) -> list[str]:
     """What a relay that answered did not give: events beyond its cap, frames without meaning."""
-    from nostr_client.messages import Hint
+    from nostr_client.codecs.messages import Hint
 
     lacking = []
     if source.tally.hint is Hint.MORE and all(one.limit is None for one in source.filters):

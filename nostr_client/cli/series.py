@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nostr_client.extras import optional
+from nostr_client.errors import optional
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,8 +80,8 @@ def say_points(points: Sequence[Point], most: int = 20) -> None:
 
 def number(point: Point) -> str:
     """A point's number with how sure it is, as `count` says it."""
-    from nostr_client.display import said
-    from nostr_client.merge import Figure
+    from nostr_client.codecs.display import said
+    from nostr_client.count.merge import Figure
 
     lower_bound = point.high is None
     return said(

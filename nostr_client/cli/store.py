@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nostr_client.cli.entry import run_async
 from nostr_client.cli.filteroptions import (
     chosen_filters,
     refuse_limits,
@@ -18,18 +19,33 @@ from nostr_client.cli.filteroptions import (
     unlimited_filter_options,
 )
 from nostr_client.cli.output import cell, console, json_option, moment, plain_table, print_json, say
-from nostr_client.cli.paths import UserFile, UserPath
-from nostr_client.cli.reading import open_to_read
-from nostr_client.cli.runner import run_async
-from nostr_client.display import plural
-from nostr_client.errors import StoreError
+from nostr_client.cli.parameters import UserFile, UserPath
+from nostr_client.codecs.display import plural
+from nostr_client.errors import SchemaTooOld, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nostr_client.filters import Filter
-    from nostr_client.jsonl import ImportReport
+    from nostr_client.codecs.filters import Filter
     from nostr_client.store.base import StoreStats, VerifyReport
+    from nostr_client.store.migrate import Schema
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.sync.jsonl import ImportReport
+
+
+async def open_to_read(path: Path, migrations: Sequence[Schema] = ()) -> SqliteStore:
+    """A store that is open for reading; one of an older version is brought up to date first.
+
+    Raises StoreLocked for an older one that another process writes, and as SqliteStore.open does.
+    """
+    from nostr_client.store.sqlite import SqliteStore
+
+    try:
+        return await SqliteStore.open(path, read_only=True, migrations=migrations)
+    except SchemaTooOld:
+        await (await SqliteStore.open(path, migrations=migrations)).close()
+        return await SqliteStore.open(path, read_only=True, migrations=migrations)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -148,7 +164,7 @@ def count(path: Path | None, as_json: bool, **conditions: Any) -> None:
 
 
 def store_place(path: Path | None) -> Path:
-    from nostr_client.places import store_path
+    from nostr_client.paths import store_path
 
     return store_path() if path is None else path
 
@@ -174,9 +190,9 @@ def _fields(struct: object) -> dict[str, Any]:
 
 
 async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
-    from nostr_client.jsonl import import_jsonl
-    from nostr_client.store.lines import joined, unpacked
+    from nostr_client.store.event_lines import joined, unpacked
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.sync.jsonl import import_jsonl
 
     async with await SqliteStore.open(path) as opened:
         with _progress("importing", _size(files)) as advance:
@@ -185,8 +201,8 @@ async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
 
 
 async def _export(path: Path, filters: Sequence[Filter], include_private: bool) -> int:
-    from nostr_client.jsonl import export_jsonl
-    from nostr_client.private_kinds import PublicEvents
+    from nostr_client.codecs.private_kinds import PublicEvents
+    from nostr_client.sync.jsonl import export_jsonl
 
     async with await open_to_read(path) as opened:
         events = PublicEvents(opened.export(filters), filters, include_private=include_private)
@@ -203,7 +219,7 @@ async def _stats(path: Path) -> StoreStats:
 async def _verify(path: Path) -> VerifyReport:
     """The store's own check, then the sums of counters, of which the event store knows nothing."""
     from nostr_client.counters.engine.read import check_sums
-    from nostr_client.store.differences import Found
+    from nostr_client.store.base import Found
 
     async with await open_to_read(path) as opened:
         total = (await opened.stats()).events
@@ -227,7 +243,7 @@ async def _count(path: Path, filters: Sequence[Filter]) -> tuple[int, int]:
 
 def _size(files: Sequence[IO[bytes]]) -> int | None:
     """Bytes in all, for the progress bar; None when one of them is a pipe, or gzipped."""
-    from nostr_client.store.lines import is_gzip
+    from nostr_client.store.event_lines import is_gzip
 
     if not all(file.seekable() and not is_gzip(file) for file in files):
         return None

@@ -2,32 +2,180 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
-from nostr_client.cli.exitcodes import FAILURE, NO_RELAY, OK, TIMEOUT
-from nostr_client.cli.output import console, json_option, plain_table, print_json
+from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, TIMEOUT, run_async
+from nostr_client.cli.key import key_file_option, optional_signer
+from nostr_client.cli.output import console, json_option, moment, plain_table, print_json, say
+from nostr_client.cli.parameters import Seconds
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
-from nostr_client.cli.runner import run_async
-from nostr_client.cli.seconds import Seconds
-from nostr_client.cli.secretkey import key_file_option, optional_signer
-from nostr_client.cli.store import store_option, store_place, stored_at
-from nostr_client.cli.syncmemory import memory
+from nostr_client.cli.store import open_to_read, store_option, store_place, stored_at
+from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from types import TracebackType
 
+    from rich.console import Console
     from rich.table import Table
 
     from nostr_client.client import NostrClient
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
     from nostr_client.options import Options
+    from nostr_client.store.sync_memory import TriedEvents, TriedFilter
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.procedure import Question
-    from nostr_client.sync.report import SyncReport
+    from nostr_client.sync.report import RelayReport, SyncReport
+
+
+_MEAN_BYTES = 700
+"""Size of an event where none was downloaded yet to tell."""
+
+
+class SyncBars:
+    """A context manager; `update` takes the relays' numbers so far. Shown on a terminal alone."""
+
+    def __init__(self, console: Console, *, shown: bool) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._shown = shown and console.is_terminal
+        self._tasks: list[int] = []
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[told]}"),
+            console=console,
+            disable=not self._shown,
+        )
+
+    def update(self, relays: Sequence[RelayReport]) -> None:
+        """Take the numbers so far."""
+        if not self._shown:
+            return
+        for index, one in enumerate(relays):
+            if index >= len(self._tasks):
+                self._tasks.append(self._progress.add_task(one.relay, told="", total=None))
+            self._progress.update(
+                self._progress.tasks[self._tasks[index]].id,
+                completed=one.downloaded + one.uploaded,
+                total=(one.need + one.have) or None,
+                told=told(one),
+            )
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+
+def told(one: RelayReport) -> str:
+    """One relay's numbers in a line."""
+    return (
+        f"{plural(one.rounds, 'round')}, need {one.need:,}, have {one.have:,}, "
+        f"down {one.downloaded:,}, up {one.uploaded:,}, saved {saved_bytes(one):,} bytes"
+    )
+
+
+def saved_bytes(one: RelayReport) -> int:
+    """About how many bytes a transfer of everything compared would have cost more."""
+    full = one.compared * _MEAN_BYTES
+    return max(0, full - one.bytes_sent - one.bytes_received)
+
+
+_SIDES = ("down", "up")
+
+
+@click.command()
+@store_option
+@relay_option
+@click.option("--clear", is_flag=True, help="Forget it, so that the next sync tries it all again.")
+@json_option
+def memory(path: Path | None, relays: tuple[str, ...], clear: bool, as_json: bool) -> None:
+    """Show what a sync does not try again yet, and why; of the relays given, else of all.
+
+    Events that a relay refused or named and did not send, and filters that it does not compare by
+    NIP-77, each for the key that was used, with the time of the next try.
+    """
+    place = stored_at(path)
+    if clear:
+        gone = run_async(_clear(place, relays))
+        if as_json:
+            print_json({"cleared": gone})
+        else:
+            say(f"{gone} entries cleared")
+        return
+    events, filters = run_async(_read(place, relays))
+    if as_json:
+        print_json({"events": list(map(_event, events)), "filters": list(map(_filter, filters))})
+    else:
+        _show(events, filters)
+
+
+async def _read(
+    place: Path, relays: tuple[str, ...]
+) -> tuple[list[TriedEvents], list[TriedFilter]]:
+    from nostr_client.codecs.relay_url import normalize
+    from nostr_client.store.sync_memory import TriedTable
+
+    chosen = {normalize(one) for one in relays}
+    async with await open_to_read(place) as store:
+        events, filters = await TriedTable(store.database).summary(int(time.time()))
+    return (
+        [one for one in events if not chosen or one.relay in chosen],
+        [one for one in filters if not chosen or one.relay in chosen],
+    )
+
+
+async def _clear(place: Path, relays: tuple[str, ...]) -> int:
+    from nostr_client.codecs.relay_url import normalize
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.store.sync_memory import TriedTable
+
+    async with await SqliteStore.open(place) as store:
+        chosen = [normalize(one) for one in relays]
+        return await TriedTable(store.database).clear(chosen or None)
+
+
+def _event(one: TriedEvents) -> dict[str, object]:
+    return one._asdict() | {"side": _SIDES[one.side]}
+
+
+def _filter(one: TriedFilter) -> dict[str, object]:
+    return one._asdict()
+
+
+def _show(events: list[TriedEvents], filters: list[TriedFilter]) -> None:
+    from rich.text import Text
+
+    if not events and not filters:
+        say("nothing is remembered")
+        return
+    columns = ("relay", "key", "what", "verdict", "reason", "next try (UTC)")
+    shown = plain_table(*columns)
+    rows = [
+        (e.relay or "any", e.key[:8], f"{plural(e.events, 'event')} {_SIDES[e.side]}", e.verdict,
+         e.reason, moment(e.first_due))
+        for e in events
+    ]  # fmt: skip
+    rows += [
+        (f.relay, f.key[:8], f.scope or "NIP-77", "by REQ", f.reason, moment(f.until))
+        for f in filters
+    ]
+    for row in rows:
+        shown.add_row(*map(Text, row))
+    console().print(shown)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -154,7 +302,7 @@ sync.add_command(memory)
 
 
 def _question(filters: Sequence[str], filter_event: str | None) -> Question:
-    from nostr_client.typed import event_id
+    from nostr_client.codecs.typed import event_id
 
     if bool(filters) == bool(filter_event):
         raise click.UsageError("say what to sync: --filter JSON, or --filter-event ID")
@@ -165,7 +313,7 @@ def _question(filters: Sequence[str], filter_event: str | None) -> Question:
 
 def filters_of(texts: Sequence[str]) -> list[Filter]:
     """Filters from JSON (InvalidFilter, InvalidIdentifier)."""
-    from nostr_client.typed import filter_of
+    from nostr_client.codecs.typed import filter_of
 
     return [filter_of(text) for text in texts]
 
@@ -178,7 +326,6 @@ async def _sync(
     bars: bool,
     moving: dict[str, Any],
 ) -> SyncReport:
-    from nostr_client.cli.syncbars import SyncBars
 
     async with client:
         with SyncBars(console(stderr=True), shown=bars) as shown:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nostr_client.cli import series
+from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import console, json_option, print_json, say
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.parameters import UserPath
 from nostr_client.cli.questions import (
     NAMES,
     Duration,
@@ -19,12 +20,11 @@ from nostr_client.cli.questions import (
     trusted_option,
 )
 from nostr_client.cli.relays import relay_option
-from nostr_client.cli.runner import run_async
 from nostr_client.cli.store import store_option, store_place, stored_at
 from nostr_client.cli.watchrun import NO_WATCHES, run, unknown
-from nostr_client.display import duration, plural
+from nostr_client.codecs.display import duration, plural
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, SchemaTooOld
-from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,7 +172,7 @@ def show(name: str, path: Path | None, as_json: bool) -> None:
         parts = [part.to_dict() for part in result.merged.parts]
         print_json(_as_dict(made, asked, points) | {"result": result.to_dict(), "parts": parts})
         return
-    from nostr_client.cli.count_table import show as show_result
+    from nostr_client.cli.count import show as show_result
 
     show_result(result)
     _tell_parts(result, made.excluded)

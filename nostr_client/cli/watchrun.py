@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from nostr_client.cli import series
-from nostr_client.cli.exitcodes import NO_RELAY
+from nostr_client.cli.entry import NO_RELAY, run_async
+from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.questions import (
     deny_option,
@@ -26,8 +27,6 @@ from nostr_client.cli.relays import (
     timeout_option,
     worst_code,
 )
-from nostr_client.cli.runner import run_async
-from nostr_client.cli.secretkey import key_file_option, optional_signer
 from nostr_client.cli.store import store_option, stored_at
 from nostr_client.errors import InvalidInput
 
@@ -80,7 +79,7 @@ def run(
     ask is told once. Exit codes of --once: 0 when some relay answered for each watch, 124 when
     those of all others timed out, else 3. 2 when not one of the watches has a relay to ask.
     """
-    from nostr_client.heap import prepare_for_long_runs
+    from nostr_client.cli.gc_tuning import prepare_for_long_runs
 
     prepare_for_long_runs()
     running = _run(stored_at(path), names, once, as_json, _Asked(relays, keep_events, how))
@@ -112,7 +111,7 @@ class _Asked(NamedTuple):
 @asynccontextmanager
 async def _opened(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchBook, NostrClient]]:
     """The watches of a store and the client that asks them, over one file."""
-    from nostr_client.claims import CLAIMS
+    from nostr_client.count.claims import CLAIMS
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch import WATCHES, WatchBook
 
@@ -234,7 +233,7 @@ def _tell(name: str, result: CountResult, as_json: bool) -> None:
     if as_json:
         print_json({"watch": name} | result.to_dict())
         return
-    from nostr_client.cli.count_table import merged_line
+    from nostr_client.cli.count import merged_line
 
     click.echo(f"{series.moment(time.time())}  {name}  {merged_line(result)}")
 

@@ -5,31 +5,79 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client.claims import PlaceInMemory, Reread
 from nostr_client.count.claiming import Outcome, claim_of
+from nostr_client.count.claims import PlaceInMemory, Reread
 from nostr_client.count.judging import Judging, ids_of
 from nostr_client.count.listing import is_listable, list_ids
+from nostr_client.count.merge import Listing
 from nostr_client.count.reading import Reader
-from nostr_client.count.union import trial_of
 from nostr_client.errors import DeadlineExceeded, HeldBack, RelayError, RelayRefused, Unsupported
-from nostr_client.merge import Listing
+from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget, Timeouts
-from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nostr_client.claims import Place
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.codecs.messages import CountAnswer
+    from nostr_client.count.claims import Place
     from nostr_client.count.judging import SharedIds
+    from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import Keep, LookUp
-    from nostr_client.filters import Filter
-    from nostr_client.keys import VerifiedEvent
-    from nostr_client.merge import Claim
-    from nostr_client.messages import CountAnswer
-    from nostr_client.relay import Relay
+    from nostr_client.network.relay import Relay
+
+
+class Trial(NamedTuple):
+    """Two filters whose exact counts, `a` and `b`, the relay has just given, neither of them 0."""
+
+    first: Filter
+    second: Filter
+    a: int
+    b: int
+
+    @property
+    def questions(self) -> list[tuple[Filter, Filter]]:
+        """What to ask: both, both the other way round, and the first one twice."""
+        one, two = self.first, self.second
+        return [(one, two), (two, one), (one, one)]
+
+    def verdict(self, answers: Sequence[CountAnswer]) -> bool | None:
+        """Whether the answers to `questions` are those of true unions; None: cannot be told.
+
+        A sum above both that does not depend on the order is more than the first, the last or the
+        larger alone; and a filter beside itself must not count twice.
+        """
+        if not all(map(is_exact, answers)):
+            return None
+        both, turned, same = (answer.count for answer in answers)
+        least, most = max(self.a, self.b), self.a + self.b
+        if both != turned or same != self.a or not least <= both <= most:
+            return False
+        return True if both > least else None
+
+
+def is_exact(answer: CountAnswer) -> bool:
+    """Whether a count is the relay's word on how many events there are."""
+    return not (answer.approximate or answer.limited)
+
+
+def trial_of(filters: Sequence[Filter], answers: Sequence[CountAnswer]) -> Trial | None:
+    """A trial from what a relay answered to each filter alone, None where there is nothing to try.
+
+    The two largest counts are taken: a small one says little.
+    """
+    usable = [
+        (a.count, f) for f, a in zip(filters, answers, strict=True) if a.count and is_exact(a)
+    ]
+    if len(usable) < 2:
+        return None
+    (a, first), (b, second) = sorted(usable, key=lambda one: -one[0])[:2]
+    return Trial(first, second, a, b)
+
 
 PATIENCE_SHARE = 0.3
 """Part of the time for all relays after which a silent COUNT is not waited for alone."""

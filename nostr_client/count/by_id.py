@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from nostr_client.keys import VerifiedEvent
-    from nostr_client.relay import Relay
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.network.relay import Relay
 
 IDS_AT_ONCE: Final = 100
 """Ids in one REQ: relays cap filters at 100 to 1,000 values."""

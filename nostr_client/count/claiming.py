@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client import hll, reasons
-from nostr_client.display import plural
+from nostr_client import hll
+from nostr_client.codecs import reasons
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.messages.parse_relay import MAX_COUNT
+from nostr_client.count.merge import Claim, ClaimStatus, Method, Reading, Retracted, is_own_estimate
 from nostr_client.errors import (
     DeadlineExceeded,
     HeldBack,
@@ -19,15 +22,13 @@ from nostr_client.errors import (
     Unsupported,
     clip,
 )
-from nostr_client.merge import Claim, ClaimStatus, Method, Reading, Retracted, is_own_estimate
-from nostr_client.messages.parse_relay import MAX_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nostr_client.codecs.messages import CountAnswer
+    from nostr_client.count.merge import Listing
     from nostr_client.count.queries import Query
-    from nostr_client.merge import Listing
-    from nostr_client.messages import CountAnswer
 
 WEAK_ZERO = "count: a bare zero, which some relays answer when they refuse"
 NO_TARGET = "zaps: the event was not found, so whom its zaps may pay is not known"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 from nostr_client.errors import (
     DeadlineExceeded,
     NetworkError,
@@ -21,20 +21,20 @@ from nostr_client.errors import (
     RelayRefused,
     Unsupported,
 )
-from nostr_client.snapshot import Edge, prove_ceiling, prove_floor
+from nostr_client.network.paging.snapshot import Edge, prove_ceiling, prove_floor
+from nostr_client.sync.initiator import Kind, Refusal
 from nostr_client.sync.items import LocalItems
 from nostr_client.sync.options import SyncOptions
-from nostr_client.sync.talk import Kind, Refusal
-from nostr_client.sync.windowrun import Bargain
+from nostr_client.sync.session import Bargain
 from nostr_client.sync.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nostr_client.filters import Filter
-    from nostr_client.relay import Relay
-    from nostr_client.snapshot import Proof
-    from nostr_client.sync.talk import Learned
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.network.paging.snapshot import Proof
+    from nostr_client.network.relay import Relay
+    from nostr_client.sync.initiator import Learned
 
 MOST_SESSIONS: Final = 64
 """Sessions of one comparison: a snapshot of 500 still reaches through 32,000 events."""

@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from nostr_client import kinds
+from nostr_client.codecs import kinds
+from nostr_client.codecs.filters import Filter
 from nostr_client.count.by_id import IDS_AT_ONCE, events_by_id
+from nostr_client.count.merge import Listing, Retracted
 from nostr_client.errors import RelayError
-from nostr_client.filters import Filter
-from nostr_client.merge import Listing, Retracted
 from nostr_client.store.rules import ALL_RELAYS
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
-    from nostr_client.event import Event
-    from nostr_client.keys import VerifiedEvent
-    from nostr_client.merge import Claim
-    from nostr_client.relay import Relay
+    from nostr_client.network.relay import Relay
 
 SAMPLE: Final = 30
 """Ids that are fetched for one question: 11 kB. A relay that names no more alone proves them all.

@@ -13,25 +13,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client import kinds
+from nostr_client.codecs import kinds
+from nostr_client.codecs.private_kinds import RECEIVER_ONLY
 from nostr_client.count.by_id import events_by_id
 from nostr_client.count.comparing import compare
 from nostr_client.errors import RelayError
-from nostr_client.private_kinds import RECEIVER_ONLY
-from nostr_client.snapshot import Edge, prove_floor
+from nostr_client.network.paging.snapshot import Edge, prove_floor
+from nostr_client.sync.initiator import Kind
 from nostr_client.sync.items import no_items
-from nostr_client.sync.talk import Kind
 from nostr_client.sync.windows import Window, halve
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.count.comparing import Differences
     from nostr_client.count.queries import Query
-    from nostr_client.filters import Filter
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.network.relay import Relay
     from nostr_client.options import ReadBudget
-    from nostr_client.relay import Relay
 
 ID_BYTES: Final = 64
 """Bytes of one id on the wire, as hex."""

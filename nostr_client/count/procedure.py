@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, Asking, CountOptions
 from nostr_client.count.judging import SharedIds
 from nostr_client.count.listing import is_regular
+from nostr_client.count.merge import TrustPolicy, Unit, merge_claims
 from nostr_client.count.recipients import Recipients
 from nostr_client.count.remembering import KEEP, asked_of, merge_input, remembered
 from nostr_client.count.result import CountResult
@@ -22,18 +24,16 @@ from nostr_client.count.unfollowed import (
     readings,
     without_unfollowed,
 )
-from nostr_client.merge import TrustPolicy, Unit, merge_claims
-from nostr_client.relayurl import normalize
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from nostr_client.claims import ClaimBook
+    from nostr_client.count.claims import ClaimBook
+    from nostr_client.count.merge import Claim, Merged, Retracted
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import LookUp
-    from nostr_client.merge import Claim, Merged, Retracted
-    from nostr_client.relay import Relay
+    from nostr_client.network.relay import Relay
 
 
 class Counter:

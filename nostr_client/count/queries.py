@@ -12,21 +12,65 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from nostr_client import hll, kinds, nip19
-from nostr_client.claims import VOID, Held
-from nostr_client.count.folding import fold
+from nostr_client import hll
+from nostr_client.codecs import kinds, nip19
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.references import reacted_to, reaction_label, reply_place
+from nostr_client.codecs.zaps import RECEIPT, read_zap
+from nostr_client.count.claims import VOID, Held
+from nostr_client.count.merge import Unit
 from nostr_client.errors import InvalidFilter, InvalidInput, clip
-from nostr_client.filters import Filter
-from nostr_client.merge import Unit
-from nostr_client.outbox import Target, read_target
-from nostr_client.references import reacted_to, reaction_label, reply_place
-from nostr_client.zaps import RECEIPT, read_zap
+from nostr_client.network.outbox import Target, read_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nostr_client.event import Event
-    from nostr_client.zaps import Zap
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.zaps import Zap
+
+
+def fold(filters: Iterable[Filter]) -> tuple[Filter, ...]:
+    """The fewest filters, by simple folding, that together match the same events.
+
+    `limit` is dropped (it would cap the count), filters that match nothing and repetitions too;
+    two that differ in one list become one. The order of attributes and values is kept, as the
+    HLL offset depends on it.
+    """
+    left = [f.replace(limit=None) for f in filters]
+    left = [f for f in left if not f.matches_nothing]
+    folded: list[Filter] = []
+    for candidate in left:
+        _insert(folded, candidate)
+    return tuple(folded)
+
+
+def _insert(folded: list[Filter], candidate: Filter) -> None:
+    """Add a filter; one that was folded may fit with a third, so it is inserted anew."""
+    for i, other in enumerate(folded):
+        together = _joined(other, candidate)
+        if together is not None:
+            del folded[i]
+            _insert(folded, together)
+            return
+    folded.append(candidate)
+
+
+def _joined(a: Filter, b: Filter) -> Filter | None:
+    """One filter for two that are equal but for one list; None where there is no such filter."""
+    one, two = a.to_dict(), b.to_dict()
+    if set(one) != set(two):
+        return None
+    differing = [name for name in one if not _same(one[name], two[name])]
+    if not differing:
+        return a
+    (name, *rest) = differing
+    if rest or not isinstance(one[name], list):
+        return None
+    return Filter.from_json(one | {name: list(dict.fromkeys([*one[name], *two[name]]))})
+
+
+def _same(a: Any, b: Any) -> bool:
+    return set(a) == set(b) if isinstance(a, list) else a == b
 
 
 MOST_ADDRESS: Final = 1_000

@@ -11,26 +11,26 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.claims import VOID, Held, Update, reading_of
-from nostr_client.claims.memory import members_of
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.count.by_id import IDS_AT_ONCE
 from nostr_client.count.claiming import Found
+from nostr_client.count.claims import VOID, Held, Update, reading_of
+from nostr_client.count.claims.memory import members_of
+from nostr_client.count.merge import Proven, Reading
 from nostr_client.count.rounds import ReadPage, Round
-from nostr_client.display import plural
 from nostr_client.errors import RelayError, RelayRefused
-from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent
-from nostr_client.merge import Proven, Reading
 from nostr_client.options import ReadBudget
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-    from nostr_client.claims import Mark, Memory, Place, Reread
+    from nostr_client.count.claims import Mark, Memory, Place, Reread
     from nostr_client.count.queries import Query
-    from nostr_client.relay import Relay
-    from nostr_client.snapshot import Proof
-    from nostr_client.subscription import Subscription
+    from nostr_client.network.paging.snapshot import Proof
+    from nostr_client.network.relay import Relay
+    from nostr_client.network.subscription import Subscription
 
     Keep = Callable[[str, Sequence[VerifiedEvent]], Awaitable[object]]
     LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, frozenset[str]]]]

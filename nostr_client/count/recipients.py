@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.references import receivers
 from nostr_client.count.queries import NO_TARGET
 from nostr_client.errors import RelayError
-from nostr_client.filters import Filter
+from nostr_client.network.waiting import task_group
 from nostr_client.options import ReadBudget
-from nostr_client.references import receivers
-from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from nostr_client.codecs.event import Event
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import LookUp
-    from nostr_client.event import Event
-    from nostr_client.relay import Relay
+    from nostr_client.network.relay import Relay
 
 MOST: Final = 10_000
 """Targets kept in memory: some 200 bytes each."""

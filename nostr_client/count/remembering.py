@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from nostr_client.claims import Asked, is_answer
+from nostr_client.count.claims import Asked, is_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nostr_client.claims import ClaimBook
+    from nostr_client.count.claims import ClaimBook
+    from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
-    from nostr_client.merge import Claim
 
 KEEP: Final = 14 * 86_400.0
 """Seconds that an answer stands in for a relay that fails: relays come back after days."""

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from nostr_client import hll
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.filters import Filter
+from nostr_client.count.merge import Retracted
 from nostr_client.errors import RelayError
-from nostr_client.filters import Filter
-from nostr_client.merge import Retracted
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from nostr_client.codecs.event import Event
+    from nostr_client.count.merge import Claim, Reading
     from nostr_client.count.queries import Query
-    from nostr_client.event import Event
-    from nostr_client.merge import Claim, Reading
+    from nostr_client.network.relay import Relay
     from nostr_client.options import ReadBudget
-    from nostr_client.relay import Relay
 
 BATCH: Final = 50
 """Authors of one filter: every known relay gives so many lists in one page."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.counters import rules
 from nostr_client.counters.config import check_name, check_seq
-from nostr_client.counters.numbers import parse_integer
+from nostr_client.counters.rules import parse_integer
 from nostr_client.counters.subjects import check_patterns, check_subject
 from nostr_client.errors import CounterError
 

@@ -11,21 +11,20 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from nostr_client.codecs.zaps import RECEIPT, read_zap
 from nostr_client.counters import rules
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine import pull
-from nostr_client.counters.engine.catalog import CatalogCache
 from nostr_client.counters.engine.publish import publish
-from nostr_client.counters.engine.session import Session
+from nostr_client.counters.engine.session import CatalogCache, Session
 from nostr_client.counters.subjects import subject_token
 from nostr_client.errors import CounterError, InvalidInput
-from nostr_client.zaps import RECEIPT, read_zap
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Sequence
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
     from nostr_client.store.base import Outcome
 
 EVENTS: Final = "events.*"

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from nostr_client import kinds
+from nostr_client.codecs import kinds
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
 from nostr_client.counters import lineage
 from nostr_client.counters.engine.take import Batch, check_batch
 from nostr_client.counters.lineage import KEPT_RUNS, Arrival, Head
 from nostr_client.errors import InvalidInput
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nostr_client.codecs.event import Event
     from nostr_client.counters.sqlite.remotes import Values
-    from nostr_client.event import Event
 
 MOST_EVENT: Final = 64_000
 """Characters of an event as JSON: what relays of every family take (strfry: 65,536)."""

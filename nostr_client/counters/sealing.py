@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from nostr_client.errors import InvalidInput
-from nostr_client.extras import optional
-from nostr_client.keys import KeySigner
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.errors import InvalidInput, optional
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,17 +8,19 @@ Pure functions; numpy is loaded by `from_raw` and by large batches alone.
 from __future__ import annotations
 
 from nostr_client.hll.estimate import estimate, interval, sigma
-from nostr_client.hll.offset import eligible, mergeable, offset
 from nostr_client.hll.overlap import Overlap, overlap
 from nostr_client.hll.registers import (
     EMPTY,
     MAX_RANK,
     M,
     add,
+    eligible,
     from_hex,
     from_pubkeys,
     from_raw,
     merge,
+    mergeable,
+    offset,
     to_hex,
 )
 

@@ -22,8 +22,7 @@ from nostr_client.protocol.notifications import (
     StoredEnd,
     SubscriptionEnded,
 )
-from nostr_client.protocol.sent import SMALL, Sent, Stamp
-from nostr_client.protocol.state import FrameTally, Tally
+from nostr_client.protocol.state import SMALL, FrameTally, Sent, Stamp, Tally
 
 __all__ = [
     "AUTH_KIND",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from nostr_client.event import EventTemplate
+from nostr_client.codecs.event import EventTemplate
 
 if TYPE_CHECKING:
     from nostr_client.protocol.state import Request

@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from nostr_client import messages as wire
-from nostr_client.display import plural
+from nostr_client.codecs import messages as wire
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.reasons import (
+    Reason,
+    classify,
+    is_crowded,
+    means_count_unsupported,
+    prefix,
+)
 from nostr_client.errors import (
     MalformedMessage,
     ProtocolError,
@@ -32,13 +39,12 @@ from nostr_client.protocol.auth import AuthState, Progress
 from nostr_client.protocol.notifications import Notification
 from nostr_client.protocol.state import FrameTally, Phase, Request, Tally
 from nostr_client.protocol.subscriptions import Subscriptions, new_state
-from nostr_client.reasons import Reason, classify, is_crowded, means_count_unsupported, prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
 
 Notifications = list[Notification]
 _CLIPPED = 200  # bytes of a NOTICE that a warning quotes

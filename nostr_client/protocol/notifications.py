@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.messages import Closed, CountAnswer, NegErr, NegMsg, Notice, Ok
 from nostr_client.errors import RelayError
-from nostr_client.event import Event
-from nostr_client.messages import Closed, CountAnswer, NegErr, NegMsg, Notice, Ok
 
 
 class EventMatched(msgspec.Struct, frozen=True):

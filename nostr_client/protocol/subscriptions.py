@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from nostr_client import messages as wire
-from nostr_client.display import plural
+from nostr_client.codecs import messages as wire
+from nostr_client.codecs.display import plural
 from nostr_client.errors import ProtocolError, RelayError
 from nostr_client.protocol import notifications as note
-from nostr_client.protocol.sent import Stamp
-from nostr_client.protocol.state import Phase, SubscriptionState, Tally
+from nostr_client.protocol.state import Phase, Stamp, SubscriptionState, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
 
 _CALM = 4  # answered REQs for each slot, without a refusal, before one more is tried
 _RECENT = 100  # CLOSEs remembered, to tell how many were open when a refusal was made

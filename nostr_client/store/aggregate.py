@@ -9,8 +9,7 @@ import numpy as np
 from nostr_client import hll
 from nostr_client.errors import InvalidFilter
 from nostr_client.store.lookup import rows_in
-from nostr_client.store.query import Window, select
-from nostr_client.store.select import Context, keys, plan
+from nostr_client.store.select import Context, Window, keys, plan, select
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nostr_client.filters import Filter
-    from nostr_client.store.query import Access, Statement
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.store.select import Access, Statement
 
     Items = tuple[NDArray[np.uint64], NDArray[np.uint8]]
 

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from nostr_client.errors import SchemaTooNew, StoreCorrupt, StoreError, StoreLocked
-from nostr_client.places import user_path
+from nostr_client.paths import user_path
 from nostr_client.store.connect import (
     Opened,
     attach_writer,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from nostr_client.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked, clip
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import TracebackType
+
 
 _FULL = frozenset({sqlite3.SQLITE_FULL})
 _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -82,3 +84,36 @@ def store_error(error: sqlite3.Error) -> StoreError:
         why = "the store's file or folder cannot be written; reading needs the folder too"
         return StoreError(f"{why} ({text})")
     return StoreError(text)
+
+
+class Capture:
+    """Ends the block at its first error and keeps it as `error`, SQLite's ones wrapped.
+
+    A thread that runs other people's functions must outlive what they raise, and the one that
+    asked is the one that must see it.
+    """
+
+    error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.error = _wrapped(error)
+        return True
+
+
+def _wrapped(error: BaseException | None) -> BaseException | None:
+    if isinstance(error, sqlite3.Error):
+        wrapped: Exception = store_error(error)
+    elif isinstance(error, StopIteration):
+        wrapped = RuntimeError("a store function raised StopIteration")  # no future may carry it
+    else:
+        return error
+    wrapped.__cause__ = error
+    return wrapped

@@ -6,9 +6,9 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.negentropy.chunks import ChunkedStorage
-from nostr_client.store import directory
+from nostr_client.store import fingerprint_tables
 from nostr_client.store.connect import file_uri
 from nostr_client.store.faults import store_error
 
@@ -47,14 +47,14 @@ class Fingerprints:
         scope = filter.replace(since=None, until=None, limit=None)
         if not self.possible or scope.search is not None:
             return False
-        if await self._database.read(lambda conn: directory.find(conn, scope)) is None:
+        if await self._database.read(lambda conn: fingerprint_tables.find(conn, scope)) is None:
             await self._database.write(lambda conn: self._create(conn, scope))
         return True
 
     def _create(self, conn: sqlite3.Connection, scope: Filter) -> None:
-        if directory.find(conn, scope) is None:
+        if fingerprint_tables.find(conn, scope) is None:
             stamps, ids = self._store.items_within(conn, scope)
-            directory.create(conn, scope, stamps, ids.tobytes())
+            fingerprint_tables.create(conn, scope, stamps, ids.tobytes())
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -73,7 +73,7 @@ class Fingerprints:
         finally:
             self._users -= 1
 
-    async def folded(self, filter: Filter) -> directory.Heads | None:
+    async def folded(self, filter: Filter) -> fingerprint_tables.Heads | None:
         """The directory of a filter's scope, brought up to date; None where it has none.
 
         None too while another one is being read: chunks must stand still then.
@@ -81,11 +81,11 @@ class Fingerprints:
         scope = filter.replace(since=None, until=None, limit=None)
         if not self.possible or self._users:
             return None
-        known = await self._database.read(lambda conn: directory.find(conn, scope))
+        known = await self._database.read(lambda conn: fingerprint_tables.find(conn, scope))
         if known is None:
             return None
         await self._store.sweep()  # what has expired is hidden everywhere else
-        heads: directory.Heads | None = None
+        heads: fingerprint_tables.Heads | None = None
         more = True
         while more:
             heads, more = await self._database.write(lambda conn: self._fold(conn, scope))
@@ -93,14 +93,14 @@ class Fingerprints:
 
     def _fold(
         self, conn: sqlite3.Connection, filter: Filter
-    ) -> tuple[directory.Heads | None, bool]:
+    ) -> tuple[fingerprint_tables.Heads | None, bool]:
         """One step; the directory when nothing is left to fold, and whether something is."""
-        scope = directory.find(conn, filter)
+        scope = fingerprint_tables.find(conn, filter)
         if scope is None or self._users:
             return None, False
-        if directory.fold(conn, scope):
+        if fingerprint_tables.fold(conn, scope):
             return None, True
-        return directory.read_heads(conn, scope), False
+        return fingerprint_tables.read_heads(conn, scope), False
 
     async def tidy(self, most: int = 0) -> None:
         """Fold the log of every scope, until no more than `most` entries are left.
@@ -119,13 +119,13 @@ class Fingerprints:
 
     def _tidy(self, conn: sqlite3.Connection, most: int) -> bool:
         """One step; whether there was something to fold."""
-        if self._users or directory.log_length(conn) <= most:
+        if self._users or fingerprint_tables.log_length(conn) <= most:
             return False
-        scope = directory.furthest_behind(conn)
-        return scope is not None and directory.fold(conn, scope)
+        scope = fingerprint_tables.furthest_behind(conn)
+        return scope is not None and fingerprint_tables.fold(conn, scope)
 
     @contextmanager
-    def storage(self, heads: directory.Heads) -> Iterator[ChunkedStorage]:
+    def storage(self, heads: fingerprint_tables.Heads) -> Iterator[ChunkedStorage]:
         """The negentropy storage over a directory, as long as the block lasts.
 
         Raises StoreError, also from the storage's own methods, which read chunks.
@@ -134,7 +134,7 @@ class Fingerprints:
 
             def load(at: int) -> bytes:
                 try:
-                    return directory.read_chunk(conn, heads.rows[at])
+                    return fingerprint_tables.read_chunk(conn, heads.rows[at])
                 except sqlite3.Error as error:
                     raise store_error(error) from error
 

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from nostr_client.errors import StoreError
 from nostr_client.store import digest
-from nostr_client.store import index_files as files
+from nostr_client.store import index_read as files
 from nostr_client.store import index_schema as schema
 from nostr_client.store.base import Status
-from nostr_client.store.capture import Capture
-from nostr_client.store.index_removals import Removals
-from nostr_client.store.index_schema import HOT, TRACKED, VERSION, Mark
+from nostr_client.store.faults import Capture
+from nostr_client.store.index_schema import HOT, TRACKED, VERSION, Mark, Removals
 from nostr_client.store.index_update import ALIAS, Target, Updater, least, registers_of
 from nostr_client.store.migrate import APPLICATION_ID
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, in_parts, read_events
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
     from nostr_client.store.base import Outcome
+    from nostr_client.store.rows import TagHasher
     from nostr_client.store.sqlite import SqliteStore
-    from nostr_client.store.taghash import TagHasher
 
 _SWAPS = 5
 """How often a reader follows an exchange that happens under its hands."""

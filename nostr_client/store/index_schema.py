@@ -3,7 +3,7 @@
 `hot`: the canonical questions of NIP-45 about targets with HOT events or more, with exact counts
 and the HLL registers of their authors; `hot_author` says how many events each author has there.
 `daily`: events and authors of each UTC day and kind. `zap`: receipts that hold, by the rule of
-`nostr_client.zaps`, and what was paid by them for an event, an address or a person.
+`nostr_client.codecs.zaps`, and what was paid by them for an event, an address or a person.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.store import digest
+from nostr_client.store.lookup import rows_in
 from nostr_client.store.schema import NEXT_SEQ, REMOVALS
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from nostr_client.codecs.event import Event
+
 
 VERSION: Final = 3
 """Raise it with the schema, or with what a table means: an older file is built again."""
@@ -133,3 +137,41 @@ def set_mark(conn: sqlite3.Connection, mark: Mark, *, schema: str = "main") -> N
     set_about(conn, "next_seq", mark.next_seq, schema=schema)
     set_about(conn, "removals", mark.removals, schema=schema)
     set_about(conn, "digest", mark.digest, schema=schema)
+
+
+REMEMBERED: Final = 100_000
+"""Removals remembered at most, some 100 MB: for a bulk rebuild, or while a disk is full."""
+
+
+class Removals:
+    """Removed events by number; lives in the writer thread."""
+
+    def __init__(self) -> None:
+        self._noted: dict[int, tuple[int, Event]] = {}
+
+    def note(self, conn: sqlite3.Connection, events: Sequence[Event]) -> None:
+        """Remember events that are about to be removed; the store has counted them already."""
+        by_id = {bytes.fromhex(event.id): event for event in events}
+        rows = list(rows_in(conn, "SELECT id, seq FROM event WHERE id IN", list(by_id)))
+        seqs: dict[bytes, int] = dict(rows)
+        first = Mark.of_store(conn).removals - len(by_id) + 1
+        for number, (id_, event) in enumerate(by_id.items(), first):
+            self._noted.pop(number, None)
+            self._noted[number] = (seqs[id_], event)
+        for number in list(self._noted)[: len(self._noted) - REMEMBERED]:
+            del self._noted[number]
+
+    def between(self, read: Mark, now: Mark) -> list[Event] | None:
+        """What was stored at `read` and was removed since; None where that is not all known."""
+        if not 0 <= now.removals - read.removals <= len(self._noted):
+            return None
+        noted = [self._noted.get(n) for n in range(read.removals + 1, now.removals + 1)]
+        known = [one for one in noted if one is not None]
+        if len(known) < len(noted):
+            return None
+        return [event for seq, event in known if seq < read.next_seq]
+
+    def forget(self, number: int) -> None:
+        """Forget the removals up to a number."""
+        for one in [n for n in self._noted if n <= number]:
+            del self._noted[one]

@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from nostr_client import hll, kinds
+from nostr_client import hll
+from nostr_client.codecs import kinds
+from nostr_client.codecs.zaps import paid
 from nostr_client.store.index_schema import DAY, HOT, TRACKED_NAMES
 from nostr_client.store.lookup import rows_in
-from nostr_client.zaps import paid
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.store.taghash import TagHasher
+    from nostr_client.codecs.event import Event
+    from nostr_client.store.rows import TagHasher
 
 ALIAS = "derived"
 """The name under which `index.db` is attached."""

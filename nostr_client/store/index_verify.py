@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.store import digest
 from nostr_client.store import index_schema as schema
-from nostr_client.store.compare import LIVE, compare
+from nostr_client.store.base import Found
 from nostr_client.store.connect import file_uri
-from nostr_client.store.differences import Found
+from nostr_client.store.derived import LIVE, compare
 from nostr_client.store.faults import store_error
 from nostr_client.store.index import is_usable, stored_events
-from nostr_client.store.index_files import file_of
+from nostr_client.store.index_read import file_of
 from nostr_client.store.index_schema import Mark
 from nostr_client.store.index_update import ALIAS, Updater
+from nostr_client.store.rows import TagHasher
 from nostr_client.store.schema import INDEX_GENERATION
-from nostr_client.store.taghash import TagHasher
 
 if TYPE_CHECKING:
     from pathlib import Path

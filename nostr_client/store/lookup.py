@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
 
 SIZES = (4, 16, 64, 256)
 """Lengths of the list in a statement: few enough that all stay prepared."""
@@ -30,3 +31,51 @@ def rows_in(conn: sqlite3.Connection, select: str, values: Sequence[Any]) -> Ite
 
 
 _MARKS = {size: ",".join("?" * size) for size in SIZES}
+
+
+CACHE_SIZE = 50_000
+"""Pubkeys remembered, about 10 MB; authors are never removed, so what is known stays true."""
+
+_LAST = "SELECT ifnull(max(a), 0) FROM author"
+
+
+class Authors:
+    """The number of each pubkey (hex). Readers share one object, the writer has its own."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._last = 0
+
+    def check(self, conn: sqlite3.Connection) -> None:
+        """Forget all when a number that was given is gone: its transaction was undone."""
+        (last,) = conn.execute(_LAST).fetchone()
+        if last < self._last:
+            self._known = {}
+            self._last = last
+
+    def find(self, conn: sqlite3.Connection, pubkeys: Iterable[str]) -> dict[str, int]:
+        """Numbers of those pubkeys that have one."""
+        wanted, known = set(pubkeys), self._known
+        found = {key: known[key] for key in wanted if key in known}
+        missing = [bytes.fromhex(key) for key in wanted if key not in found]
+        if missing:
+            rows = rows_in(conn, "SELECT pubkey, a FROM author WHERE pubkey IN", missing)
+            fresh = {pubkey.hex(): a for pubkey, a in rows}
+            self._remember(fresh)
+            found.update(fresh)
+        return found
+
+    def create(self, conn: sqlite3.Connection, pubkeys: Sequence[str]) -> dict[str, int]:
+        """Give numbers to pubkeys that have none yet."""
+        (last,) = conn.execute(_LAST).fetchone()
+        fresh = {key: last + 1 + index for index, key in enumerate(pubkeys)}
+        rows = [(a, bytes.fromhex(key)) for key, a in fresh.items()]
+        conn.executemany("INSERT INTO author VALUES (?, ?)", rows)
+        self._remember(fresh)
+        self._last = last + len(fresh)
+        return fresh
+
+    def _remember(self, fresh: dict[str, int]) -> None:
+        if len(self._known) + len(fresh) > CACHE_SIZE:
+            self._known = {}  # a new one: another thread may be reading the old one
+        self._known.update(fresh)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client import kinds, relayurl
+from nostr_client.codecs import kinds, relay_url
+from nostr_client.codecs.event import MAX_TIME
 from nostr_client.errors import InvalidRelayURL
-from nostr_client.event import MAX_TIME
 from nostr_client.store.base import Outcome, Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 SKEW: Final = 900
 """Seconds that an honest clock may be ahead; what is dated later never moves a cursor."""
@@ -209,7 +209,7 @@ def vanishes_here(event: Event, urls: Collection[str]) -> bool:
 
 def _normal(url: str) -> str:
     try:
-        return relayurl.normalize(url)
+        return relay_url.normalize(url)
     except InvalidRelayURL:
         return ""
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.kinds import GIFT_WRAP, SEAL
+from nostr_client.codecs.kinds import GIFT_WRAP, SEAL
 from nostr_client.store.migrate import Schema
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 ENCRYPTED = frozenset({4, SEAL, GIFT_WRAP})
 """Kinds whose contents nobody can search."""

@@ -6,25 +6,23 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from nostr_client.codecs.kinds import is_ephemeral
 from nostr_client.errors import StoreCorrupt, StoreError, StoreFull
-from nostr_client.kinds import is_ephemeral
-from nostr_client.store import aggregate, directory, maintain, select
-from nostr_client.store.authors import Authors
+from nostr_client.store import aggregate, fingerprint_tables, maintain, select
 from nostr_client.store.database import Database
-from nostr_client.store.directory import FINGERPRINTS
+from nostr_client.store.disk_budget import Room
+from nostr_client.store.fingerprint_tables import FINGERPRINTS
 from nostr_client.store.fingerprints import Fingerprints
 from nostr_client.store.index_verify import check_index
-from nostr_client.store.lookup import rows_in
+from nostr_client.store.lookup import Authors, rows_in
+from nostr_client.store.maintain import settle
 from nostr_client.store.options import StoreOptions
-from nostr_client.store.remove import settle
-from nostr_client.store.room import Room
+from nostr_client.store.rows import TagHasher
 from nostr_client.store.save import Saver
 from nostr_client.store.schema import HASH_KEY, STORE
 from nostr_client.store.search import SEARCH
-from nostr_client.store.snapshot import Snapshot
-from nostr_client.store.stream import ascending, stream
-from nostr_client.store.taghash import TagHasher
-from nostr_client.store.tried import SYNC
+from nostr_client.store.snapshot import Snapshot, ascending, stream
+from nostr_client.store.sync_memory import SYNC
 from nostr_client.store.verify import Verifier
 
 if TYPE_CHECKING:
@@ -36,12 +34,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.store.base import Outcome, StoreStats, VerifyReport
+    from nostr_client.store.maintain import OnRemove
     from nostr_client.store.migrate import Schema
-    from nostr_client.store.remove import OnRemove
     from nostr_client.store.save import OnBatch
     from nostr_client.store.select import Context, Page
     from nostr_client.store.verify import Progress
@@ -308,12 +306,12 @@ class SqliteStore:
         """Write, and fold the log of the kept fingerprints when it got long."""
 
         def measured(conn: sqlite3.Connection) -> tuple[T, bool]:
-            return work(conn), directory.log_length(conn) > directory.LONG
+            return work(conn), fingerprint_tables.log_length(conn) > fingerprint_tables.LONG
 
         result, long = await self.database.write(measured)
         if long:
             with suppress(StoreError):  # the write is done; the next sync meets the error again
-                await self.fingerprints.tidy(directory.LONG // 2)
+                await self.fingerprints.tidy(fingerprint_tables.LONG // 2)
         return result
 
     def _writer_context(self) -> Context:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from nostr_client.codecs.keys import verify_many
 from nostr_client.errors import InvalidEvent, InvalidInput, StoreCorrupt
-from nostr_client.keys import verify_many
 from nostr_client.store import digest, search
-from nostr_client.store.base import PROBLEMS_KEPT, Problem, VerifyReport
+from nostr_client.store.base import PROBLEMS_KEPT, Found, Problem, VerifyReport
 from nostr_client.store.derived import DerivedCheck
-from nostr_client.store.differences import Found
 from nostr_client.store.maintain import has_search
 from nostr_client.store.rows import EVENT_COLUMNS, EVENT_TABLES, in_parts, read_event
 from nostr_client.store.schema import NEXT_SEQ
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from nostr_client.event import Event
-    from nostr_client.store.taghash import TagHasher
+    from nostr_client.codecs.event import Event
+    from nostr_client.store.rows import TagHasher
 
     Progress = Callable[[int, int], None]
 

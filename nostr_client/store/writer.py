@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from nostr_client.errors import StoreError, StoreFull, StoreLocked
-from nostr_client.store.capture import Capture
+from nostr_client.store.faults import Capture
 
 if TYPE_CHECKING:
     import sqlite3

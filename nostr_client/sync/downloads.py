@@ -6,7 +6,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.reasons import Reason, classify
 from nostr_client.errors import (
     DeadlineExceeded,
     HeldBack,
@@ -16,24 +18,22 @@ from nostr_client.errors import (
     RelayError,
     RelayRefused,
 )
-from nostr_client.filters import Filter
-from nostr_client.ingest import Skip, plain
-from nostr_client.reasons import Reason, classify
+from nostr_client.network.ingest import Skip, plain
 from nostr_client.store.base import Outcome
+from nostr_client.sync.memory import BROKE, NOT_SENT, UNASKED, UNSOUND
 from nostr_client.sync.tally import RelayOut
-from nostr_client.sync.verdicts import BROKE, NOT_SENT, UNASKED, UNSOUND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.ingest import Ingest, Result
-    from nostr_client.keys import VerifiedEvent
-    from nostr_client.relay import Relay
-    from nostr_client.sync.desk import Desk
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.network.ingest import Ingest, Result
+    from nostr_client.network.relay import Relay
+    from nostr_client.sync.download_queue import Desk
+    from nostr_client.sync.memory import Note
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.tally import Tally
-    from nostr_client.sync.verdicts import Note
 
 
 class _Reply:

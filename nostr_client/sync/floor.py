@@ -1,7 +1,7 @@
 """What a relay left out of its NIP-77 sessions: windows whose floor is not proven, read by REQ.
 
 Some relays answer NIP-77 from a capped or cached snapshot and do not say so (khatru's event store
-takes its newest N * 20 events). `nostr_client.snapshot` asks the question and judges the answer;
+takes its newest N * 20 events). `network.paging.snapshot` asks the question and judges the answer;
 this module finds the floor of a window, and reads what lies below where it is not proven.
 """
 
@@ -10,23 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import RelayError
-from nostr_client.filters import Filter
 from nostr_client.negentropy.matching import Ids
-from nostr_client.snapshot import Edge, prove_floor, up_to
+from nostr_client.network.paging.snapshot import Edge, prove_floor, up_to
 from nostr_client.sync.job import items_of
 from nostr_client.sync.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nostr_client.relay import Relay
-    from nostr_client.snapshot import Proof
+    from nostr_client.network.paging.snapshot import Proof
+    from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.items import Items
     from nostr_client.sync.job import Job
-    from nostr_client.sync.mode import Mode
-    from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.options import Mode, SyncOptions
     from nostr_client.sync.pages import Pages
     from nostr_client.sync.tally import Tally
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import InvalidFilter
-from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.items import KeptItems, LocalItems, no_items, united
 from nostr_client.sync.windows import Window, plan
@@ -17,7 +17,7 @@ from nostr_client.sync.windows import Window, plan
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
     from nostr_client.store.base import EventStore
 
 WORTH_KEEPING = 50_000

@@ -16,39 +16,35 @@ import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import RelayError
-from nostr_client.filters import Filter
 from nostr_client.negentropy.bridge import Only
 from nostr_client.negentropy.matching import Ids
-from nostr_client.snapshot import Edge, prove_floor, up_to
-from nostr_client.sync.clusters import UNPROVEN, named_parts
-from nostr_client.sync.crossing import Crossing, Lowest, Refused
-from nostr_client.sync.desk import Desk
-from nostr_client.sync.ferry import Lane, New, to_carry
+from nostr_client.network.paging.snapshot import Edge, prove_floor, up_to
+from nostr_client.network.waiting import task_group
+from nostr_client.sync.download_queue import Desk
 from nostr_client.sync.floor import CAPPED
 from nostr_client.sync.floor import UNPROVEN as UNPROVEN_FLOOR
+from nostr_client.sync.initiator import Kind
 from nostr_client.sync.items import no_items
 from nostr_client.sync.job import Job
-from nostr_client.sync.memory import LocalMemory, Side, place_of
-from nostr_client.sync.mode import Mode
-from nostr_client.sync.options import SyncOptions
+from nostr_client.sync.memory import NOT_SENT, LocalMemory, Side, place_of
+from nostr_client.sync.options import Mode, SyncOptions
+from nostr_client.sync.pages import stretches
+from nostr_client.sync.pair_session import Crossing, Lowest, Refused
 from nostr_client.sync.procedure import resolved, tell
 from nostr_client.sync.reactions import refused_however_small
 from nostr_client.sync.relayrun import RelayRun
 from nostr_client.sync.report import SyncReport
-from nostr_client.sync.schedule import Schedule
 from nostr_client.sync.sharing import Sharing
-from nostr_client.sync.stretches import stretches
-from nostr_client.sync.talk import Kind
 from nostr_client.sync.tally import RelayOut, Tally
-from nostr_client.sync.verdicts import NOT_SENT
-from nostr_client.sync.windows import Window, halve, split_values
-from nostr_client.taskgroup import task_group
+from nostr_client.sync.transfer import Lane, New, to_carry
+from nostr_client.sync.windows import UNPROVEN, Schedule, Window, halve, named_parts, split_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nostr_client.relay import Relay
+    from nostr_client.network.relay import Relay
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
 

@@ -8,15 +8,14 @@ from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import verify
 from nostr_client.errors import InvalidInput, NostrTallyError, RelayError, innermost
-from nostr_client.filters import Filter
-from nostr_client.ingest import Ingest
-from nostr_client.keys import verify
-from nostr_client.sync.desk import Desk
+from nostr_client.network.ingest import Ingest
+from nostr_client.sync.download_queue import Desk
 from nostr_client.sync.job import checked, filters_of, prepared
 from nostr_client.sync.memory import memory_of
-from nostr_client.sync.mode import Mode
-from nostr_client.sync.options import SyncOptions
+from nostr_client.sync.options import Mode, SyncOptions
 from nostr_client.sync.relayrun import RelayRun
 from nostr_client.sync.report import RelayReport, SyncReport
 from nostr_client.sync.tally import Tally
@@ -24,9 +23,9 @@ from nostr_client.sync.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from nostr_client.event import Event
-    from nostr_client.keys import VerifiedEvent
-    from nostr_client.relay import Relay
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
     from nostr_client.sync.job import Job
     from nostr_client.sync.memory import SyncMemory

@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from nostr_client.codecs.private_kinds import is_protected
 from nostr_client.errors import (
     DeadlineExceeded,
     NetworkError,
@@ -13,35 +14,31 @@ from nostr_client.errors import (
     RelayError,
     RelayRefused,
 )
-from nostr_client.private_kinds import is_protected
-from nostr_client.sync.clusters import UNPROVEN, named_parts
 from nostr_client.sync.floor import Compared
+from nostr_client.sync.initiator import Kind, Refusal
 from nostr_client.sync.job import items_of
-from nostr_client.sync.memory import NIP77, place_of, scope_of
+from nostr_client.sync.memory import NIP77, Wait, place_of, retry_wait, scope_of
 from nostr_client.sync.options import LEAST_FRAME
 from nostr_client.sync.pages import Pages
-from nostr_client.sync.talk import Kind, Refusal
+from nostr_client.sync.session import Bargain
 from nostr_client.sync.tally import RelayOut
-from nostr_client.sync.verdicts import Wait, retry_wait
-from nostr_client.sync.windowrun import Bargain
-from nostr_client.sync.windows import Window, halve, split_values
+from nostr_client.sync.windows import UNPROVEN, Window, halve, named_parts, split_values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from nostr_client.filters import Filter
-    from nostr_client.ingest import Ingest
-    from nostr_client.keys import VerifiedEvent
-    from nostr_client.relay import Relay
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.network.ingest import Ingest
+    from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
-    from nostr_client.sync.desk import Desk
+    from nostr_client.sync.download_queue import Desk
+    from nostr_client.sync.initiator import Learned
     from nostr_client.sync.job import Job
     from nostr_client.sync.memory import SyncMemory
-    from nostr_client.sync.mode import Mode
-    from nostr_client.sync.options import SyncOptions
-    from nostr_client.sync.schedule import Schedule
-    from nostr_client.sync.talk import Learned
+    from nostr_client.sync.options import Mode, SyncOptions
     from nostr_client.sync.tally import Tally
+    from nostr_client.sync.windows import Schedule
 
 
 _NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.SILENT)

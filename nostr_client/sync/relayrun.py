@@ -5,32 +5,31 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import DELETION, VANISH
 from nostr_client.errors import RelayError, innermost
-from nostr_client.filters import Filter
-from nostr_client.gate import Gate
-from nostr_client.kinds import DELETION, VANISH
+from nostr_client.network.waiting import Gate
 from nostr_client.sync.downloads import Downloads
 from nostr_client.sync.floor import Floors
 from nostr_client.sync.memory import Side, place_of
 from nostr_client.sync.reactions import Reactions
-from nostr_client.sync.schedule import Schedule
 from nostr_client.sync.sharing import Sharing
 from nostr_client.sync.tally import RelayOut
 from nostr_client.sync.uploads import Uploads
+from nostr_client.sync.windows import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nostr_client.ingest import Ingest
-    from nostr_client.relay import Relay
+    from nostr_client.network.ingest import Ingest
+    from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
-    from nostr_client.sync.desk import Desk
+    from nostr_client.sync.download_queue import Desk
     from nostr_client.sync.floor import Compared
+    from nostr_client.sync.initiator import Learned
     from nostr_client.sync.job import Job
     from nostr_client.sync.memory import SyncMemory
-    from nostr_client.sync.mode import Mode
-    from nostr_client.sync.options import SyncOptions
-    from nostr_client.sync.talk import Learned
+    from nostr_client.sync.options import Mode, SyncOptions
     from nostr_client.sync.tally import Tally
     from nostr_client.sync.windows import Window
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from nostr_client.private_kinds import (
+from nostr_client.codecs.private_kinds import (
     is_named,
     is_private,
     is_protected,
@@ -19,8 +19,8 @@ from nostr_client.private_kinds import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
 
 
 class HeldBack(StrEnum):

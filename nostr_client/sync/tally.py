@@ -6,18 +6,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.base import Status
+from nostr_client.sync.memory import SETTLED, Note, Verdict
 from nostr_client.sync.report import RelayReport, SyncStatus
-from nostr_client.sync.verdicts import SETTLED, Note, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nostr_client.relay import Relay
+    from nostr_client.network.relay import Relay
     from nostr_client.store.base import Outcome
-    from nostr_client.sync.desk import Missing
+    from nostr_client.sync.download_queue import Missing
     from nostr_client.sync.sharing import HeldBack
 
 _HELD = (Status.STORED, Status.DUPLICATE)

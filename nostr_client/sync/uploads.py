@@ -6,7 +6,11 @@ import asyncio
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import stored_event
+from nostr_client.codecs.kinds import is_addressable, is_replaceable
+from nostr_client.codecs.reasons import Reason, classify, means_superseded
 from nostr_client.errors import (
     DeadlineExceeded,
     HeldBack,
@@ -15,20 +19,15 @@ from nostr_client.errors import (
     RelayRefused,
     clip,
 )
-from nostr_client.filters import Filter
-from nostr_client.gate import Gate
-from nostr_client.keys import stored_event
-from nostr_client.kinds import is_addressable, is_replaceable
-from nostr_client.reasons import Reason, classify, means_superseded
-from nostr_client.sync.memory import Side, place_of
-from nostr_client.sync.verdicts import Note, Verdict, upload_verdict
+from nostr_client.network.waiting import Gate
+from nostr_client.sync.memory import Note, Side, Verdict, place_of, upload_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.messages import Ok
-    from nostr_client.relay import Relay
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.messages import Ok
+    from nostr_client.network.relay import Relay
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.sharing import Sharing

@@ -6,15 +6,22 @@ filter do not overlap and leave nothing out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
+from nostr_client.errors import RelayError
+from nostr_client.network.paging.pager import PAGE
 from nostr_client.sync.items import Items
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.paging.page import Page
+    from nostr_client.network.relay import Relay
+    from nostr_client.sync.options import SyncOptions
 
 
 BIRTH: Final = 1_604_188_800
@@ -114,3 +121,133 @@ def _halves(values: Sequence[Any] | None) -> list[Sequence[Any]]:
         return []
     middle = len(values) // 2
     return [values[:middle], values[middle:]]
+
+
+class Schedule:
+    """The windows of one relay, newest first.
+
+    One at a time until the relay has shown that it speaks NIP-77, then as many as it bears.
+    """
+
+    def __init__(self, windows: Sequence[Window], options: SyncOptions) -> None:
+        self._stack = list(windows)
+        self._options = options
+        self._allowed = 1
+        self._crowded = False
+        self._halvings = 0
+        self._done = 0
+        self.running = 0
+
+    @property
+    def over(self) -> bool:
+        """Nothing waits and nothing runs."""
+        return not self._stack and not self.running
+
+    @property
+    def ready(self) -> bool:
+        """One may be started."""
+        return bool(self._stack) and self.running < self._allowed
+
+    def start(self) -> Window:
+        """The next window; it runs from now on."""
+        self.running += 1
+        return self._stack.pop()
+
+    def end(self) -> None:
+        """One that ran has ended, whatever came of it."""
+        self.running -= 1
+
+    def put(self, windows: Sequence[Window]) -> None:
+        """Windows to be done, oldest first; before those that wait."""
+        self._stack.extend(windows)
+
+    def clear(self) -> list[Window]:
+        """Take everything that waits."""
+        taken, self._stack = self._stack, []
+        return taken
+
+    def succeeded(self) -> None:
+        """A window was compared to its end."""
+        self._done += 1
+
+    def speaks(self) -> None:
+        """The relay answered with negentropy: several at once, if it did not refuse that before."""
+        if not self._crowded:
+            self._allowed = self._options.in_flight
+
+    def crowd(self) -> bool:
+        """Too many at once for this relay: fewer; False when there was only one."""
+        alone = self.running <= 1
+        self._crowded = True
+        self._allowed = max(1, min(self._allowed, self.running) - 1)
+        return not alone
+
+    def may_halve(self) -> bool:
+        """Count one more halving; False beyond the cap."""
+        self._halvings += 1
+        return self._halvings <= self._options.halvings + 2 * self._done
+
+
+_VALUES: Final = 200
+"""Authors in one filter: relays refuse more than some hundreds."""
+
+UNPROVEN: Final = (
+    "a second holds more events than the relay compares at once; of those, only the kinds and "
+    "authors that were seen are compared"
+)
+
+
+class Parts(NamedTuple):
+    """Filters that together ask for what was seen; `all`: they match all that the relays hold."""
+
+    filters: list[Filter]
+    all: bool
+
+
+async def named_parts(
+    filter: Filter, relays: Sequence[Relay], held: Iterable[Event] = ()
+) -> Parts | None:
+    """The filter of one second in parts that name what it left open.
+
+    None when nothing is open, and when a page of REQ is enough. `held`: events of that second that
+    we have.
+    """
+    if filter.kinds is not None and filter.authors is not None:
+        return None
+    pages = [await _page(relay, filter) for relay in relays]
+    if all(page is not None and not page.sent.second_may_be_cut(0) for page in pages):
+        return None
+    seen = [*held, *[one.event for page in pages if page is not None for one in page.events]]
+    if not seen:
+        return None
+    if filter.kinds is None:
+        named = [filter.replace(kinds=sorted({event.kind for event in seen}))]
+    else:
+        authors = sorted({event.pubkey for event in seen})
+        chunks = (authors[at : at + _VALUES] for at in range(0, len(authors), _VALUES))
+        named = [filter.replace(authors=chunk) for chunk in chunks]
+    shown = [await _hold_no_more(relay, filter, named) for relay in relays]
+    return Parts(named, all(shown))
+
+
+async def _page(relay: Relay, filter: Filter) -> Page | None:
+    try:
+        return await relay.fetch(filter.replace(limit=PAGE))
+    except RelayError:
+        return None
+
+
+async def _hold_no_more(relay: Relay, filter: Filter, parts: Sequence[Filter]) -> bool:
+    """Whether the relay counts as many events for the parts together as for the filter."""
+    if relay.capabilities.count is False:
+        return False
+    total = await _count(relay, filter)
+    return bool(total) and total == sum([await _count(relay, part) or 0 for part in parts])
+
+
+async def _count(relay: Relay, filter: Filter) -> int | None:
+    try:
+        answer = await relay.count(filter)
+    except RelayError:
+        return None
+    return None if answer.approximate or answer.limited else answer.count

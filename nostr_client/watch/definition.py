@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from nostr_client.display import DURATION, IN_WORDS, duration, seconds
+from nostr_client.codecs.display import DURATION, IN_WORDS, duration, seconds
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidInput, clip, host_alone
 from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
-from nostr_client.relayurl import normalize
 
 if TYPE_CHECKING:
     from nostr_client.count.queries import Query
-    from nostr_client.trust import TrustPolicy
+    from nostr_client.count.trust import TrustPolicy
 
 SHORTEST: Final = SHORTEST_INTERVAL
 """Seconds between two rounds at least."""
@@ -127,7 +127,7 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     @property
     def trust(self) -> TrustPolicy | None:
         """The policy of this watch; None: that of whoever asks."""
-        from nostr_client.trust import TrustPolicy
+        from nostr_client.count.trust import TrustPolicy
 
         return None if self.policy is None else TrustPolicy(self.policy)
 
@@ -151,8 +151,8 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 @lru_cache(8192)  # each relay of each round asks
 def _question(name: str | None, target: str, filters: bytes) -> Query:
+    from nostr_client.codecs.typed import filter_of
     from nostr_client.count import queries
-    from nostr_client.typed import filter_of
 
     found = msgspec.json.decode(filters)
     if bool(name) == bool(found):

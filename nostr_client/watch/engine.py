@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from nostr_client.claims import is_answer
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.count.claims import is_answer
 from nostr_client.count.procedure import needs_others
 from nostr_client.count.queries import target_of
 from nostr_client.count.remembering import KEEP, asked_of
-from nostr_client.relayurl import normalize
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 from nostr_client.watch import repository
 from nostr_client.watch.live import Live, LivePace
 from nostr_client.watch.repository import point_of
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Mapping
 
-    from nostr_client.claims import ClaimBook
     from nostr_client.count.asking import CountOptions
+    from nostr_client.count.claims import ClaimBook
+    from nostr_client.count.merge import Claim
     from nostr_client.count.procedure import Counter
     from nostr_client.count.result import CountResult
-    from nostr_client.ingest import Ingest
-    from nostr_client.merge import Claim
-    from nostr_client.outbox import Chosen
-    from nostr_client.pool import RelayPool
-    from nostr_client.relay import Relay
+    from nostr_client.network.ingest import Ingest
+    from nostr_client.network.outbox import Chosen
+    from nostr_client.network.pool import RelayPool
+    from nostr_client.network.relay import Relay
     from nostr_client.store.database import Database
     from nostr_client.watch.definition import Watch
     from nostr_client.watch.worker import Log, Worker

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from nostr_client import display
+from nostr_client.codecs import display
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

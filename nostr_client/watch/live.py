@@ -16,19 +16,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import NostrTallyError, RelayError, StoreError, StoreFull
-from nostr_client.filters import Filter
-from nostr_client.rate import TokenBucket
+from nostr_client.network.pacing import TokenBucket
+from nostr_client.network.waiting import task_group
 from nostr_client.store.base import Outcome
-from nostr_client.taskgroup import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.ingest import Ingest, Result
-    from nostr_client.keys import VerifiedEvent
-    from nostr_client.relay import Relay
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.network.ingest import Ingest, Result
+    from nostr_client.network.relay import Relay
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.state import Watched
     from nostr_client.watch.worker import Log
@@ -122,7 +122,7 @@ def _made(shape: Shape, values: list[str], since: int, stored: int | None) -> It
 
 
 # How soon news have a relay asked again. What all watches together may ask of it is its budget
-# (`nostr_client.budget`). Events that come while a question waits are answered by that one.
+# (`network.access.budget`). Events that come while a question waits are answered by that one.
 
 
 class LivePace:

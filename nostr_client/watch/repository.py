@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import msgspec
 
-from nostr_client.claims import CLAIMS, ClaimBook
+from nostr_client.count.claims import CLAIMS, ClaimBook
+from nostr_client.count.merge import Unit
 from nostr_client.count.remembering import asked_of
 from nostr_client.errors import InvalidInput
-from nostr_client.merge import Unit
 from nostr_client.store.database import Database
 from nostr_client.store.migrate import Schema, run_script
 from nostr_client.store.schema import STORE

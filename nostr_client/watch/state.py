@@ -11,10 +11,10 @@ from nostr_client.watch.repository import question_key
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
     from nostr_client.count.result import CountResult
-    from nostr_client.merge import Claim
-    from nostr_client.outbox import RelayFinder
+    from nostr_client.network.outbox import RelayFinder
     from nostr_client.watch.definition import Watch
 
 NO_RELAY: Final = "no relay to ask"

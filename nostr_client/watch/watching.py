@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Self
 
 from nostr_client.errors import InvalidInput, NoRelays, innermost
-from nostr_client.gate import Gate
+from nostr_client.network.waiting import Gate
 from nostr_client.watch.state import NO_RELAY
 
 if TYPE_CHECKING:

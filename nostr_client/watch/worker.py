@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nostr_client.errors import NostrTallyError, StoreFull
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:

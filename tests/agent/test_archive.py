@@ -15,15 +15,15 @@ from click.testing import CliRunner
 
 from agent.cli import cli, run
 from agent.maintenance import archive
+from nostr_client.codecs.keys import verify
 from nostr_client.errors import InvalidInput
-from nostr_client.keys import verify
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.reindex.nasty import NOW, fill, nasty, opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 NAMES = {
     "jsonl": "events.jsonl",

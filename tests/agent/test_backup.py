@@ -20,15 +20,14 @@ from agent.cli import run
 from agent.maintenance.backup import back_up, restore, sum_path
 from agent.reindex.tempdir import part_of
 from agent.stored import AGENT
-from nostr_client.claims.schema import CLAIMS
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import verify
+from nostr_client.count.claims.book import CLAIMS
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import StoreCorrupt, StoreError
-from nostr_client.filters import Filter
-from nostr_client.keys import verify
-from nostr_client.store.connect import check_place
-from nostr_client.store.lock import WriterLock
+from nostr_client.store.connect import WriterLock, check_place
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.kit import signed
 from tests.agent.service.kit import an_agent
@@ -38,7 +37,7 @@ from tests.worlds import follow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 PAGE = 4096
 

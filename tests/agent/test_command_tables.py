@@ -9,8 +9,8 @@ import pytest
 from agent.alerts import bodies
 from agent.api import schema, views
 from agent.commands import tables, watch
-from nostr_client.display import said
-from nostr_client.merge import Figure
+from nostr_client.codecs.display import said
+from nostr_client.count.merge import Figure
 from nostr_client.store.base import StoreStats
 from nostr_client.store.index_schema import HOT
 from nostr_client.watch.definition import Watch

@@ -16,7 +16,7 @@ from agent.demo.relays import KINDS, SPREAD
 from agent.demo.tour import check, check_exact, holds
 from agent.demo.world import WEEK, World
 from nostr_client import count, hll
-from nostr_client.merge import Figure
+from nostr_client.count.merge import Figure
 
 ROOT = Path(__file__).parents[2]
 NOW = 1_700_000_000

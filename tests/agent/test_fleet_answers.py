@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agent.api import schema
-from agent.counters.answers import batch_of, joined
+from agent.counters.reader import batch_of, joined
 from nostr_client.errors import InvalidInput
 
 GOOD: dict[str, Any] = {

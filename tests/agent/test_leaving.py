@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agent.leaving import Leaving
-from nostr_client.filters import Filter
-from nostr_client.pool import RelayPool
-from nostr_client.relay_stats import Capabilities
+from nostr_client.codecs.filters import Filter
+from nostr_client.network.pool import RelayPool
+from nostr_client.network.relay_state import Capabilities
 from tests.faulty_relay import FaultyRelay
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from agent import stored
 from agent.counters.publisher import Note
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
 from tests.fleet_member import Member, member
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 LEAF, TOP = KeySigner(bytes(31) + b"\x51"), KeySigner(bytes(31) + b"\x52")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from nostr_client.counters.base import Ack, CounterStore, Message, NoStream, Outgoing
 from nostr_client.counters.config import StreamConfig
-from nostr_client.counters.numbers import add_text, format_integer
+from nostr_client.counters.rules import add_text, format_integer
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
 
 if TYPE_CHECKING:
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 NOW = 1_750_000_000
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client import hll, kinds
+from nostr_client import hll
+from nostr_client.codecs import kinds
 from nostr_client.store import rules
 from nostr_client.store.base import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
 
 
 def is_expired(event: Event, now: int) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from nostr_client.counters.base import Outgoing
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
-from nostr_client.counters.jetstream.credentials import read_credentials
+from nostr_client.counters.jetstream.dial import read_credentials
 from nostr_client.errors import CounterError, InvalidInput, NetworkError, Unsupported
 from tests.conftest import require_tool
 from tests.nats_peer import running_server

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nostr_client.counters.jetstream import JetStreamCounterStore
-from nostr_client.counters.numbers import add_text
+from nostr_client.counters.rules import add_text
 from nostr_client.counters.sqlite import SqliteCounterStore
 from tests.conformance.counter_embedded import Clock, EmbeddedDriver
 from tests.conformance.counter_programs import Step, single, sourced

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidFilter
-from nostr_client.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from nostr_client import hll
+from nostr_client.codecs.event import MAX_TIME
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidFilter
-from nostr_client.event import MAX_TIME
-from nostr_client.filters import Filter
 from nostr_client.store.base import Status
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 URL = "wss://ours.example"
 
@@ -492,7 +492,7 @@ async def test_delete_forgets_without_a_tombstone(store: SqliteStore) -> None:
 async def test_stream_gives_what_query_gives(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nostr_client.store.stream.PAGE", 4)
+    monkeypatch.setattr("nostr_client.store.snapshot.PAGE", 4)
     events = [make(author, at=100 + n // 7, content=str(n)) for author in (0, 1) for n in range(30)]
     await store.save(events)
     for filters in ([Filter()], [Filter(limit=9)], [Filter(limit=0)], [],

@@ -17,7 +17,7 @@ import pytest
 from agent.cli import cli as agent_cli
 from agent.config import parse
 from nostr_client.cli.app import cli
-from nostr_client.nip19 import PublicKey
+from nostr_client.codecs.nip19 import PublicKey
 from tests.docs.blocks import ANY_FENCE, FENCE, ROOT, SHELL, Block, blocks, documents, inline, lines
 from tests.docs.pages import CANNOT_RUN
 from tests.docs.test_pages import file_name

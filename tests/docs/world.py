@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent.relay.server import serve
 from nostr_client import EventTemplate, Filter, SqliteStore, verify
-from nostr_client.nip19 import Address, EventPointer, Note, PublicKey
+from nostr_client.codecs.nip19 import Address, EventPointer, Note, PublicKey
 from tests.nats_cluster import free_ports
 from tests.nats_peer import NatsServer
 from tests.proxied import real_proxy

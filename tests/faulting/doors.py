@@ -15,11 +15,11 @@ from agent.api.client import AgentClient, ApiError
 from agent.maintenance import backup
 from agent.relay.server import serve
 from agent.service.parts import open_for_reindex
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import verify
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import DeadlineExceeded, NetworkError
-from nostr_client.filters import Filter
-from nostr_client.keys import verify
 from nostr_client.store.index import Index
 from nostr_client.store.index_schema import HOT
 from nostr_client.store.sqlite import SqliteStore
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 PATIENCE_S: Final = 60.0
 KILLED: Final = -9

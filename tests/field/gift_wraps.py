@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.event import parse_event
-from nostr_client.filters import Filter
-from nostr_client.keys import verify
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import verify
 from nostr_client.store.sqlite import SqliteStore
 from tests.field import field_case
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client import nip19
+from nostr_client.codecs import nip19
+from nostr_client.codecs.nip19 import Address, EventPointer, Note, Profile, PublicKey
 from nostr_client.count import canonical
 from nostr_client.errors import InvalidIdentifier
-from nostr_client.nip19 import Address, EventPointer, Note, Profile, PublicKey
 from tests.field import field_case
 from tui.paste import read as pasted
 

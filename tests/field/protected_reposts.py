@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent.relay.server import serve
 from nostr_client.client import NostrClient
-from nostr_client.event import parse_event
-from nostr_client.filters import Filter
-from nostr_client.keys import verify
-from nostr_client.private_kinds import reposts_protected
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import verify
+from nostr_client.codecs.private_kinds import reposts_protected
 from nostr_client.store.sqlite import SqliteStore
 from tests.faulty_relay import FaultyRelay
 from tests.field import field_case

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import parse_event
 from nostr_client.count import reactions
-from nostr_client.event import parse_event
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.field import field_case

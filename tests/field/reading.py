@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nostr_client import count
 from nostr_client.client import NostrClient
-from nostr_client.event import parse_event
+from nostr_client.codecs.event import parse_event
 from tests.faults import Pages
 from tests.faulty_relay import FaultyRelay
 from tests.field import field_case

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.relay_url import address
 from nostr_client.errors import InvalidRelayURL, NetworkError
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner
-from nostr_client.pool import RelayPool
-from nostr_client.relay import Relay
-from nostr_client.relayurl import address
+from nostr_client.network.pool import RelayPool
+from nostr_client.network.relay import Relay
 from tests.faults import WantsAuth
 from tests.faulty_relay import FaultyRelay, Peer
 from tests.field import field_case

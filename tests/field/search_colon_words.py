@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make
 from tests.field import field_case

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nostr_client import nip19
 from nostr_client.client import NostrClient
+from nostr_client.codecs import nip19
+from nostr_client.codecs.event import parse_event
 from nostr_client.count import zaps
-from nostr_client.event import parse_event
 from tests.faulty_relay import FaultyRelay
 from tests.field import field_case
 

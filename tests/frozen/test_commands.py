@@ -9,7 +9,7 @@ import pytest
 from agent.api.client import AgentClient
 from agent.cli import run as nostr_agent
 from nostr_client.cli.app import run as nostr_client
-from nostr_client.cli.runner import run_async
+from nostr_client.cli.entry import run_async
 from tests.agent.service.kit import an_agent
 from tests.commands import COMMANDS
 from tests.docs.world import NOTE, World, world

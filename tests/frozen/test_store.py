@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from agent.alerts.outbox import OUTBOX
 from agent.service.relay_state import RELAY_BOOK
 from agent.stored import AGENT
-from nostr_client.claims.book import ClaimBook
-from nostr_client.claims.schema import CLAIMS
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import verify
+from nostr_client.count.claims.book import CLAIMS, ClaimBook
+from nostr_client.count.merge import Claim, ClaimStatus, Method
 from nostr_client.count.queries import followers
 from nostr_client.count.remembering import asked_of
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
-from nostr_client.event import EventTemplate
-from nostr_client.keys import verify
-from nostr_client.merge import Claim, ClaimStatus, Method
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import WATCHES, WatchBook
 from nostr_client.watch.definition import Watch
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     import pytest
     from syrupy.assertion import SnapshotAssertion
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 ALL = (CLAIMS, MIGRATIONS, WATCHES, AGENT, OUTBOX, RELAY_BOOK)
 RANDOM = {"counter_store", "counter_stream", "_sqlite_migrations"}

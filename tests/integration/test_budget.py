@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client.budget import Budgets
+from nostr_client.codecs.filters import Filter
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.procedure import Counter as Engine
 from nostr_client.count.queries import query as make_query
 from nostr_client.errors import RelayError, RelayRefused
-from nostr_client.filters import Filter
+from nostr_client.network.access.budget import Budgets
+from nostr_client.network.pool import RelayPool
 from nostr_client.options import Options, RelayBudget, Timeouts
-from nostr_client.pool import RelayPool
 from tests.conformance.store_events import make
 from tests.worlds import clock
 from tests.worlds.wire import MemoryTransport
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from nostr_client.merge import Claim
-    from nostr_client.relay import Relay
+    from nostr_client.count.merge import Claim
+    from nostr_client.network.relay import Relay
 
 OPTIONS = Options(timeouts=Timeouts(heartbeat=1e9))
 BUDGET = RelayBudget()

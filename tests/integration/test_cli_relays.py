@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nostr_client.event import Event, EventTemplate, parse_event
-from nostr_client.nip19 import Note, PublicKey
+from nostr_client.codecs.event import Event, EventTemplate, parse_event
+from nostr_client.codecs.nip19 import Note, PublicKey
 from tests.faults import COUNT_REFUSALS, Pages, RefusesCount, Silent, Unreadable, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.running import started

@@ -16,7 +16,7 @@ from tests.syncing import held_ids, ids, note, notes, plain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 TOTALS = ["downloaded", "uploaded", "need", "have", "bytes_sent", "bytes_received"]
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from nostr_client.nip19 import PublicKey
+from nostr_client.codecs.nip19 import PublicKey
 from tests.faulty_relay import FaultyRelay
 from tests.worlds import TARGET, Sketches, follow
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from nostr_client import nip19
 from nostr_client.cli.questions import Duration
 from nostr_client.cli.relays import worst_code
-from nostr_client.display import duration
-from nostr_client.event import EventTemplate
+from nostr_client.codecs import nip19
+from nostr_client.codecs.display import duration
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.watch import Watch, WatchBook
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay

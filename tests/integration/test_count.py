@@ -12,13 +12,13 @@ import pytest
 
 from nostr_client import count
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.count.merge import Claim, Figure, TrustPolicy, Unit
 from nostr_client.errors import InvalidInput
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner
-from nostr_client.merge import Claim, Figure, TrustPolicy, Unit
+from nostr_client.network.relay_state import Capabilities
 from nostr_client.options import Options, ReadBudget, Timeouts
-from nostr_client.relay_stats import Capabilities
 from tests.faults import (
     COUNT_LIES,
     COUNT_REFUSALS,

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client import count, nip19
+from nostr_client import count
 from nostr_client.client import NostrClient
-from nostr_client.event import Event, EventTemplate, Tags
-from nostr_client.filters import Filter
+from nostr_client.codecs import nip19
+from nostr_client.codecs.event import Event, EventTemplate, Tags
+from nostr_client.codecs.filters import Filter
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import SpeaksNeg
 from tests.worlds import START, signer

@@ -25,7 +25,7 @@ from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.worlds import TARGET, Sketches, follow, samples, union
 
 if TYPE_CHECKING:
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 PEOPLE = 1500
 DEADLINE = 6.0

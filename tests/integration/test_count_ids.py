@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client.cli.count_table import merged_line
+from nostr_client.cli.count import merged_line
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.count.merge import Method, Unit
 from nostr_client.count.queries import query
-from nostr_client.event import Event, EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.merge import Method, Unit
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import seal
 from nostr_client.options import Options, ReadBudget, Timeouts

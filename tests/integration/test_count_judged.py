@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import Event, EventTemplate, Tags
 from nostr_client.count import (
     Query,
     followers,
@@ -17,7 +18,6 @@ from nostr_client.count import (
     replies_and_comments,
     zaps,
 )
-from nostr_client.event import Event, EventTemplate, Tags
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay, Peer
 from tests.onebyone import OneByOne

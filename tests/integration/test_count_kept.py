@@ -14,8 +14,8 @@ import pytest
 
 from nostr_client import count
 from nostr_client.client import NostrClient
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidInput
-from nostr_client.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Watch, WatchBook
 from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount

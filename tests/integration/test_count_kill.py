@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client.claims.held import HeldRows
-from nostr_client.claims.spans import holds
+from nostr_client.count.claims.coverage import holds
+from nostr_client.count.claims.held import HeldRows
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.worlds import NOTE, START, reaction
 
@@ -45,7 +45,7 @@ class Deadly(Behaviour):
 
     async def on_req(self, peer: Peer, message: list[Any]) -> None:
         """A page, whole or cut by the death of who asked for it, at once or some moments later."""
-        from nostr_client.filters import Filter
+        from nostr_client.codecs.filters import Filter
 
         asked = Filter.from_json(message[2])
         page = peer.relay.query([asked.replace(limit=min(asked.limit or CAP, CAP))])

@@ -10,9 +10,9 @@ import pytest
 
 from nostr_client import count
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreError
-from nostr_client.event import Event, EventTemplate
-from nostr_client.filters import Filter
 from nostr_client.options import ReadBudget
 from tests.faults import COUNT_REFUSALS, AnswersCount, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay

@@ -8,7 +8,7 @@ import pytest
 
 from nostr_client.client import NostrClient
 from nostr_client.count import queries
-from nostr_client.merge import Method
+from nostr_client.count.merge import Method
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import NEG_REFUSALS, RefusesNeg, SpeaksNeg
 from tests.syncing import CONNECTION
@@ -17,8 +17,8 @@ from tests.worlds import NOTE, START, TARGET, follow, reaction
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.event import Event
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
     from tests.faulty_relay import Peer
 
 FOLLOWERS, REACTIONS = queries.followers(TARGET), queries.reactions(NOTE)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from nostr_client.client import NostrClient
-from nostr_client.filters import Filter
-from nostr_client.merge import Figure
+from nostr_client.codecs.filters import Filter
+from nostr_client.count.merge import Figure
 from nostr_client.options import Options, Timeouts
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.worlds import START, follow, reaction

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client import count, hll
-from nostr_client.cli.count_table import merged_line, second_lines
+from nostr_client.cli.count import merged_line, second_lines
 from nostr_client.client import NostrClient
-from nostr_client.filters import Filter
-from nostr_client.merge import Method, Unit
+from nostr_client.codecs.filters import Filter
+from nostr_client.count.merge import Method, Unit
 from nostr_client.options import Options, Timeouts
 from nostr_client.watch.repository import point_of, question_key
 from tests.faults import AnswersCount, Silent
@@ -20,9 +20,9 @@ from tests.negrelay import SpeaksNeg
 from tests.worlds import NOTE, Sketches, reaction
 
 if TYPE_CHECKING:
+    from nostr_client.codecs.event import Event
     from nostr_client.count.queries import Query
     from nostr_client.count.result import CountResult
-    from nostr_client.event import Event
 
 PEOPLE = count.reactions(NOTE)
 EVENTS = count.query(Filter(kinds=[7], tags={"#e": [NOTE]}))

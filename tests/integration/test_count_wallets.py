@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client import nip19
 from nostr_client.client import NostrClient
+from nostr_client.codecs import nip19
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.count import followers, zaps
+from nostr_client.count.wallets import WalletStatus
 from nostr_client.errors import InvalidInput
-from nostr_client.event import EventTemplate
+from nostr_client.network.outbox import RelayChoice
 from nostr_client.options import ConnectionOptions, Options, Timeouts
-from nostr_client.outbox import RelayChoice
-from nostr_client.wallets import WalletStatus
 from tests.faulty_relay import FaultyRelay
 from tests.running import nostr_client
 from tests.wallet import Answer, WalletServer, saying, silence
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from nostr_client.codecs.event import Event, Tags
     from nostr_client.count import Query
-    from nostr_client.count.result import CountResult
-    from nostr_client.count.verified import VerifiedZaps
-    from nostr_client.event import Event, Tags
+    from nostr_client.count.result import CountResult, VerifiedZaps
 
 PERSON, OTHER, WALLET, FORGER = (signer(n) for n in (1, 2, 100, 101))
 NPUB = nip19.PublicKey(PERSON.pubkey).encode()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from nostr_client import count, nip19
+from nostr_client import count
 from nostr_client.client import NostrClient
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner
+from nostr_client.codecs import nip19
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.negrelay import SpeaksNeg
 from tests.syncing import CONNECTION
@@ -17,7 +18,7 @@ from tests.zapping import zap_tags
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 WALLET = KeySigner(sha256(b"wallet").digest())
 RECEIVER = sha256(b"receiver").hexdigest()

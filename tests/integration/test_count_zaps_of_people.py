@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from nostr_client import nip19
-from nostr_client.cli.count_table import second_lines
+from nostr_client.cli.count import second_lines
 from nostr_client.client import NostrClient
+from nostr_client.codecs import nip19
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.count import zaps
-from nostr_client.event import EventTemplate
 from nostr_client.options import ReadBudget
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.worlds import START, signer
@@ -18,8 +18,8 @@ from tests.zapping import zap_tags
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nostr_client.codecs.event import Event, Tags
     from nostr_client.count.result import CountResult
-    from nostr_client.event import Event, Tags
 
 PERSON, OTHER = signer(1), signer(2)
 ZAPS = zaps(nip19.PublicKey(PERSON.pubkey).encode())

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client.client import NostrClient
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidInput
-from nostr_client.filters import Filter
 from nostr_client.options import Limits
 from nostr_client.sync.report import SyncStatus
 from tests.faults import Silent
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 
 class OnlyReq(SpeaksNeg):

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidInput,
@@ -17,10 +18,9 @@ from nostr_client.errors import (
     NetworkError,
     RelayRefused,
 )
-from nostr_client.event import EventTemplate
+from nostr_client.network.pool import PublishStatus, RelayPool
+from nostr_client.network.verifier import ThreadVerifier
 from nostr_client.options import Limits, Options
-from nostr_client.pool import PublishStatus, RelayPool
-from nostr_client.verifier import ThreadVerifier
 from tests.faults import COUNT_REFUSALS, RefusesCount, Silent, WantsAuth
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.talking import NOTES, SIGNER, note
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from typing import Any
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 
 class RefusesEvents(Behaviour):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from aiohttp import web
 
-from nostr_client.event import EventTemplate
+from nostr_client.codecs.event import EventTemplate
 from tests.audited import Seen, read_audit
 from tests.faulty_relay import FaultyRelay
 from tests.proxied import PASSWORD, RealProxy, real_proxy, unused_port

@@ -12,15 +12,15 @@ from aiohttp import web
 
 from agent.alerts import webhook
 from agent.api.client import AgentClient
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import verify
+from nostr_client.count.wallets import WalletStatus
+from nostr_client.count.wallets.asking import Wallets
 from nostr_client.errors import InvalidInput, NetworkError, RelayRefused
-from nostr_client.event import EventTemplate
-from nostr_client.keys import verify
+from nostr_client.network.pool import RelayPool
+from nostr_client.network.relay import Relay
+from nostr_client.network.transport import Transport
 from nostr_client.options import ConnectionOptions, Options, Timeouts
-from nostr_client.pool import RelayPool
-from nostr_client.relay import Relay
-from nostr_client.transport import Transport
-from nostr_client.wallets import WalletStatus
-from nostr_client.wallets.asking import Wallets
 from tests.faults import WantsAuth
 from tests.faulty_relay import FaultyRelay
 from tests.proxied import PASSWORD, RealProxy, real_proxy, unused_port

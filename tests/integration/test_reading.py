@@ -8,8 +8,8 @@ import pytest
 
 from nostr_client import count
 from nostr_client.client import NostrClient
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 from tests.faults import UNREADABLE, Pages, Unreadable
 from tests.faulty_relay import FaultyRelay

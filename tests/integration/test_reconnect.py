@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import DeadlineExceeded, NetworkError
-from nostr_client.event import EventTemplate
-from nostr_client.keys import VerifiedEvent
+from nostr_client.network.relay import Relay
+from nostr_client.network.relay_state import RelayStatus
+from nostr_client.network.subscription import Overflow
 from nostr_client.options import Limits, Options, ReconnectPolicy, Timeouts
-from nostr_client.relay import Relay
-from nostr_client.relay_stats import RelayStatus
-from nostr_client.subscription import Overflow
 from tests.faults import SaysThenCloses, Silent
 from tests.faulty_relay import Behaviour, FaultyRelay
 from tests.talking import NOTES, SIGNER, Naps, note, talking
@@ -23,7 +23,7 @@ from tests.talking import NOTES, SIGNER, Naps, note, talking
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
 
 AT_ONCE = Options(reconnect=ReconnectPolicy(first=0.02, longest=0.04))
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import NegErr, NegMsg
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidFilter,
     NetworkError,
     RelayRefused,
 )
-from nostr_client.event import Event, EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.messages import NegErr, NegMsg
+from nostr_client.network.relay import Relay
+from nostr_client.network.relay_state import RelayStatus
 from nostr_client.options import ConnectionOptions, Limits, Options, ReadBudget
-from nostr_client.relay import Relay
-from nostr_client.relay_stats import RelayStatus
 from tests.faults import (
     FewSubscriptions,
     RefusesCount,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.errors import (
     InvalidEvent,
     RelayRefused,
 )
-from nostr_client.event import Event, EventTemplate
 from nostr_client.options import Options, Timeouts
 from tests.faults import (
     OnlyChallenges,
@@ -22,7 +22,7 @@ from tests.faulty_relay import Behaviour, Peer
 from tests.talking import NOTES, SIGNER, note, talking
 
 if TYPE_CHECKING:
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 
 @pytest.fixture(scope="module")

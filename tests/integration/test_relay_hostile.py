@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import (
     DeadlineExceeded,
     NetworkError,
@@ -12,10 +14,8 @@ from nostr_client.errors import (
     RelayRefused,
     Unsupported,
 )
-from nostr_client.event import Event, EventTemplate
-from nostr_client.filters import Filter
+from nostr_client.network.relay import Relay
 from nostr_client.options import Limits, Options, ReconnectPolicy
-from nostr_client.relay import Relay
 from tests.faults import (
     COUNT_LIES,
     COUNT_REFUSALS,

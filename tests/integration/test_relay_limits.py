@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client import subscription as module
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import RelayRefused
-from nostr_client.event import EventTemplate
+from nostr_client.network import subscription as module
 from nostr_client.options import Limits, Options
 from tests.faults import Silent
 from tests.talking import NOTES, SIGNER, note, talking
 
 if TYPE_CHECKING:
-    from nostr_client.subscription import Received
+    from nostr_client.network.subscription import Received
 
 
 async def test_frames_of_a_relay_are_paced() -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from nostr_client.errors import NetworkError
-from nostr_client.relay import Relay
-from nostr_client.relay_stats import RelayStatus
+from nostr_client.network.relay import Relay
+from nostr_client.network.relay_state import RelayStatus
 
 if TYPE_CHECKING:
-    from nostr_client.transport import Transport
+    from nostr_client.network.transport import Transport
 
 pytestmark = pytest.mark.timeout(60)
 

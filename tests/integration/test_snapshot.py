@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client.client import NostrClient
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import NetworkError
-from nostr_client.filters import Filter
-from nostr_client.snapshot import FEW, Edge, prove_ceiling, prove_floor
+from nostr_client.network.paging.snapshot import FEW, Edge, prove_ceiling, prove_floor
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.syncing import CONNECTION, NOTES, note, notes, plain
 from tests.worlds import reaction
@@ -18,9 +18,9 @@ from tests.worlds import reaction
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from nostr_client.event import Event
-    from nostr_client.keys import VerifiedEvent
-    from nostr_client.relay import Relay
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.network.relay import Relay
 
 HELD = notes(range(60))
 

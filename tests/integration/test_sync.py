@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidFilter, InvalidInput
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
 from nostr_client.options import Limits
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.options import Direction, SyncOptions
@@ -39,8 +39,8 @@ from tests.syncing import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.event import Event
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
 
 
 def ids_asked(server: FaultyRelay) -> list[list[str]]:

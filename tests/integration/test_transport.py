@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from nostr_client.codecs.nip11 import ACCEPT
 from nostr_client.errors import NetworkError, ProtocolError
-from nostr_client.nip11 import ACCEPT
+from nostr_client.network.relay import Relay
+from nostr_client.network.transport import Transport
 from nostr_client.options import ConnectionOptions, Limits, Options, Timeouts
-from nostr_client.relay import Relay
-from nostr_client.transport import Transport
 from tests.faults import HugeFrame, SaysThenCloses
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.talking import NOTES, Naps, note, talking

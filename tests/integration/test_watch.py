@@ -11,9 +11,9 @@ import pytest
 
 from nostr_client import count
 from nostr_client.client import NostrClient
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.event import EventTemplate
-from nostr_client.outbox import RelayChoice
+from nostr_client.network.outbox import RelayChoice
 from nostr_client.watch.live import MISSED
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
@@ -22,8 +22,8 @@ from tests.worlds import NOTE, TARGET, Sketches, follow, reaction, signer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nostr_client.codecs.event import Event
     from nostr_client.count.result import CountResult
-    from nostr_client.event import Event
     from nostr_client.watch import Watching
 
 FOLLOWERS = count.followers(TARGET)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client.client import NostrClient
+from nostr_client.codecs.filters import Filter
 from nostr_client.count.procedure import Counter
-from nostr_client.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Watch, WatchBook, engine
 from tests.faulty_relay import FaultyRelay

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nostr_client.event import Event, parse_event
-from nostr_client.keys import VerifiedEvent, verify
-from nostr_client.kinds import is_regular
+from nostr_client.codecs.event import Event, parse_event
+from nostr_client.codecs.keys import VerifiedEvent, verify
+from nostr_client.codecs.kinds import is_regular
 from tests.conftest import shared_path
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from agent.relay.server import serve
 from nostr_client import count
 from nostr_client.client import NostrClient
-from nostr_client.event import Event, parse_event
-from nostr_client.keys import VerifiedEvent, verify
-from nostr_client.pool import RelayPool
+from nostr_client.codecs.event import Event, parse_event
+from nostr_client.codecs.keys import VerifiedEvent, verify
+from nostr_client.network.pool import RelayPool
 from nostr_client.store.sqlite import SqliteStore
 from tests.conftest import shared_path
 from tests.peers.servers import local_relay, python_nostr_relay
@@ -146,7 +146,7 @@ async def test_read_by_events_alone_the_number_is_exact(tmp_path: Path) -> None:
 
 
 async def stored(client: NostrClient, relays: list[str]) -> list[VerifiedEvent]:
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
 
     with client.subscribe(Filter(kinds=[3, 7]), relays=relays, live=False) as events:
         return [event async for event in events]

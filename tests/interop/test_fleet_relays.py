@@ -11,8 +11,8 @@ import pytest
 
 from agent.counters.publisher import OFFER_AGAIN
 from agent.relay.server import serve
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner, verify
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner, verify
 from nostr_client.store.sqlite import SqliteStore
 from tests.faulty_relay import FaultyRelay
 from tests.fleet_member import Member, member
@@ -21,7 +21,7 @@ from tests.peers.servers import local_relay
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 pytestmark = pytest.mark.interop
 LEAF, TOP, OTHER = (KeySigner(bytes(31) + bytes([n])) for n in (71, 72, 73))

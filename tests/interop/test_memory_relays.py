@@ -8,7 +8,7 @@ import pytest
 
 from nostr_client import count
 from nostr_client.client import NostrClient
-from nostr_client.snapshot import FEW
+from nostr_client.network.paging.snapshot import FEW
 from tests.interop.test_count_relays import check, stored, top, truth, world
 
 if TYPE_CHECKING:

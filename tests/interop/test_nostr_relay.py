@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.errors import DeadlineExceeded, RelayRefused
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner, VerifiedEvent
+from nostr_client.network.relay import Relay
 from nostr_client.options import Options, Timeouts
-from nostr_client.relay import Relay
 from tests.interop.sample import most_common_kind, sample
 from tests.peers.servers import python_nostr_relay
 

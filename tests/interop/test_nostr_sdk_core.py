@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nostr_client import nip19
+from nostr_client.codecs import nip19
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner, verify
 from nostr_client.errors import InvalidEvent
-from nostr_client.event import parse_event
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner, verify
 from tests.conftest import SHARED
 from tests.unit.strategies import HEX32, KINDS, TAGS, TEXT, signed
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
 from nostr_client.counters.push import Pusher, PushOptions, aggregate_stream, own_stream
-from nostr_client.counters.push.streams import fullness
+from nostr_client.counters.push.report import fullness
 from nostr_client.counters.sqlite import SqliteCounterStore
 from nostr_client.errors import NostrTallyError
 from tests.nats_cluster import running_cluster

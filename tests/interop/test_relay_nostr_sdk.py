@@ -11,8 +11,8 @@ import nostr_sdk as sdk
 import pytest
 
 from agent.relay.server import serve
-from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.kit import NOW, key, signed
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.relay.server import RelayServer
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 pytestmark = pytest.mark.interop
 

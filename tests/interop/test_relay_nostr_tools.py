@@ -10,7 +10,7 @@ import pytest
 
 from agent.relay.server import serve
 from nostr_client import hll
-from nostr_client.keys import VerifiedEvent
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.kit import NOW, key, signed
 from tests.peers.node import run_js
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from agent.relay.server import RelayServer
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from nostr_client.jsonl import export_jsonl, import_jsonl
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.jsonl import export_jsonl, import_jsonl
 from tests.conftest import missing, shared_path
 
 pytestmark = pytest.mark.interop

@@ -12,10 +12,10 @@ import aiohttp
 import pytest
 
 from nostr_client.client import NostrClient
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner
-from nostr_client.relay import Relay
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.network.relay import Relay
 from nostr_client.store.sqlite import SqliteStore
 from tests.peers.servers import local_relay
 from tests.proxy import CountingProxy
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 pytestmark = pytest.mark.interop
 SIGNER = KeySigner(bytes(31) + b"\x16", rand=bytes)

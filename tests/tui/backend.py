@@ -16,7 +16,7 @@ from agent.api.guard import Access
 from agent.api.schema import Refusal, not_found
 from agent.api.server import ApiServer, Backend, serve
 from agent.relay.listen import bind
-from nostr_client.relayurl import normalize
+from nostr_client.codecs.relay_url import normalize
 from tests.tui import world
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import pytest
 
 from agent.api.address import Addresses, reach
 from agent.relay.server import serve
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.event import EventTemplate
-from nostr_client.places import addresses_path
-from nostr_client.pool import RelayPool
+from nostr_client.network.pool import RelayPool
+from nostr_client.paths import addresses_path
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch.definition import Watch
 from tests.agent.service.kit import an_agent, config_text
@@ -31,7 +31,7 @@ from tui.cli import _locate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 PATIENCE = 120
 """Seconds; the next turn of a watch is an hour off."""
@@ -59,7 +59,7 @@ async def test_every_reaction_moves_the_number(tmp_path: Path) -> None:
         an_agent(tmp_path, [relay.url]) as agent,
         RelayPool() as pool,
         driving(
-            lambda: (agent.service.api.url, agent.service.token), now=time.time, patience=PATIENCE
+            lambda: (agent.service.api.url, agent.service.secrets), now=time.time, patience=PATIENCE
         ) as tui,
     ):
         await agent.client.add_watch(Watch(name="r", query="reactions", target=NOTE))

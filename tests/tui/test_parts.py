@@ -12,8 +12,8 @@ from rich.cells import cell_len
 
 from agent.api.schema import Cut, Delta, Figure, Point, RelayReport, Sync
 from agent.specs import SyncSpec
+from nostr_client.codecs.nip19 import EventPointer
 from nostr_client.errors import InvalidInput
-from nostr_client.nip19 import EventPointer
 from nostr_client.sync.report import SyncStatus
 from tests.tui import world
 from tests.tui.backend import Recorded

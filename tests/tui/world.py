@@ -7,7 +7,7 @@ import math
 from agent.api import schema
 from agent.api.schema import Difference, Rebuild, RebuildStage, RelayInfo
 from agent.specs import SyncSpec
-from nostr_client.nip11 import Limitation
+from nostr_client.codecs.nip11 import Limitation
 from nostr_client.sync.report import SyncStatus
 from nostr_client.watch.definition import Watch
 

@@ -6,9 +6,9 @@ import random
 
 from hypothesis import strategies as st
 
-from nostr_client.event import MAX_TIME, Event, EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner, VerifiedEvent
+from nostr_client.codecs.event import MAX_TIME, Event, EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 HEX32 = st.binary(min_size=32, max_size=32).map(bytes.hex)

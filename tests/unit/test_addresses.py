@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.addresses import is_public, literal_address, refusal
+from nostr_client.codecs.relay_url import is_public, literal_address, refusal
 
 PRIVATE = [
     "127.0.0.1",

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.backoff import Step, delays, judge
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidRelayURL,
@@ -19,6 +18,7 @@ from nostr_client.errors import (
     StoreError,
     Unsupported,
 )
+from nostr_client.network.pacing import Step, delays, judge
 from nostr_client.options import ReconnectPolicy
 
 

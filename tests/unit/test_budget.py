@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.budget import JITTER, REMEMBERED, Budget, Budgets
-from nostr_client.budget_file import PLACES, BudgetFile, digest_of
+from nostr_client.network.access.budget import JITTER, REMEMBERED, Budget, Budgets
+from nostr_client.network.access.budget_file import PLACES, BudgetFile, digest_of
 from nostr_client.options import Options, RelayBudget
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def test_more_hosts_than_places_forget_those_that_were_asked_least_lately(tmp_pa
 ASKING = """
 import sys, time
 from pathlib import Path
-from nostr_client.budget import Budgets
+from nostr_client.network.access.budget import Budgets
 from nostr_client.options import Options, RelayBudget
 limits = RelayBudget(requests_per_minute=0.001, requests_at_once=int(sys.argv[2]))
 budgets = Budgets(path=lambda: Path(sys.argv[1]))

@@ -9,8 +9,8 @@ import sys
 import click
 import pytest
 
-from nostr_client.cli import app, exitcodes
-from nostr_client.cli.lazy import Entry, LazyGroup
+from nostr_client.cli import app, entry
+from nostr_client.cli.entry import Entry, LazyGroup
 from nostr_client.errors import (
     DeadlineExceeded,
     InvalidKey,
@@ -58,7 +58,7 @@ def test_a_lazy_group_still_holds_ordinary_commands() -> None:
 
 
 def test_an_entry_that_names_no_command_is_a_bug_of_ours() -> None:
-    group = LazyGroup("g", entries={"x": Entry("nostr_client.cli.exitcodes:OK", "x")})
+    group = LazyGroup("g", entries={"x": Entry("nostr_client.cli.entry:OK", "x")})
     with pytest.raises(TypeError, match="no click command"):
         group.get_command(click.Context(group), "x")
 
@@ -106,7 +106,7 @@ def test_bugs_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("args", [["no-such-command"], ["--no-such-option"], ["completion", "x"]])
 def test_wrong_usage_is_one_line_and_exit_code_2(args: list[str]) -> None:
     done = run_cli(*args)
-    assert done.returncode == exitcodes.USAGE
+    assert done.returncode == entry.USAGE
     assert done.stdout == ""
     assert done.stderr.startswith("nostr-client: ")
     assert done.stderr.count("\n") == 1

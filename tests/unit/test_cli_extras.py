@@ -12,10 +12,9 @@ import click
 import pytest
 
 from nostr_client.cli.entry import run_command
-from nostr_client.errors import NetworkError
-from nostr_client.extras import MissingExtra, optional
+from nostr_client.errors import MissingExtra, NetworkError, optional
+from nostr_client.network.transport import Transport
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.transport import Transport
 from nostr_client.watch import Watch, WatchBook
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ async def test_a_proxy_of_the_environment_says_which_extra_it_lacks_where_it_is_
     """This machine is reached without it; what is not stays unreachable, and is not gone to."""
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     monkeypatch.setitem(sys.modules, "aiohttp_socks", None)
-    monkeypatch.delitem(sys.modules, "nostr_client.proxy_connector", raising=False)
+    monkeypatch.delitem(sys.modules, "nostr_client.network.access.proxy_connector", raising=False)
     async with Transport() as transport:
         with pytest.raises(NetworkError, match=r"a proxy needs aiohttp_socks: .*\[proxy\]"):
             await transport.connect("wss://r.example")

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from nostr_client.cli.filteroptions import chosen_filters
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from tests.commands import COMMANDS
 
 KEY, OTHER, ID = "ab" * 32, "cd" * 32, "ef" * 32

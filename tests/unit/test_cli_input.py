@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client.cli import app, exitcodes
+from nostr_client.cli import app, entry
 from nostr_client.cli.entry import run_program
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner
-from nostr_client.nip19 import PublicKey
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.nip19 import PublicKey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     monkeypatch.setenv("NOSTR_TALLY_RELAYS", "")
     monkeypatch.delenv("NOSTR_TALLY_KEY", raising=False)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"no event")))
-    assert app.run(args) == exitcodes.USAGE
+    assert app.run(args) == entry.USAGE
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("nostr-client: ")
@@ -88,20 +88,20 @@ def test_a_file_that_cannot_be_read_or_made_is_named(
         ["key", "show", "--key-file", none],
         ["req", "--kind", "1", "--key-file", none, *RELAY],
     ):
-        assert app.run(args) == exitcodes.USAGE
+        assert app.run(args) == entry.USAGE
         assert capsys.readouterr() == ("", missing)
-    assert app.run(["key", "gen", "--out", str(there)]) == exitcodes.USAGE
+    assert app.run(["key", "gen", "--out", str(there)]) == entry.USAGE
     assert capsys.readouterr() == ("", f"nostr-client: {there} is there; choose another name\n")
     assert there.read_text() == "mine"
     deep = str(tmp_path / "none" / "key")
-    assert app.run(["key", "gen", "--out", deep]) == exitcodes.FAILURE
+    assert app.run(["key", "gen", "--out", deep]) == entry.FAILURE
     assert capsys.readouterr() == ("", f"nostr-client: {deep}: No such file or directory\n")
 
 
 def test_a_store_to_send_from_is_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     none = tmp_path / "none.db"
     args = ["sync", "--store", str(none), *RELAY, "--filter", "{}", "--direction", "up"]
-    assert app.run(args) == exitcodes.FAILURE
+    assert app.run(args) == entry.FAILURE
     assert capsys.readouterr() == ("", f"nostr-client: no store at {none}\n")
     assert not list(tmp_path.iterdir())
 
@@ -166,7 +166,7 @@ def test_what_a_task_group_fails_by_is_one_line_too(capsys: pytest.CaptureFixtur
         raise ExceptionGroup("tasks", [ExceptionGroup("inner", errors)])
 
     full = OSError(errno.ENOSPC, "no space")
-    assert run_program("x", lambda: fail(full, BrokenPipeError())) == exitcodes.FAILURE
+    assert run_program("x", lambda: fail(full, BrokenPipeError())) == entry.FAILURE
     assert capsys.readouterr().err == "x: no space\n"
     with pytest.raises(ExceptionGroup):
         run_program("x", lambda: fail(full, ValueError()))

@@ -11,9 +11,9 @@ import pytest
 
 from agent.config.model import IdentitySection
 from agent.service.secrets import make_signer
-from nostr_client.cli.secretkey import KEY_VARIABLE, load_signer
+from nostr_client.cli.key import KEY_VARIABLE, load_signer
+from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
-from nostr_client.keys import KeySigner
 from tests.unit.test_cli import run_cli
 
 if TYPE_CHECKING:

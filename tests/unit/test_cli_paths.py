@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from agent.commands.rebuilding import agent_writes
+from agent.commands.reindex import agent_writes
 from agent.maintenance.backup import back_up
 from agent.reindex.inputs import open_store
 from agent.reindex.jvm import cache_folder
-from nostr_client.cli.paths import UserFile, UserPath
-from nostr_client.counters.jetstream.credentials import read_credentials
+from nostr_client.cli.parameters import UserFile, UserPath
+from nostr_client.counters.jetstream.dial import read_credentials
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.places import STORE_VARIABLE, store_path
+from nostr_client.paths import STORE_VARIABLE, store_path
 from nostr_client.store.sqlite import SqliteStore
 from tests.commands import COMMANDS
 

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from nostr_client.cli.syncbars import SyncBars, saved_bytes
+from nostr_client.cli.sync import SyncBars, saved_bytes
 from nostr_client.sync.report import RelayReport, SyncStatus
 
 RELAYS = [

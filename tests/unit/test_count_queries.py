@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nostr_client import count
-from nostr_client.count.folding import fold
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.nip19 import Address, EventPointer, Note, Profile, PublicKey
+from nostr_client.count.merge import Unit
+from nostr_client.count.queries import fold
 from nostr_client.errors import InvalidFilter, InvalidIdentifier
-from nostr_client.event import Event
-from nostr_client.filters import Filter
-from nostr_client.merge import Unit
-from nostr_client.nip19 import Address, EventPointer, Note, Profile, PublicKey
 from tests.conftest import load_cases
 
 KEY = "3bf0c63fcb93463407af97a5e5ee64fa883d107ef9e558472c4eb9aaaefa459d"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client import display
+from nostr_client.codecs import display
 from nostr_client.errors import InvalidInput
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.errors import InvalidEvent
-from nostr_client.event import (
+from nostr_client.codecs.event import (
     MAX_TIME,
     Event,
     check_event,
@@ -23,6 +22,7 @@ from nostr_client.event import (
     require_hex,
     serialize,
 )
+from nostr_client.errors import InvalidEvent
 from tests.conftest import shared_path
 from tests.unit.strategies import EVENTS, HEX32, KINDS, TAGS, TEXT, TIMES, signed
 

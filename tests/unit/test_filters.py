@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client import hll
+from nostr_client.codecs.event import MAX_TIME, Event
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidFilter
-from nostr_client.event import MAX_TIME, Event
-from nostr_client.filters import Filter
 from tests.unit.strategies import EVENTS, FILTERS
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from nostr_client import hll, reasons
+from nostr_client import hll
+from nostr_client.codecs import reasons
+from nostr_client.codecs.messages import Closed, CountAnswer, Notice, parse_relay_message
 from nostr_client.errors import ProtocolError
-from nostr_client.messages import Closed, CountAnswer, Notice, parse_relay_message
 from tests.conftest import SHARED, load_cases, missing
 
 FILE = load_cases("hll.json") or {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from nostr_client import jsonl
 from nostr_client.store.base import Outcome, Status
+from nostr_client.sync import jsonl
 from tests.conformance.store_events import make
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 
 class _Sizes:

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client import verifier as module
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import verify_many
 from nostr_client.errors import InvalidEvent, StoreError, StoreFull
-from nostr_client.event import Event
-from nostr_client.filters import Filter
-from nostr_client.ingest import Ingest, IngestOptions, IngestReport
-from nostr_client.keys import verify_many
+from nostr_client.network import verifier as module
+from nostr_client.network.ingest import Ingest, IngestOptions, IngestReport
+from nostr_client.network.subscription import Overflow, Received, Subscription
+from nostr_client.network.verifier import ThreadVerifier, footprint
 from nostr_client.options import Limits
 from nostr_client.protocol import Tally
 from nostr_client.store.base import Outcome, Status
 from nostr_client.store.sqlite import SqliteStore
-from nostr_client.subscription import Overflow, Received, Subscription
-from nostr_client.verifier import ThreadVerifier, footprint
 from tests.conformance.store_events import NOW, make
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 RELAY, OTHER = "wss://one.example", "wss://two.example"
 

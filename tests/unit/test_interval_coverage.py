@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nostr_client import hll
-from nostr_client.merge import Claim, ClaimStatus, Figure, Method, Reading, merge_claims
+from nostr_client.count.merge import Claim, ClaimStatus, Figure, Method, Reading, merge_claims
 
 if TYPE_CHECKING:
     import numpy.typing as npt

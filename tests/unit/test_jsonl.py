@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client import jsonl, verifier
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.event import parse_event
-from nostr_client.filters import Filter
-from nostr_client.jsonl import export_jsonl, import_jsonl
+from nostr_client.network import verifier
 from nostr_client.store.base import Status
-from nostr_client.store.event_lines import CUT_OFF
-from nostr_client.store.lines import unpacked
+from nostr_client.store.event_lines import CUT_OFF, unpacked
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync import jsonl
+from nostr_client.sync.jsonl import export_jsonl, import_jsonl
 from tests.conformance.store_events import NOW, make
 from tests.conftest import shared_path
 

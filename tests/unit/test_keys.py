@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nostr_client import keys
+from nostr_client.codecs import keys
+from nostr_client.codecs.event import Event, EventTemplate, compute_id, parse_event
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent, verify, verify_many
 from nostr_client.errors import InvalidEvent, InvalidIdentifier, InvalidKey
-from nostr_client.event import Event, EventTemplate, compute_id, parse_event
-from nostr_client.keys import KeySigner, VerifiedEvent, verify, verify_many
 from tests.conftest import shared_path
 from tests.unit.strategies import EVENTS, TAGS, TEXT, TIMES, signed, signer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nostr_client import kinds
+from nostr_client.codecs import kinds
 
 CLASSES = (
     kinds.is_replaceable,

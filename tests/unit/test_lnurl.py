@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client import bech32
+from nostr_client.codecs import bech32
+from nostr_client.codecs.lnurl import address_url, lnurl_url, parse_pay_answer, pay_url
 from nostr_client.errors import InvalidIdentifier, ProtocolError
-from nostr_client.lnurl import address_url, lnurl_url, parse_pay_answer, pay_url
 
 KEY = "ab" * 32
 URLS = st.from_regex(

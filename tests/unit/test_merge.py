@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nostr_client import hll
-from nostr_client.merge import (
+from nostr_client.count.merge import (
     Claim,
     ClaimStatus,
     Figure,
@@ -26,7 +26,7 @@ from nostr_client.merge import (
     is_own_estimate,
     merge_claims,
 )
-from nostr_client.merge.rules import agreed
+from nostr_client.count.merge.rules import agreed
 from tests.conftest import load_cases
 
 OFFSET = 8

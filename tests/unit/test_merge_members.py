@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.merge import (
+from nostr_client.count.merge import (
     Claim,
     ClaimStatus,
     Figure,

@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 from nostr_client import hll
-from nostr_client.merge import Claim, ClaimStatus, Merged, Method, merge_claims
-from nostr_client.trust import TrustPolicy
+from nostr_client.count.merge import Claim, ClaimStatus, Merged, Method, merge_claims
+from nostr_client.count.trust import TrustPolicy
 
 PEOPLE = 2000
 SKETCH = hll.from_pubkeys((hashlib.sha256(b"%d" % i).digest() for i in range(PEOPLE)), 12)

@@ -8,9 +8,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from nostr_client import hll, trust
-from nostr_client.display import said
-from nostr_client.merge import Claim, ClaimStatus, Figure, Merged, Method, Reading, merge_claims
+from nostr_client import hll
+from nostr_client.codecs.display import said
+from nostr_client.count import trust
+from nostr_client.count.merge import (
+    Claim,
+    ClaimStatus,
+    Figure,
+    Merged,
+    Method,
+    Reading,
+    merge_claims,
+)
 from tests.sketches import draw
 
 PEOPLE = [hashlib.sha256(b"%d" % i).digest() for i in range(2000)]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client import hll, messages, reasons
-from nostr_client.errors import InvalidEvent, InvalidFilter, MalformedMessage, ProtocolError
-from nostr_client.filters import Filter
-from nostr_client.messages import (
+from nostr_client import hll
+from nostr_client.codecs import messages, reasons
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import (
     Auth,
     AuthChallenge,
     ClientMessage,
@@ -36,13 +36,14 @@ from nostr_client.messages import (
     parse_client_message,
     parse_relay_message,
 )
-from nostr_client.reasons import Reason
+from nostr_client.codecs.reasons import Reason
+from nostr_client.errors import InvalidEvent, InvalidFilter, MalformedMessage, ProtocolError
 from tests.conftest import load_cases
 from tests.faults import UNREADABLE
 from tests.unit.strategies import EVENTS, FILTERS, HEX32, SUB_IDS, TEXT, signed
 
 if TYPE_CHECKING:
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 FLAGS = st.none() | st.booleans()
 REGISTERS = st.binary(min_size=256, max_size=256).map(lambda raw: bytes(b % 58 for b in raw))

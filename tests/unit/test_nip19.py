@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client import bech32, nip19
-from nostr_client.count.queries import canonical
-from nostr_client.errors import InvalidIdentifier
-from nostr_client.nip19 import (
+from nostr_client.codecs import bech32, nip19
+from nostr_client.codecs.nip19 import (
     Address,
     EventPointer,
     Identifier,
@@ -22,6 +20,8 @@ from nostr_client.nip19 import (
     decode_secret,
     encode_secret,
 )
+from nostr_client.count.queries import canonical
+from nostr_client.errors import InvalidIdentifier
 from tests.unit.strategies import HEX32, KINDS, TEXT
 
 # The examples of NIP-19.

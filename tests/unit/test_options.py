@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from nostr_client import messages, options
+from nostr_client import options
+from nostr_client.codecs import messages
 from nostr_client.errors import InvalidInput
 from nostr_client.options import (
     ConnectionOptions,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nostr_client import places
+from nostr_client import paths
 from nostr_client.errors import InvalidInput
 from tests.rights import secret_file
 
@@ -23,38 +23,38 @@ def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="XDG folders are Linux's")
 def test_xdg_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert places.store_path() == tmp_path / "data/nostr-tally/store.db"
-    assert places.config_path() == tmp_path / "config/nostr-tally/agent.toml"
-    assert places.token_path() == tmp_path / "state/nostr-tally/token"
-    assert places.addresses_path() == tmp_path / "state/nostr-tally/agent.json"
+    assert paths.store_path() == tmp_path / "data/nostr-tally/store.db"
+    assert paths.config_path() == tmp_path / "config/nostr-tally/agent.toml"
+    assert paths.token_path() == tmp_path / "state/nostr-tally/token"
+    assert paths.addresses_path() == tmp_path / "state/nostr-tally/agent.json"
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    assert places.addresses_path() == tmp_path / "run/nostr-tally/agent.json"
+    assert paths.addresses_path() == tmp_path / "run/nostr-tally/agent.json"
 
 
 def test_the_users_own_store_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
     monkeypatch.setenv("NOSTR_TALLY_STORE", "~/mine.db")
-    assert places.store_path() == Path.home() / "mine.db"
+    assert paths.store_path() == Path.home() / "mine.db"
 
 
 def test_systemd_keeps_all_in_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", f"{tmp_path}/a:{tmp_path}/b")
-    found = {places.store_path(), places.token_path(), places.addresses_path()}
+    found = {paths.store_path(), paths.token_path(), paths.addresses_path()}
     assert {path.parent for path in found} == {tmp_path / "a"}
 
 
 def test_nothing_is_created(tmp_path: Path) -> None:
-    places.store_path()
-    places.token_path()
+    paths.store_path()
+    paths.token_path()
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o660])
 def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     path = secret_file(tmp_path / "secret", " s3cret\n")
-    assert places.read_secret(path) == "s3cret"
+    assert paths.read_secret(path) == "s3cret"
     path.chmod(mode)
-    for read in (places.read_secret, places.check_secret_file):
+    for read in (paths.read_secret, paths.check_secret_file):
         with pytest.raises(InvalidInput, match="can be read by others"):
             read(path)
 
@@ -65,11 +65,11 @@ def test_a_secret_may_come_through_a_pipe(tmp_path: Path) -> None:
     os.write(other, b"s3cret\n")
     os.close(other)
     try:
-        assert places.read_secret(Path(f"/dev/fd/{end}")) == "s3cret"
+        assert paths.read_secret(Path(f"/dev/fd/{end}")) == "s3cret"
     finally:
         os.close(end)
 
 
 def test_a_secret_that_is_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="is empty"):
-        places.read_secret(secret_file(tmp_path / "secret", "\n"))
+        paths.read_secret(secret_file(tmp_path / "secret", "\n"))

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.relay.options import PRIVATE_KINDS as RELAY_KINDS
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner
-from nostr_client.kinds import APP_DATA
-from nostr_client.private_kinds import (
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.kinds import APP_DATA
+from nostr_client.codecs.private_kinds import (
     LISTS,
     PRIVATE_KINDS,
     PublicEvents,
@@ -27,7 +27,7 @@ from nostr_client.sync.sharing import HeldBack, Sharing
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 ME, OTHER = KeySigner(bytes(31) + b"\x21", rand=bytes), KeySigner(bytes(31) + b"\x22", rand=bytes)
 EVERYTHING = [Filter()]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import Hint
 from nostr_client.errors import NetworkError, ProtocolError, RelayRefused, Unsupported
-from nostr_client.filters import Filter
-from nostr_client.messages import Hint
 from nostr_client.options import Limits
 from nostr_client.protocol import (
     AuthNeeded,
@@ -33,7 +33,7 @@ from nostr_client.protocol import (
 from tests.unit.strategies import signed
 
 if TYPE_CHECKING:
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 URL = "wss://relay.example"
 NOTES = Filter(kinds=[1])

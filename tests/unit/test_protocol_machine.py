@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nostr_client import protocol
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import NetworkError, RelayRefused
-from nostr_client.filters import Filter
 from nostr_client.options import Limits
 from nostr_client.protocol import Connection
 from tests.unit.strategies import signed

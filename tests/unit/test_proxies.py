@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nostr_client.codecs.proxies import Proxies, choose_proxies, parse_proxy
 from nostr_client.errors import InvalidInput, NetworkError
+from nostr_client.network.access.routes import objection, route
+from nostr_client.network.outbox import RelayChoice
 from nostr_client.options import ConnectionOptions
-from nostr_client.outbox import RelayChoice
-from nostr_client.proxies import Proxies, choose_proxies, parse_proxy
-from nostr_client.routes import objection, route
 
 ALL = {"ALL_PROXY": "socks5h://tor:9050"}
 SECRET = "s3cr3t"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.rate import TokenBucket, Window
+from nostr_client.network.pacing import TokenBucket, Window
 
 STEPS = st.lists(st.floats(0, 2), min_size=1, max_size=200)
 

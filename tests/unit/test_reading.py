@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nostr_client.filters import Filter
-from nostr_client.messages import Hint
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import Hint
+from nostr_client.network.paging.range_reader import MOST_BARREN, Walk
 from nostr_client.protocol import SMALL, Sent, Stamp
-from nostr_client.walk import MOST_BARREN, Walk
 from tests.conftest import load_cases
 from tests.simulation import Order, SimRelay, event, sent
 
 if TYPE_CHECKING:
-    from nostr_client.claims import Held
+    from nostr_client.count.claims import Held
 
 NOW = 1_700_000_000
 NOTES = Filter(kinds=[1])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client import reasons
-from nostr_client.reasons import Reason, classify
+from nostr_client.codecs import reasons
+from nostr_client.codecs.reasons import Reason, classify
 
 
 @pytest.mark.parametrize(

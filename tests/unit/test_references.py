@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nostr_client.references import (
+from nostr_client.codecs.references import (
     DIRECT,
     THREAD,
     reacted_to,

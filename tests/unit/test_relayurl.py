@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nostr_client.codecs.relay_url import MAX_LENGTH, normalize
 from nostr_client.errors import InvalidRelayURL, without_user
-from nostr_client.relayurl import MAX_LENGTH, normalize
 
 
 @pytest.mark.parametrize(

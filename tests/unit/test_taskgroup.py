@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nostr_client.errors import NetworkError, StoreError
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client import hll, trust
+from nostr_client import hll
+from nostr_client.count import trust
+from nostr_client.count.trust.shape import binomial_upper, chi_square_upper, occupied
 from nostr_client.errors import InvalidInput
-from nostr_client.trust.tails import binomial_upper, chi_square_upper, occupied
 from tests.sketches import draw
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import json
 import pytest
 from hypothesis import given
 
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.nip19 import Address, EventPointer, Note, Profile, PublicKey
+from nostr_client.codecs.typed import filter_of, tag_of
 from nostr_client.errors import InvalidFilter, InvalidIdentifier, InvalidInput
-from nostr_client.filters import Filter
-from nostr_client.nip19 import Address, EventPointer, Note, Profile, PublicKey
-from nostr_client.typed import filter_of, tag_of
 from tests.unit.strategies import FILTERS
 
 KEY, ID = "ab" * 32, "cd" * 32

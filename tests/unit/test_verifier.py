@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from nostr_client import verifier as module
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import InvalidEvent
-from nostr_client.keys import VerifiedEvent
-from nostr_client.verifier import ThreadVerifier
+from nostr_client.network import verifier as module
+from nostr_client.network.verifier import ThreadVerifier
 from tests.unit.strategies import signed
 
 if TYPE_CHECKING:

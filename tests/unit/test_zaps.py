@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client import count
-from nostr_client.bolt11 import parse_invoice
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.zaps import MOST_MSATS, TARGET_TAGS, Zap, paid, parse_invoice, read_zap
 from nostr_client.errors import InvalidInput
-from nostr_client.event import Event, EventTemplate
-from nostr_client.keys import KeySigner
-from nostr_client.zaps import MOST_MSATS, TARGET_TAGS, Zap, paid, read_zap
 from tests.zapping import SENDER, invoice, zap_tags
 
 # Invoices of the BOLT 11 text's own examples.

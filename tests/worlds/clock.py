@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 from unittest import mock
 
 from nostr_client.store import writer
-from nostr_client.store.capture import Capture
+from nostr_client.store.faults import Capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nostr_client.event import EventTemplate
+from nostr_client.codecs.event import EventTemplate
 from tests.worlds.people import START, TARGET, signer
 from tests.zapping import invoice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nostr_client.event import Tags
+    from nostr_client.codecs.event import Tags
 
 AUTHOR = 10_000
 """The person who wrote the note that reactions and zaps are about."""

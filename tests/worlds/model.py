@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from nostr_client import count
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from tests.worlds.items import KINDS, note_id
 from tests.worlds.people import TARGET
 

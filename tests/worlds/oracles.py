@@ -24,8 +24,8 @@ from tests.worlds.repeats import too_soon
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nostr_client.count.merge import Figure
     from nostr_client.count.result import CountResult
-    from nostr_client.merge import Figure
     from nostr_client.sync.report import SyncReport
     from tests.worlds.items import Made
     from tests.worlds.model import World

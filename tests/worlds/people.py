@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from nostr_client import hll
-from nostr_client.event import Event, EventTemplate
-from nostr_client.filters import Filter
-from nostr_client.keys import KeySigner
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
 from tests.faulty_relay import Behaviour, Peer
 
 if TYPE_CHECKING:

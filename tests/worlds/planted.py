@@ -18,28 +18,28 @@ from unittest import mock
 
 import msgspec
 
-from nostr_client import trust
-from nostr_client.claims.mark import Mark
-from nostr_client.merge import Claim, ClaimStatus, Figure, Method, Proven, Retracted
-from nostr_client.merge.better import corrected
-from nostr_client.merge.sketches import Estimate, people
-from nostr_client.messages import Hint
+from nostr_client.codecs.messages import Hint
+from nostr_client.codecs.zaps import Zap, read_zap
+from nostr_client.count import trust
+from nostr_client.count.claims.coverage import Mark
+from nostr_client.count.merge import Claim, ClaimStatus, Figure, Method, Proven, Retracted
+from nostr_client.count.merge.better import corrected
+from nostr_client.count.merge.sketches import Estimate, people
+from nostr_client.network.paging.snapshot import Proof
 from nostr_client.protocol import Sent, Stamp
-from nostr_client.snapshot import Proof
+from nostr_client.sync.memory import Wait
 from nostr_client.sync.report import SyncStatus
-from nostr_client.sync.verdicts import Wait
-from nostr_client.zaps import Zap, read_zap
 from tests.worlds.drawing import drawn
 from tests.worlds.running import ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from nostr_client.claims import Changes, Update
+    from nostr_client.codecs.event import Event
+    from nostr_client.count.claims import Changes, Update
+    from nostr_client.count.merge.better import Term
+    from nostr_client.count.merge.rules import Weighed
     from nostr_client.count.rounds import Round
-    from nostr_client.event import Event
-    from nostr_client.merge.better import Term
-    from nostr_client.merge.rules import Weighed
     from tests.worlds.running import Report
 
 
@@ -178,7 +178,7 @@ def faults() -> tuple[Fault, ...]:
     from nostr_client.count.rounds import Round
 
     sent, count, sync = "nostr_client.protocol.Sent", "nostr_client.count", "nostr_client.sync"
-    weighing = "nostr_client.merge.weighing"
+    weighing = "nostr_client.count.merge.weighing"
     return (
         Fault("every EOSE is the end", {f"{sent}.finished": _always(True)}),
         Fault(
@@ -192,8 +192,8 @@ def faults() -> tuple[Fault, ...]:
         Fault(
             "the order of a page is not looked at",
             {
-                "nostr_client.paging.is_newest_first": lambda stamps: True,
-                "nostr_client.paging.Pager._asks_top": _always(False),
+                "nostr_client.network.paging.pager.is_newest_first": lambda stamps: True,
+                "nostr_client.network.paging.pager.Pager._asks_top": _always(False),
             },
         ),
         Fault(
@@ -215,23 +215,27 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "what was read once is still known",
-            {"nostr_client.merge.rules._are_known": lambda weighed, part: True},
+            {"nostr_client.count.merge.rules._are_known": lambda weighed, part: True},
         ),
         Fault(
             "a bare count is a proven low end",
-            {"nostr_client.merge.rules.vouched_count": _largest_word},
+            {"nostr_client.count.merge.rules.vouched_count": _largest_word},
         ),
         Fault(
             "an equal count proves the members",
-            {"nostr_client.claims.mark.Mark.as_confirmed": _confirmed(Proven.MEMBERS)},
+            {"nostr_client.count.claims.coverage.Mark.as_confirmed": _confirmed(Proven.MEMBERS)},
         ),
         Fault(
             "an equal count proves the receipts",
-            {"nostr_client.claims.mark.Mark.as_confirmed": _confirmed_unjudged(Mark.as_confirmed)},
+            {
+                "nostr_client.count.claims.coverage.Mark.as_confirmed": _confirmed_unjudged(
+                    Mark.as_confirmed
+                )
+            },
         ),
         Fault(
             "the hole of a frame that could not be read is filled without it",
-            {"nostr_client.claims.mark.Mark.moved": _with_holes_that_fill(Mark.moved)},
+            {"nostr_client.count.claims.coverage.Mark.moved": _with_holes_that_fill(Mark.moved)},
         ),
         Fault(
             "the upper end of a list of ids is not proven",
@@ -247,7 +251,9 @@ def faults() -> tuple[Fault, ...]:
             "newest lists are not looked at",
             {f"{count}.procedure.is_compared": lambda query, claims: False},
         ),
-        Fault("a bare zero is a number", {"nostr_client.merge.Claim.weak_zero": _always(False)}),
+        Fault(
+            "a bare zero is a number", {"nostr_client.count.merge.Claim.weak_zero": _always(False)}
+        ),
         Fault("an error is zero", {f"{count}.claiming._failed": _zero}),
         Fault(
             "a finish is believed beside a larger COUNT",
@@ -259,14 +265,16 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "what is not exact is a point",
-            {"nostr_client.merge.Figure.at_least": classmethod(_point)},
+            {"nostr_client.count.merge.Figure.at_least": classmethod(_point)},
         ),
-        Fault("an estimated count is exact", {"nostr_client.merge.rules._is_firm": _has_a_count}),
+        Fault(
+            "an estimated count is exact", {"nostr_client.count.merge.rules._is_firm": _has_a_count}
+        ),
         Fault(
             "mined keys are trusted",
             {
                 f"{weighing}._form": lambda claim, claims: ((), ()),
-                "nostr_client.merge.rules.bent": lambda sketches: False,
+                "nostr_client.count.merge.rules.bent": lambda sketches: False,
             },
         ),
         Fault("mined keys discard their relay", {f"{weighing}._form": _discards_mined}),
@@ -276,12 +284,12 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "an interval never narrows",
-            {"nostr_client.merge.rules.corrected": _never_narrower},
+            {"nostr_client.count.merge.rules.corrected": _never_narrower},
         ),
         Fault(
             "ids are believed without a sample",
             {
-                "nostr_client.merge.members._twice": lambda lists: frozenset().union(*lists),
+                "nostr_client.count.merge.members._twice": lambda lists: frozenset().union(*lists),
                 f"{weighing}._listing_verdict": _nothing,
             },
         ),
@@ -305,15 +313,18 @@ def faults() -> tuple[Fault, ...]:
             "a sync believes a snapshot without a proof of its floor",
             {f"{sync}.floor.prove_floor": _proves_nothing_and_says_so},
         ),
-        Fault("relays are added up", {"nostr_client.merge.rules._union": _summed}),
+        Fault("relays are added up", {"nostr_client.count.merge.rules._union": _summed}),
         Fault(
             "nothing is ever exact",
-            {"nostr_client.merge.Figure.exactly": classmethod(_at_least)},
+            {"nostr_client.count.merge.Figure.exactly": classmethod(_at_least)},
         ),
-        Fault("signatures are not checked", {"nostr_client.keys._signature_holds": lambda e: True}),
+        Fault(
+            "signatures are not checked",
+            {"nostr_client.codecs.keys._signature_holds": lambda e: True},
+        ),
         Fault(
             "what does not match counts",
-            {"nostr_client.filters.Filter.matches": lambda self, event: True},
+            {"nostr_client.codecs.filters.Filter.matches": lambda self, event: True},
         ),
         Fault(
             "receipts are believed",

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from nostr_client import keys
 from nostr_client.client import NostrClient
-from nostr_client.event import parse_event
-from nostr_client.keys import stored_event
+from nostr_client.codecs import keys
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.keys import stored_event
+from nostr_client.network.pool import RelayPool
 from nostr_client.options import Limits, Options, ReconnectPolicy, Timeouts
-from nostr_client.pool import RelayPool
 from nostr_client.sync.options import SyncOptions
 from tests.worlds import clock, oracles
 from tests.worlds.items import known, made

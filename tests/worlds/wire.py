@@ -1,4 +1,4 @@
-"""The in-memory transport: what `nostr_client.transport` is to a socket, this is to a `Host`.
+"""The in-memory transport: it is to a `Host` what `network.transport` is to a socket.
 
 Only bytes are left out: frames are texts, in order, each a little later than it was sent. Sizes and
 closed connections end as they do over a socket.
@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from nostr_client.errors import NetworkError, ProtocolError
-from nostr_client.transport import Transport, WebSocket
+from nostr_client.network.transport import Transport, WebSocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

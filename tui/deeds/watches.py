@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from nostr_client.display import plural
-from nostr_client.relayurl import normalize
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.relay_url import normalize
 
 if TYPE_CHECKING:
     from agent.api.schema import WatchState

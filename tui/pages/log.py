@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.widgets import Static
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 from nostr_client.errors import NostrTallyError, clip
 from tui import format
 from tui.action import bindings

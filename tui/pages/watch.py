@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Digits, Static
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 from nostr_client.errors import NostrTallyError
 from tui import claims, format
 from tui.action import bindings

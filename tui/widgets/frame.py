@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.widgets import Static
 
-from nostr_client.display import plural
+from nostr_client.codecs.display import plural
 from tui import format
 
 if TYPE_CHECKING:

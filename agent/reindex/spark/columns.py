@@ -21,11 +21,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from nostr_client import kinds
-from nostr_client.event import Event
+from nostr_client.codecs import kinds
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.zaps import paid
 from nostr_client.store.index_schema import TRACKED_NAMES
 from nostr_client.store.rows import encode_tags
-from nostr_client.zaps import paid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

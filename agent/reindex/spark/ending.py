@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from agent.reindex.usage import tree
+from agent.reindex.reporter import tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from agent.reindex.parquet import LIMBS
 from agent.reindex.spark.columns import KEY
 from agent.reindex.spark.groups import arrow, data_of, matrix_of
-from agent.reindex.tables import LIMBS
 from nostr_client.store.index_schema import DAY
 
 if TYPE_CHECKING:

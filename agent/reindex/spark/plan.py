@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
+from agent.reindex.parquet import MOST_MSATS
 from agent.reindex.spark import counts, days, groups, numeric
-from agent.reindex.tables import MOST_MSATS
-from nostr_client import kinds
+from nostr_client.codecs import kinds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

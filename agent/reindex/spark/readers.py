@@ -19,8 +19,8 @@ from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
 from agent.reindex.spark.files import emptied
-from nostr_client.store.event_rows import row_of
-from nostr_client.store.lines import LINE_LIMIT
+from nostr_client.store.event_lines import LINE_LIMIT
+from nostr_client.store.tombstones import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
     Batches = Iterator[pa.RecordBatch]
 

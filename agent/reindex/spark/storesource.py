@@ -23,8 +23,8 @@ from agent.reindex.spark import counts, days, groups, numeric
 from agent.reindex.spark.columns import ARROW, from_columns
 from agent.reindex.spark.files import whole
 from nostr_client.errors import StoreCorrupt
-from nostr_client.store.event_rows import stored_tags
 from nostr_client.store.lookup import rows_in
+from nostr_client.store.tombstones import stored_tags
 
 if TYPE_CHECKING:
     import sqlite3

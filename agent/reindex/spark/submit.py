@@ -15,7 +15,7 @@ from agent.reindex.child import Stoppable, check_stopped
 from agent.reindex.protocol import INTERRUPTED, Job
 from agent.reindex.reporter import Reporter
 from agent.reindex.spark.job import run_job
-from nostr_client.cli.paths import UserPath
+from nostr_client.cli.parameters import UserPath
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.index_schema import HOT
 

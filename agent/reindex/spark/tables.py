@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow.dataset as ds
 
+from agent.reindex.parquet import CHUNK, COLUMNS
 from agent.reindex.spark.columns import KEY
 from agent.reindex.spark.days import day_and_kind
 from agent.reindex.spark.groups import coded, matrix_of
 from agent.reindex.spark.numeric import number_of
-from agent.reindex.tables import CHUNK, COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from nostr_client import kinds
-from nostr_client.event import Event
+from nostr_client.codecs import kinds
+from nostr_client.codecs.event import Event
 from nostr_client.store import rules
 from nostr_client.store.base import Status
 from nostr_client.store.rows import decode_tags

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.counters import rules
-from nostr_client.counters.engine.lookup import under
-from nostr_client.counters.engine.rows import unpack_headers
+from nostr_client.counters.engine.rows import under, unpack_headers
 from nostr_client.counters.subjects import is_pattern
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
-    from nostr_client.counters.engine.catalog import Stream
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import Session, Stream
     from nostr_client.counters.rules import Headers
 
 LAST_SEQ = "Nats-Expected-Last-Sequence"

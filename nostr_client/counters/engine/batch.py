@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from nostr_client.counters.base import Outgoing
     from nostr_client.counters.config import StreamConfig
-    from nostr_client.counters.engine.catalog import Stream
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import Session, Stream
 
 MAX_BATCH = 1_000
 """Messages of one atomic batch: nats-server's limit."""

@@ -21,8 +21,7 @@ from nostr_client.counters.engine.trim import trim
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
-    from nostr_client.counters.engine.catalog import Stream
-    from nostr_client.counters.engine.session import Latest, Session
+    from nostr_client.counters.engine.session import Latest, Session, Stream
     from nostr_client.counters.rules import Headers
 
 

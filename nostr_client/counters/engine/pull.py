@@ -10,13 +10,12 @@ from nostr_client.counters.engine.admit import known_id
 from nostr_client.counters.engine.publish import Origin, count, verbatim
 from nostr_client.counters.engine.read import message_at
 from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
-from nostr_client.counters.numbers import is_integer
+from nostr_client.counters.rules import is_integer
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     from nostr_client.counters.config import SourceConfig
-    from nostr_client.counters.engine.catalog import Stream
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import Session, Stream
 
 PULL_STEP = 500
 """Messages that one write takes from one source: bounds how long others wait for the writer."""

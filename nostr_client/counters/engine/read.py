@@ -9,9 +9,8 @@ from nostr_client.counters.audit import Step, recount
 from nostr_client.counters.base import Entry, Message, NoStream
 from nostr_client.counters.config import check_name
 from nostr_client.counters.engine import sourcemap
-from nostr_client.counters.engine.lookup import Found, page, under
-from nostr_client.counters.engine.rows import COLUMNS, FROM, Row, render
-from nostr_client.counters.numbers import is_integer, parse_integer
+from nostr_client.counters.engine.rows import COLUMNS, FROM, Found, Row, page, render, under
+from nostr_client.counters.rules import is_integer, parse_integer
 from nostr_client.counters.subjects import matches
 from nostr_client.errors import CounterError
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nostr_client.counters.rules import SourceMap
-    from nostr_client.store.differences import Found as Differences
+    from nostr_client.store.base import Found as Differences
 
 BY_SEQ = f"SELECT {COLUMNS} FROM {FROM} WHERE m.stream = ? AND m.seq = ?"
 AS_OF = (

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nostr_client.counters.config import SourceConfig
-    from nostr_client.counters.engine.catalog import Stream
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import Session, Stream
     from nostr_client.counters.lineage import Way
 
 

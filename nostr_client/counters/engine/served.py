@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.counters import lineage
-from nostr_client.counters.engine import catalog, read
+from nostr_client.counters.engine import read, session
 from nostr_client.counters.engine.rows import COLUMNS, FROM, Row
 from nostr_client.counters.lineage import KEPT_RUNS, Arrival, Head
-from nostr_client.counters.numbers import canonical, is_integer
+from nostr_client.counters.rules import canonical, is_integer
 from nostr_client.counters.subjects import Transform, overlaps
 from nostr_client.errors import CounterError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from nostr_client.counters.config import SourceConfig
-    from nostr_client.counters.engine.catalog import Catalog, Stream
+    from nostr_client.counters.engine.session import Catalog, Stream
     from nostr_client.counters.lineage import Way
 
 PAGE_DIGITS: Final = 1_000_000
@@ -105,7 +105,7 @@ def _arrival(row: Row) -> Arrival:
 
 def ways_into(conn: sqlite3.Connection, name: str) -> tuple[Way, ...]:
     """All ways into a stream, as far as this store knows them."""
-    return joined_ways(conn, catalog.load(conn), name, {})
+    return joined_ways(conn, session.load(conn), name, {})
 
 
 def joined_ways(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nostr_client.counters import config as rules
 from nostr_client.counters.base import SourceStatus, StreamInfo, StreamState
 from nostr_client.counters.engine import remote
-from nostr_client.counters.engine.catalog import touch, write_config
+from nostr_client.counters.engine.session import touch, write_config
 from nostr_client.counters.engine.trim import CONTENT, apply_limits
 from nostr_client.errors import CounterError, InvalidInput
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from nostr_client.counters.config import SourceConfig, StreamConfig
-    from nostr_client.counters.engine.catalog import Stream
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import Session, Stream
 
 
 def create(session: Session, config: StreamConfig) -> None:

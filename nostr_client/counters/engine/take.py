@@ -12,16 +12,15 @@ from nostr_client.counters import rules
 from nostr_client.counters.engine import remote, sourcemap
 from nostr_client.counters.engine.publish import Origin, count
 from nostr_client.counters.lineage import Arrival, Head, goes_on
-from nostr_client.counters.numbers import canonical, is_integer, subtract_text
+from nostr_client.counters.rules import canonical, is_integer, subtract_text
 from nostr_client.counters.subjects import is_subject
 from nostr_client.errors import CounterError, InvalidInput, clip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.counters.engine.catalog import Stream
     from nostr_client.counters.engine.remote import Known, Remote
-    from nostr_client.counters.engine.session import Session
+    from nostr_client.counters.engine.session import Session, Stream
     from nostr_client.counters.lineage import Way
 
 MOST_DIGITS: Final = 65_536

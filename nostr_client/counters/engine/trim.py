@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nostr_client.counters.engine import sourcemap
-from nostr_client.counters.engine.lookup import under
+from nostr_client.counters.engine.rows import under
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
-    from nostr_client.counters.engine.catalog import Stream
-    from nostr_client.counters.engine.session import Latest, Session
+    from nostr_client.counters.engine.session import Latest, Session, Stream
 
 CONTENT = ("counter_message", "counter_latest", "counter_source_map", "counter_source_past")
 

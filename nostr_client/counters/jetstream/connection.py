@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from nats.errors import MaxPayloadError
 
 from nostr_client.counters.base import Message, NoStream
-from nostr_client.counters.jetstream.dial import dial
-from nostr_client.counters.jetstream.failures import COUNTED, DONE, api_error, mapped
+from nostr_client.counters.jetstream.dial import COUNTED, DONE, api_error, dial, mapped
 from nostr_client.errors import NetworkError, ProtocolError, Unsupported, clip, without_user
 
 if TYPE_CHECKING:

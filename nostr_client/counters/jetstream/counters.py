@@ -11,10 +11,10 @@ from nostr_client.counters.base import Ack, Entry, NoStream
 from nostr_client.counters.calls import CounterCalls
 from nostr_client.counters.config import check_seq
 from nostr_client.counters.jetstream import direct, wire
-from nostr_client.counters.numbers import parse_integer
+from nostr_client.counters.rules import parse_integer
 from nostr_client.counters.subjects import check_patterns, matches
 from nostr_client.errors import CounterError
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence

@@ -4,24 +4,124 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import nats
+import nats.errors
+import nkeys
 from nats.aio.client import RawCredentials
 
-from nostr_client.counters.jetstream.credentials import read_credentials
-from nostr_client.counters.jetstream.failures import mapped
-from nostr_client.errors import InvalidInput, NetworkError, clip, without_user
+from nostr_client.counters.base import NoStream
+from nostr_client.errors import (
+    CounterError,
+    DeadlineExceeded,
+    InvalidInput,
+    NetworkError,
+    ProtocolError,
+    clip,
+    without_user,
+)
+from nostr_client.network.access.routes import route
 from nostr_client.options import ConnectionOptions
-from nostr_client.routes import route
+from nostr_client.paths import check_secret_file, user_path
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from nats.aio.client import Client
+
+
+MAX_BYTES: Final = 64 * 1024
+"""A file has about 1,000 bytes; what is larger is something else."""
+
+_PART = r"-----BEGIN {0}-----[ \t]*\r?\n([A-Za-z0-9._=-]+)[ \t]*\r?\n-+END {0}-+"
+_TOKEN = re.compile(_PART.format("NATS USER JWT"))
+_SEED = re.compile(_PART.format("USER NKEY SEED"))
+
+
+def read_credentials(path: str) -> str:
+    """The file's text, in the form that nats-py reads, which hangs on any other.
+
+    Raises InvalidInput where it cannot be read, holds no token and seed of a user, or can be read
+    by others.
+    """
+    try:
+        with user_path(path).open("rb") as file:
+            text = file.read(MAX_BYTES).decode("ascii", "replace")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"the credentials {path!r} cannot be read: {error}") from error
+    token, seed = _TOKEN.search(text), _SEED.search(text)
+    if token is None or seed is None or not _is_user(seed[1]):
+        raise InvalidInput(f"{path!r} holds no credentials of a NATS user")
+    check_secret_file(user_path(path))
+    return (
+        f"-----BEGIN NATS USER JWT-----\n{token[1]}\n------END NATS USER JWT------\n"
+        f"-----BEGIN USER NKEY SEED-----\n{seed[1]}\n------END USER NKEY SEED------\n"
+    )
+
+
+def _is_user(seed: str) -> bool:
+    try:
+        pair = nkeys.from_seed(bytearray(seed.encode()))
+    except (nkeys.NkeysError, ValueError):
+        return False
+    return bool(seed.startswith("SU") and pair.public_key)
+
+
+def api_error(error: object, url: str, about: str) -> CounterError:
+    """The error object of an answer as an error; raises ProtocolError where it is none."""
+    if not isinstance(error, dict):
+        raise ProtocolError("an error without a code", relay=url)
+    code, status = error.get("err_code", 0), error.get("code", 0)
+    description = error.get("description", "")
+    if not isinstance(code, int) or not isinstance(status, int):
+        raise ProtocolError("an error without a code", relay=url)
+    if code == 10059:
+        return NoStream(about)
+    return CounterError(clip(str(description)), code=code, status=status, about=about)
+
+
+COUNTED: Final = "the message may have been counted: repeat it with the same message id"
+"""The doubt after a message whose acknowledgement was lost."""
+
+DONE: Final = "the server may have done it"
+"""The doubt after a call that changes a stream and whose answer was lost."""
+
+_NOT_SENT: Final = (
+    nats.errors.ConnectionClosedError,
+    nats.errors.ConnectionDrainingError,
+    nats.errors.OutboundBufferLimitError,
+)
+
+
+@contextmanager
+def mapped(url: str, subject: str = "", doubt: str = "") -> Iterator[None]:
+    """Turn nats-py's errors into this package's.
+
+    `doubt` says what may have happened where the request was sent and its answer was lost.
+    """
+    lost = f"; {doubt}" if doubt else ""
+    try:
+        yield
+    except nats.errors.NoRespondersError as error:
+        raise NoStream(subject) from error
+    except nats.errors.TimeoutError as error:
+        raise DeadlineExceeded(f"no answer from nats-server in time{lost}", relay=url) from error
+    except (nats.errors.BadSubjectError, nats.errors.BadHeaderError) as error:
+        raise InvalidInput(f"cannot be sent: {error}") from error
+    except nats.errors.MaxPayloadError as error:
+        raise CounterError("message size exceeds maximum allowed", code=10054) from error
+    except _NOT_SENT as error:
+        raise NetworkError(clip(str(error)), relay=url) from error
+    except (nats.errors.Error, OSError) as error:
+        text = clip(str(error) or type(error).__name__)
+        raise NetworkError(f"{text}{lost}", relay=url) from error
+
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from nostr_client.counters.base import (
     StreamState,
 )
 from nostr_client.counters.config import StreamConfig
-from nostr_client.counters.numbers import is_integer, parse_integer
+from nostr_client.counters.rules import is_integer, parse_integer
 from nostr_client.errors import InvalidInput, ProtocolError, clip
 
 if TYPE_CHECKING:

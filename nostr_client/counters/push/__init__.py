@@ -8,7 +8,6 @@ doubt. `rules` decides, `outbox` remembers, `pusher` talks, `streams` says what 
 from __future__ import annotations
 
 from nostr_client.counters.push.pusher import Pusher
-from nostr_client.counters.push.report import PushOptions, PushReport
-from nostr_client.counters.push.streams import aggregate_stream, own_stream
+from nostr_client.counters.push.report import PushOptions, PushReport, aggregate_stream, own_stream
 
 __all__ = ["PushOptions", "PushReport", "Pusher", "aggregate_stream", "own_stream"]

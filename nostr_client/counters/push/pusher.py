@@ -6,15 +6,14 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from nostr_client.counters.push import outbox
-from nostr_client.counters.push.report import PushReport, Stopped
+from nostr_client.codecs.display import plural
+from nostr_client.counters.push import rules
+from nostr_client.counters.push.report import PushReport, Stopped, full_note
 from nostr_client.counters.push.round import Round, Turn
 from nostr_client.counters.push.rules import Known
-from nostr_client.counters.push.streams import full_note
 from nostr_client.counters.subjects import is_subject
-from nostr_client.display import plural
 from nostr_client.errors import CounterError, RelayError
-from nostr_client.taskgroup import task_group
+from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,11 +57,11 @@ class Pusher:
         NetworkError and DeadlineExceeded when the values there cannot be read.
         """
         database, options = self._local.database, self._options
-        origin, seq = await database.read(lambda conn: outbox.origin(conn, self._stream))
+        origin, seq = await database.read(lambda conn: rules.origin(conn, self._stream))
         values, left_out = await self._values()
         bound = await remote.counters(options.into)
         there = {subject: value async for subject, value in bound.load_many(options.own)}
-        known = await database.read(lambda conn: outbox.known(conn, self._target, origin))
+        known = await database.read(lambda conn: rules.known(conn, self._target, origin))
         shared = Round(
             database, self._clock, remote, bound, options.into, self._target, origin, confirmed
         )

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import msgspec
 
+from nostr_client.counters import rules
+from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 from nostr_client.counters.subjects import check_patterns, is_subject
 from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from nostr_client.counters.base import Entry
+
 
 PREFIX = "count"
 """The first token of every subject that agents push to."""
@@ -81,3 +89,54 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     def settled(self) -> bool:
         """Whether everything that is pushed is there as it was here."""
         return self.even == self.subjects
+
+
+FULL: Final = 0.8
+"""Of the 64 KB that a message's headers may have: beyond that a source map is reported."""
+
+
+def own_stream(name: str, prefix: str = PREFIX) -> StreamConfig:
+    """The stream that all agents push to, each under its own token."""
+    return StreamConfig(
+        name=name,
+        subjects=(f"{prefix}.*.>",),
+        allow_msg_counter=True,
+        allow_direct=True,
+        max_msgs_per_subject=100,
+        description="what agents have counted, each for itself",
+    )
+
+
+def aggregate_stream(
+    name: str, source: str, prefix: str = PREFIX, dest: str = "total.>"
+) -> StreamConfig:
+    """A stream that sums up all agents: `count.*.plays.a` of every one becomes `total.plays.a`.
+
+    Its source map has an entry for each agent and stalls at 64 KB, some 2,250 short subjects.
+    """
+    transform = TransformConfig(f"{prefix}.*.>", dest)
+    return StreamConfig(
+        name=name,
+        allow_msg_counter=True,
+        allow_direct=True,
+        max_msgs_per_subject=100,
+        sources=(SourceConfig(source, subject_transforms=(transform,)),),
+        description=f"the sum over all agents of {source}",
+    )
+
+
+def fullness(entry: Entry) -> float:
+    """How much of a message's headers a counter takes; above 1 a server's source stalls."""
+    return rules.header_bytes(entry.headers) / rules.MAX_HEADER_BYTES
+
+
+def full_note(entry: Entry) -> str | None:
+    """What to say of a counter whose source map grows full, or None."""
+    used = fullness(entry)
+    if used < FULL:
+        return None
+    entries = sum(len(subjects) for subjects in entry.sources.values())
+    return (
+        f"the source map of {entry.subject} holds {entries:,} entries and {used:.0%} of 64 KB,"
+        " where its source stalls: sum up groups of agents in tiers before that"
+    )

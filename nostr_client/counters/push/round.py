@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from nostr_client.counters import rules as counting
 from nostr_client.counters.base import NoStream
-from nostr_client.counters.numbers import parse_integer
-from nostr_client.counters.push import outbox
+from nostr_client.counters.push import rules
 from nostr_client.counters.push.rules import NOTHING, Even, Flight, Found, Known, Stop, decide
+from nostr_client.counters.rules import parse_integer
 from nostr_client.errors import CounterError, RelayError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Round:
         now = self.clock()
 
         def work(conn: sqlite3.Connection) -> None:
-            outbox.remember(conn, self.target, self.origin, {subject: known}, now)
+            rules.remember(conn, self.target, self.origin, {subject: known}, now)
 
         await self.database.write(work)
 

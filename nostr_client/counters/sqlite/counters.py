@@ -12,7 +12,7 @@ from nostr_client.counters.calls import CounterCalls
 from nostr_client.counters.config import check_seq
 from nostr_client.counters.engine import read, trim
 from nostr_client.counters.engine.publish import Stored, publish
-from nostr_client.counters.numbers import parse_integer
+from nostr_client.counters.rules import parse_integer
 from nostr_client.counters.subjects import Wanted, check_patterns
 from nostr_client.errors import CounterError
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.counters.engine import read, remote, served, take
-from nostr_client.counters.engine.lookup import under
+from nostr_client.counters.engine.rows import under
 from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from nostr_client.counters.engine.lookup import Found
     from nostr_client.counters.engine.remote import Known, Parked, Remote
+    from nostr_client.counters.engine.rows import Found
     from nostr_client.counters.engine.served import Page
     from nostr_client.counters.engine.take import Batch, Taken
     from nostr_client.counters.lineage import Head, Way

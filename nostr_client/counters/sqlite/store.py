@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from nostr_client.counters import rules
 from nostr_client.counters.calls import check_purge
 from nostr_client.counters.config import check_seq
-from nostr_client.counters.engine import batch, catalog, pull, read, streams, trim
-from nostr_client.counters.engine.catalog import CatalogCache, Stream
+from nostr_client.counters.engine import batch, pull, read, session, streams, trim
 from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
-from nostr_client.counters.engine.session import Session
+from nostr_client.counters.engine.session import CatalogCache, Session, Stream
 from nostr_client.counters.sqlite.counters import SqliteCounters, to_ack
 from nostr_client.counters.sqlite.feed import Feed
 from nostr_client.counters.sqlite.group import Group
@@ -241,12 +240,12 @@ def _publish(session: Session, message: Outgoing) -> Stored:
 
 def _info(conn: sqlite3.Connection, name: str) -> StreamInfo:
     read.stream_id(conn, name)
-    found = catalog.load(conn)
+    found = session.load(conn)
     return streams.info(conn, found.by_name[name])
 
 
 def _all_infos(conn: sqlite3.Connection) -> list[StreamInfo]:
-    found = catalog.load(conn).by_name
+    found = session.load(conn).by_name
     return [streams.info(conn, found[name]) for name in sorted(found)]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from agent.reindex import jvm
-from agent.reindex.usage import tree
+from agent.reindex.reporter import tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 LONG = 50 * 2**20
 

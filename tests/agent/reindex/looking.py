@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from agent.reindex.tables import Tables
+    from agent.reindex.parquet import Tables
 
 QUERIES = {
     "hot": "SELECT name, value, kind, events, authors, registers FROM hot",

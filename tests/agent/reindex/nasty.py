@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from nostr_client.keys import stored_event
+from nostr_client.codecs.keys import stored_event
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, pubkey
 from tests.conformance.store_events import make as make_verified
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 HOT = 3
 """Events from which a target is kept in these tests."""

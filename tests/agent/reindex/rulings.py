@@ -9,7 +9,7 @@ from tests.agent.reindex.nasty import URLS, make
 from tests.conformance.store_events import NOW, pubkey
 
 if TYPE_CHECKING:
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 KINDS = (0, 1, 3, 5, 62, 1059, 10_002, 19_999, 20_000, 29_999, 30_000, 30_023, 39_999, 40_000)
 DS = ("", "x", "a:b", "Ω\n", "ſ")

@@ -10,8 +10,8 @@ import pytest
 
 from agent.reindex.spark import days, groups
 from agent.reindex.spark.columns import KEY, batch
-from nostr_client.store.event_rows import Row
 from nostr_client.store.index_schema import DAY
+from nostr_client.store.tombstones import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import pytest
 from agent.reindex.spark import counts, groups
 from agent.reindex.spark.columns import KEY, batch
 from nostr_client import hll
-from nostr_client.store.event_rows import Row
+from nostr_client.store.tombstones import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

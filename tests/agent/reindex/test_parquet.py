@@ -9,22 +9,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from agent.reindex import inputs, parquet, reference, run, tables
+from agent.reindex import inputs, parquet, reference, run
 from agent.reindex.inputs import Settings
+from agent.reindex.parquet import COLUMNS
 from agent.reindex.protocol import Talk, from_line
 from agent.reindex.reporter import Reporter
 from agent.reindex.single import run_job
 from agent.reindex.spark import groups, numeric
-from agent.reindex.tables import COLUMNS
 from nostr_client.errors import InvalidInput
-from nostr_client.store.event_rows import row_of
+from nostr_client.store.tombstones import row_of
 from tests.agent.reindex.nasty import HOT, NOW, URLS, nasty, write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 
 EVENTS = nasty()
@@ -58,7 +58,7 @@ class Rows:
 
 
 def test_every_table_is_there_row_for_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "CHUNK", 7)
+    monkeypatch.setattr(parquet, "CHUNK", 7)
     rebuilt(tmp_path)
     counted = reference.from_archive(Rows(EVENTS), Settings(now=NOW, urls=URLS, hot=HOT))
     for name, columns in COLUMNS.items():

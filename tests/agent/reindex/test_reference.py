@@ -9,11 +9,11 @@ import pytest
 
 from agent.reindex import inputs, reference, rows
 from agent.reindex.inputs import Settings
-from nostr_client.event import parse_event
+from nostr_client.codecs.event import parse_event
 from nostr_client.store import index_update
-from nostr_client.store.event_rows import from_store, row_of
 from nostr_client.store.index import Index
 from nostr_client.store.index_schema import Mark
+from nostr_client.store.tombstones import from_store, row_of
 from tests.agent.reindex import looking
 from tests.agent.reindex.nasty import HOT, NOW, URLS, fill, nasty, opened, write_archive
 from tests.conftest import shared_path
@@ -21,7 +21,7 @@ from tests.conftest import shared_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 SETTINGS = Settings(now=NOW, urls=URLS, hot=HOT)
 

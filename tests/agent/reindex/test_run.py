@@ -22,15 +22,14 @@ from agent.cli import cli
 from agent.reindex import inputs, launcher, run
 from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import Built, Checked, Stage, checked_memory, from_line, to_line
-from agent.reindex.reporter import Reporter
+from agent.reindex.reporter import Reporter, tree
 from agent.reindex.run import Result
 from agent.reindex.single import run_job
-from agent.reindex.usage import tree
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import stored_event
 from nostr_client.errors import InvalidInput, StoreError
-from nostr_client.filters import Filter
-from nostr_client.keys import stored_event
 from nostr_client.store import index_update
-from nostr_client.store.differences import KEPT, Found
+from nostr_client.store.base import KEPT, Found
 from nostr_client.store.index import Index
 from nostr_client.store.index_read import check_built
 from tests.agent.reindex import looking

@@ -21,7 +21,7 @@ from agent.reindex.spark import readers
 from agent.reindex.spark.job import rebuild
 from agent.reindex.spark.staging import KEPT_S, Staging
 from agent.reindex.spark.tables import StagedTables
-from nostr_client.event import parse_event
+from nostr_client.codecs.event import parse_event
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
 from nostr_client.store.index_schema import DAY
@@ -41,7 +41,7 @@ from tests.conftest import shared_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -20,9 +20,9 @@ import pytest
 from agent.reindex import inputs, run
 from agent.reindex.launcher import ReindexFailed, messages
 from agent.reindex.protocol import STAGES, Failed, Job, Stage
+from agent.reindex.reporter import tree
 from agent.reindex.spark import submit
 from agent.reindex.tempdir import PREFIX
-from agent.reindex.usage import tree
 from tests.agent.reindex import cluster
 from tests.agent.reindex.nasty import HOT, NOW, URLS, nasty, write_archive
 from tests.worlds import NOTE, TARGET, follow, reaction

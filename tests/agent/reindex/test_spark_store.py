@@ -11,7 +11,7 @@ import pytest
 
 from agent.reindex import inputs
 from agent.reindex.spark.stages import Stages
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from tests.agent.reindex import looking
 from tests.agent.reindex.nasty import NOTE, fill, nasty, opened
 from tests.agent.reindex.test_spark import by_reference, by_spark, job_of

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from nostr_client.store.base import Status
-from nostr_client.store.event_rows import row_of
-from nostr_client.store.tombstones import tombstones
+from nostr_client.store.tombstones import row_of, tombstones
 from tests.agent.reindex.nasty import URLS, fill, nasty, opened
 from tests.agent.reindex.rulings import drawn
 from tests.conformance.store_events import NOW
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 
 def stated(events: list[Event]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from tests.agent.relay.kit import frame
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 DEADLINE_S = 60.0
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nostr_client.keys import verify
+from nostr_client.codecs.keys import verify
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.kit import signed
 

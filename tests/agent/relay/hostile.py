@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.agent.relay.kit import auth_event, frame, signed
 
 if TYPE_CHECKING:
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 LABELS = ["EVENT", "REQ", "CLOSE", "COUNT", "AUTH", "NEG-OPEN", "NEG-MSG", "NEG-CLOSE"]
 IDS = st.sampled_from(["a", "b", "x" * 64, "x" * 65, "", "\x00", "é" * 64, '"\\', "ab" * 32])

@@ -6,12 +6,12 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from agent.relay.buckets import events_bucket
 from agent.relay.context import Clock, Context, Peer
+from agent.relay.limits import events_bucket
 from agent.relay.options import RelayOptions
 from agent.relay.session import Session
-from nostr_client.event import Event, EventTemplate
-from nostr_client.keys import KeySigner
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.keys import KeySigner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

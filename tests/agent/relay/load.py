@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from nostr_client.event import EventTemplate
+from nostr_client.codecs.event import EventTemplate
 from tests.agent.relay.client import deaf
 from tests.agent.relay.kit import NOW, frame, key
 

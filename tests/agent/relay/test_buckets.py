@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.relay.buckets import REMEMBERED, Addresses, events_bucket
+from agent.relay.limits import REMEMBERED, Addresses, events_bucket
 from agent.relay.options import RelayLimits
 
 if TYPE_CHECKING:
-    from nostr_client.rate import TokenBucket
+    from nostr_client.network.pacing import TokenBucket
 
 
 def taken(bucket: TokenBucket, now: float, tries: int = 100) -> int:

@@ -17,7 +17,7 @@ import pytest
 from agent.relay.bounded import BURST, OPEN_FILES, RESERVE, raise_open_files
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.server import RelayServer, serve
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect, deaf

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.relay.follow import following
-from nostr_client.keys import VerifiedEvent
+from agent.relay.server import following
+from nostr_client.codecs.keys import VerifiedEvent
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import numbered, signed
 

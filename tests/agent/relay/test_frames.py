@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.relay.frames import text_frames
+from agent.relay.server import text_frames
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.relay.options import RelayLimits, RelayOptions
-from nostr_client.errors import MalformedMessage
-from nostr_client.messages import (
+from nostr_client.codecs.messages import (
     Auth,
     Close,
     Count,
@@ -24,6 +23,7 @@ from nostr_client.messages import (
     parse_client_message,
     parse_relay_message,
 )
+from nostr_client.errors import MalformedMessage
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.hostile import FRAMES, LIST_OF_2_TO_THE_60
 from tests.agent.relay.kit import frame

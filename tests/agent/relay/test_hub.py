@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.relay.hub import Hub
-from nostr_client.event import Event
-from nostr_client.filters import Filter
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import pytest
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.outbox import Outbox, Waiting
 from agent.relay.server import serve
-from nostr_client.keys import verify
+from nostr_client.codecs.keys import verify
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.relay.client import connect, deaf
 from tests.agent.relay.deaf_readers import LARGE, MOST_BYTES, large_store, relay_over

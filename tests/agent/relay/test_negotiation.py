@@ -8,8 +8,8 @@ import pytest
 
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.outputs import NegOpenJob, NegStepJob
-from nostr_client.messages import parse_relay_message
-from nostr_client.messages.relay import NegErr
+from nostr_client.codecs.messages import parse_relay_message
+from nostr_client.codecs.messages.relay import NegErr
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import PlainStorage
 from tests.agent.relay.kit import FakeClock, jobs, make_session, say, texts

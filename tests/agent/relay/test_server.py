@@ -13,15 +13,15 @@ from agent.relay.options import Access, RelayLimits, RelayOptions
 from agent.relay.policy import all_of, everything
 from agent.relay.server import RelayServer, serve
 from nostr_client import hll
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent
 from tests.agent.relay.client import Client, connect, deaf
 from tests.agent.relay.kit import NOW, auth_event, frame, key, numbered, signed
 
 if TYPE_CHECKING:
     from agent.relay.policy import WriteContext
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
     from nostr_client.store.sqlite import SqliteStore
 
 TARGET = "ab" * 32

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.relay.counting import CountFigures
+from agent.relay.limits import CountFigures
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.outputs import CountJob, FetchJob, SaveJob, Settle, Unwatch, Watch
 from agent.relay.policy import all_of, everything, only_keys, only_wanted
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.hll import EMPTY
 from nostr_client.store.base import Outcome, Status
 from tests.agent.relay.kit import (

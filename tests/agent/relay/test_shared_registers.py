@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.server import serve
 from nostr_client import hll
-from nostr_client.event import Event, parse_event
-from nostr_client.keys import VerifiedEvent, verify_many
+from nostr_client.codecs.event import Event, parse_event
+from nostr_client.codecs.keys import VerifiedEvent, verify_many
 from tests.agent.relay.client import Client, connect
 from tests.agent.relay.kit import key, signed
 from tests.conftest import shared_path

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.relay.options import RelayLimits, RelayOptions
-from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent
-from nostr_client.messages import NegErr, parse_relay_message
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
+from nostr_client.codecs.messages import NegErr, parse_relay_message
 from nostr_client.negentropy.reconcile import Initiator
 from nostr_client.negentropy.storage import seal
 from tests.agent.relay.kit import CHALLENGE, NOW, URL, auth_event, frame, key, signed
 from tests.agent.relay.wire import Wire, core_over, wired
 
 if TYPE_CHECKING:
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
     from nostr_client.store.sqlite import SqliteStore
 
 NOTES = [signed(1, 1, content=str(i), created_at=NOW + i // 4) for i in range(200)]

@@ -10,7 +10,7 @@ import pytest
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.server import serve
 from nostr_client.client import NostrClient
-from nostr_client.event import EventTemplate
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.options import SyncOptions
 from tests.syncing import NOTES, SIGNER, START, held_ids, ids, notes
@@ -18,8 +18,8 @@ from tests.syncing import NOTES, SIGNER, START, held_ids, ids, notes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.filters import Filter
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import VerifiedEvent
 
 REASONS = pytest.mark.parametrize("reasons", ["current", "seed"])
 OURS, THEIRS = range(0, 900, 2), range(0, 900, 3)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.relay.counting import shared_offset
+from agent.relay.limits import shared_offset
 from agent.relay.options import PRIVATE_KINDS
 from agent.relay.privacy import Viewer
 from agent.relay.visible import Visible
 from nostr_client import hll
-from nostr_client.filters import Filter
-from nostr_client.keys import verify
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import verify
 from tests.agent.relay.kit import NOW, key, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
     from nostr_client.store.sqlite import SqliteStore
 
 ME, ALICE, BOB = (key(seed).pubkey for seed in (1, 2, 3))

@@ -7,10 +7,10 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.relay.buckets import events_bucket
 from agent.relay.connection import Connection
 from agent.relay.context import Context, Peer
 from agent.relay.core import Core
+from agent.relay.limits import events_bucket
 from agent.relay.options import RelayOptions
 from agent.relay.session import Session
 from tests.agent.relay.kit import CHALLENGE, URL

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.relay.options import RelayLimits, RelayOptions
 from agent.relay.server import serve
-from nostr_client.event import Event, EventTemplate
-from nostr_client.keys import verify
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.keys import verify
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch.scheduler import Moment
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer

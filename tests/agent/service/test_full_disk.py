@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.service import ticker
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import StoreFull
-from nostr_client.filters import Filter
-from nostr_client.relayurl import normalize
-from nostr_client.store import room
+from nostr_client.store import disk_budget
 from tests.agent.relay.client import connect
 from tests.agent.relay.kit import numbered
 from tests.agent.service.kit import Running, an_agent, eventually
@@ -105,7 +105,7 @@ async def test_a_full_disk_is_reported_once_and_recovered_from(tmp_path: Path) -
 async def test_a_spent_disk_budget_stops_taking_and_not_serving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "CHECK_S", 0.0)
+    monkeypatch.setattr(disk_budget, "CHECK_S", 0.0)
     free = [10**12]
     disk = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: disk._replace(total=10**13, free=free[-1]))

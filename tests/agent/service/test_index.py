@@ -11,7 +11,7 @@ import pytest
 
 from agent.api.client import ApiError
 from agent.specs import SyncSpec
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.store import index_update
 from nostr_client.store.index_schema import VERSION
 from tests.agent.relay.client import connect

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agent.relay.server import serve
-from nostr_client.event import EventTemplate
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import an_agent
 from tests.worlds import signer
@@ -16,7 +16,7 @@ from tests.worlds import signer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
     from tests.agent.service.kit import Running
 
 NOTES = ("a1" * 32, "b2" * 32)

@@ -15,8 +15,8 @@ from agent.api.address import addresses, reach
 from agent.cli import run
 from agent.service.published import published
 from nostr_client.errors import InvalidInput, NetworkError
-from nostr_client.places import addresses_path, token_path
-from nostr_client.store.lock import WriterLock
+from nostr_client.paths import addresses_path, token_path
+from nostr_client.store.connect import WriterLock
 from tests.agent.service.kit import an_agent, config_text
 from tests.rights import secret_file
 

@@ -25,13 +25,13 @@ from agent.config.model import RelaysSection
 from agent.maintenance.backup import back_up, restore
 from agent.service.relay_state import DOUBTED_AFTER_S, RELAY_BOOK, RelayBook
 from agent.service.run import once
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import verify
 from nostr_client.counters.config import StreamConfig
 from nostr_client.errors import InvalidInput, StoreCorrupt, StoreError, StoreLocked
-from nostr_client.event import EventTemplate
-from nostr_client.keys import verify
-from nostr_client.places import config_path
-from nostr_client.pool import RelayPool
-from nostr_client.relay_stats import Capabilities
+from nostr_client.network.pool import RelayPool
+from nostr_client.network.relay_state import Capabilities
+from nostr_client.paths import config_path
 from nostr_client.store.database import Database
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import WATCHES, repository

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from nostr_client.event import Event, EventTemplate
+from nostr_client.codecs.event import Event, EventTemplate
 from tests.agent.service.kit import an_agent
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import FaultyRelay

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.service import parts
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.options import ConnectionOptions, Options, Timeouts
 from tests.agent.service.kit import Running, an_agent
 from tests.agent.service.soak import DAY, WarpClock, World, config, settle, until_next

@@ -16,16 +16,16 @@ import pytest
 from agent.api.address import Addresses
 from agent.api.client import AgentClient, ApiError
 from agent.service import service_files
+from nostr_client.codecs.keys import verify
 from nostr_client.errors import DeadlineExceeded, NetworkError
-from nostr_client.keys import verify
-from nostr_client.pool import PublishStatus, RelayPool
+from nostr_client.network.pool import PublishStatus, RelayPool
 from tests.agent.service.kit import eventually
 from tests.agent.service.supervisor import Supervisor
 from tests.peers.servers import local_relay, python_nostr_relay
 from tests.worlds import NOTE, TARGET, follow, reaction
 
 if TYPE_CHECKING:
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from agent.relay.options import RelayOptions
 from agent.relay.server import serve
 from nostr_client import count
-from nostr_client.claims import CLAIMS, ClaimBook
+from nostr_client.codecs.keys import verify
+from nostr_client.count.claims import CLAIMS, ClaimBook
 from nostr_client.count.procedure import Counter
-from nostr_client.keys import verify
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import an_agent
 from tests.worlds import NOTE, TARGET, follow, reaction, samples, union
@@ -18,9 +18,9 @@ from tests.worlds import NOTE, TARGET, follow, reaction, samples, union
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
     from nostr_client.count.result import CountResult
-    from nostr_client.merge import Claim
 
 PEOPLE = 300
 WATCHES = f"""

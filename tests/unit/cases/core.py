@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from nostr_client import hll, messages, reasons
+from nostr_client import hll
+from nostr_client.codecs import messages, reasons
+from nostr_client.codecs.event import Event, check_event, compute_id, parse_event, serialize
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import verify
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import InvalidEvent, InvalidFilter, InvalidRelayURL, ProtocolError
-from nostr_client.event import Event, check_event, compute_id, parse_event, serialize
-from nostr_client.filters import Filter
-from nostr_client.keys import verify
-from nostr_client.relayurl import normalize
 from tests.unit.cases import Case, checks
 
 ID_KEYS = ("id", "id_as_clients_compute")

@@ -18,7 +18,7 @@ def comparable(value: object) -> object:
 @checks("nip11")
 def check_a_document(case: Case) -> None:
     """Each field that the case names is as it says; fields that we do not keep are passed over."""
-    parse = importlib.import_module("nostr_client.nip11").parse_relay_info
+    parse = importlib.import_module("nostr_client.codecs.nip11").parse_relay_info
     if case.expected.get("valid") is False:
         with pytest.raises(ProtocolError):
             parse(case.frame)

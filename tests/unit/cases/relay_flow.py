@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import ProtocolError
-from nostr_client.filters import Filter
+from nostr_client.network.paging.range_reader import Walk
+from nostr_client.network.relay_state import RelayStatus
 from nostr_client.protocol import Sent, Stamp
-from nostr_client.relay_stats import RelayStatus
-from nostr_client.walk import Walk
 from tests.faults import (
     FewSubscriptions,
     OnlyChallenges,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make
 from tests.unit.cases import Case, checks

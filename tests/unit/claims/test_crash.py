@@ -17,17 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nostr_client import hll
-from nostr_client.claims.held import HeldRows
-from nostr_client.claims.schema import CLAIMS
-from nostr_client.claims.spans import holds
+from nostr_client.codecs.filters import Filter
+from nostr_client.count.claims.book import CLAIMS
+from nostr_client.count.claims.coverage import holds
+from nostr_client.count.claims.held import HeldRows
 from nostr_client.count.rounds import AskCount, ReadPage, Round
-from nostr_client.filters import Filter
 from nostr_client.protocol import SMALL
 from nostr_client.store.migrate import create
 from tests.simulation import SimRelay, event
 
 if TYPE_CHECKING:
-    from nostr_client.claims import Held, Mark
+    from nostr_client.count.claims import Held, Mark
 
 NOW = 1_700_000_000
 OFFSET = 9

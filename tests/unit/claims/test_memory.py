@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nostr_client import hll
-from nostr_client.claims import VOID, Held, ListMemory, Mark, Update
-from nostr_client.claims.held import HeldRows
-from nostr_client.claims.mark import DAY, HOUR, Changes, Drift, Reread
-from nostr_client.claims.schema import CLAIMS
-from nostr_client.claims.spans import gaps, holds, join
+from nostr_client.count.claims import VOID, Held, ListMemory, Mark, Update
+from nostr_client.count.claims.book import CLAIMS
+from nostr_client.count.claims.coverage import DAY, HOUR, Changes, Drift, Reread, gaps, holds, join
+from nostr_client.count.claims.held import HeldRows
 from nostr_client.store.migrate import create
 
 NOW = 1000

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client import count, nip19
-from nostr_client.claims import VOID, ClaimBook, Held, ListMemory, Update, reading_of
+from nostr_client import count
+from nostr_client.codecs import nip19
+from nostr_client.count.claims import VOID, ClaimBook, Held, ListMemory, Update, reading_of
+from nostr_client.count.merge import Receipt
 from nostr_client.count.remembering import asked_of
-from nostr_client.merge import Receipt
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nostr_client.claims import Memory
+    from nostr_client.count.claims import Memory
 
 TARGET = "ab" * 32
 ZAPS = asked_of(count.zaps(nip19.PublicKey(TARGET).encode()))

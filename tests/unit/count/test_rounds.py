@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nostr_client.claims import Held, ListMemory, Reread
-from nostr_client.claims.mark import DAY, HOUR
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import Hint
+from nostr_client.count.claims import Held, ListMemory, Reread
+from nostr_client.count.claims.coverage import DAY, HOUR
 from nostr_client.count.rounds import ReadPage, Round
-from nostr_client.filters import Filter
-from nostr_client.messages import Hint
+from nostr_client.network.paging.range_reader import Walk
 from nostr_client.protocol import SMALL, Sent
-from nostr_client.walk import Walk
 from tests.simulation import Order, SimRelay, drive, event
 
 NOW = 1_700_000_000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from nostr_client.claims.mark import DAY
+from nostr_client.count.claims.coverage import DAY
 from tests.simulated_world import DAYS, STEP, SimPeer, World
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 from nostr_client.counters.engine import pull, read, sourcemap, streams, trim
-from nostr_client.counters.engine.catalog import CatalogCache
 from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.engine.schema import MIGRATIONS
-from nostr_client.counters.engine.session import Session
-from nostr_client.counters.numbers import format_integer
+from nostr_client.counters.engine.session import CatalogCache, Session
+from nostr_client.counters.rules import format_integer
 from nostr_client.store.migrate import create
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from nostr_client.counters import lineage
 from nostr_client.counters.config import SourceConfig, TransformConfig
 from nostr_client.counters.engine import read, remote, served, sourcemap, take
-from nostr_client.counters.engine.catalog import CatalogCache
-from nostr_client.counters.engine.lookup import under
 from nostr_client.counters.engine.remote import Remote
+from nostr_client.counters.engine.rows import under
+from nostr_client.counters.engine.session import CatalogCache
 from nostr_client.counters.engine.take import Batch, Taken
 from tests.unit.counters.engine import Engine, counter
 

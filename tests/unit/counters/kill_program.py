@@ -10,11 +10,11 @@ import sqlite3
 import sys
 from pathlib import Path
 
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.ingest import IngestCounters, ingest_stream
 from nostr_client.counters.sqlite import SqliteCounterStore
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner
 from nostr_client.store.migrate import create
 from nostr_client.store.sqlite import SqliteStore
 from tests.unit.counters.engine import Engine, counter, source

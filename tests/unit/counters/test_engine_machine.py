@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from nostr_client.counters import audit
 from nostr_client.counters.engine import read
 from nostr_client.counters.engine.publish import publish
-from nostr_client.counters.numbers import parse_integer
+from nostr_client.counters.rules import parse_integer
 from nostr_client.errors import CounterError
 from tests.unit.counters.engine import Engine, counter, source
 

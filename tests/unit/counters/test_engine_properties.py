@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nostr_client.counters.config import StreamConfig
-from nostr_client.counters.engine import lookup, read, streams
+from nostr_client.counters.engine import read, rows, streams
 from nostr_client.counters.engine.publish import publish
-from nostr_client.counters.numbers import format_integer
+from nostr_client.counters.rules import format_integer
 from nostr_client.errors import CounterError
 from tests.unit.counters.engine import Engine, counter, source
 
@@ -147,7 +147,7 @@ def test_a_message_larger_than_a_page_of_patterns(engine: Engine) -> None:
     for pattern, count in (("c.>", 30), ("c.*.x", 30), ("c.0*.x", 0), ("c.05.*", 1), ("c.05", 0)):
         found, after = [], ""
         while after is not None:
-            page = lookup.page(engine.conn, stream, pattern, after, limit=7)
+            page = rows.page(engine.conn, stream, pattern, after, limit=7)
             found += [item.subject for item in page.found]
             after = page.after
         assert len(found) == count
@@ -160,9 +160,9 @@ QUERIES = {
     "as of": (read.AS_OF, (1, "c.x", 5)),
     "history": (read.HISTORY, (1, "c.x", 0, 10)),
     "since": (read.SINCE, (1, 0, 10)),
-    "one subject": (lookup.EXACT, (1, "c.x")),
-    "subjects": (lookup.WITHIN, (1, "c.", "c/", 10)),
-    "all subjects": (lookup.ABOVE, (1, "", 10)),
+    "one subject": (rows.EXACT, (1, "c.x")),
+    "subjects": (rows.WITHIN, (1, "c.", "c/", 10)),
+    "all subjects": (rows.ABOVE, (1, "", 10)),
 }
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.ingest import EVENTS, IngestCounters, Provenance, ingest_stream
 from nostr_client.counters.sqlite import SqliteCounterStore
-from nostr_client.event import Event, EventTemplate
-from nostr_client.keys import KeySigner, VerifiedEvent
 from nostr_client.store.sqlite import SqliteStore
 from tests.unit.counters.engine import source
 from tests.unit.test_zaps import RECEIVER, WALLET, invoice, receipt, zap_request

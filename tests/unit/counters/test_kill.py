@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite import SqliteCounterStore
-from nostr_client.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 from tests.unit.counters.engine import counter, source
 

@@ -9,15 +9,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from nostr_client.codecs.keys import KeySigner, verify
 from nostr_client.counters import lineage, nostr
 from nostr_client.counters.lineage import Head
 from nostr_client.counters.sealing import MOST_READERS, PART, Sealer, is_sealed
 from nostr_client.counters.sqlite.remotes import Values
 from nostr_client.errors import InvalidInput, NostrTallyError
-from nostr_client.keys import KeySigner, verify
 
 if TYPE_CHECKING:
-    from nostr_client.event import Event
+    from nostr_client.codecs.event import Event
 
 WRITER, READER, STRANGER = (KeySigner(bytes([n]) * 32) for n in (1, 2, 3))
 OWN = lineage.node("app", "s" * 32)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.counters.numbers import (
+from nostr_client.counters.rules import (
     add_text,
     canonical,
     format_integer,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from nostr_client.counters.base import Ack, NoStream
 from nostr_client.counters.config import SourceConfig, StreamConfig
 from nostr_client.counters.push import Pusher, PushOptions, aggregate_stream, own_stream
+from nostr_client.counters.push.report import full_note
 from nostr_client.counters.push.rules import (
     LONGEST_ID,
     NOTHING,
@@ -25,7 +26,6 @@ from nostr_client.counters.push.rules import (
     decide,
     message_id,
 )
-from nostr_client.counters.push.streams import full_note
 from nostr_client.counters.sqlite import SqliteCounters, SqliteCounterStore
 from nostr_client.errors import CounterError, DeadlineExceeded, InvalidInput, NetworkError
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client import nip19
+from nostr_client.codecs import nip19
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
 from nostr_client.errors import InvalidIdentifier
-from nostr_client.event import EventTemplate
-from nostr_client.keys import KeySigner, VerifiedEvent
-from nostr_client.outbox import RelayChoice, RelayFinder, Target, read_target
-from nostr_client.outbox.finding import NoAnswer
+from nostr_client.network.outbox import RelayChoice, RelayFinder, Target, read_target
+from nostr_client.network.outbox.finding import NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.filters import Filter
+    from nostr_client.codecs.filters import Filter
 
 A, B, C, INDEX = (f"wss://{x}.example.com" for x in ("a", "b", "c", "index"))
 ALICE = KeySigner(sha256(b"alice").digest())

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nostr_client.codecs.event import Event
 from nostr_client.errors import InvalidInput, InvalidRelayURL
-from nostr_client.event import Event
-from nostr_client.outbox import RelayChoice, choose, choose_many, greedy_cover, parse_relay_list
+from nostr_client.network.outbox import (
+    RelayChoice,
+    choose,
+    choose_many,
+    greedy_cover,
+    parse_relay_list,
+)
 from tests.unit.strategies import EVENTS
 
 if TYPE_CHECKING:

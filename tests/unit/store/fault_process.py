@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.errors import CounterError, StoreError
-from nostr_client.filters import Filter
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
 from nostr_client.store.index_update import ALIAS
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable, Iterator
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 STREAM = StreamConfig(name="app", subjects=("app.>",), allow_msg_counter=True)
 HOT = 4

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreFull, StoreLocked
-from nostr_client.filters import Filter
 from nostr_client.store.base import Status
-from nostr_client.store.lock import WriterLock
+from nostr_client.store.connect import WriterLock
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make, pubkey
 from tests.conformance.store_model import Model
 
 if TYPE_CHECKING:
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 SEED = 9
 KILLS_PER_STORE = 10

@@ -211,7 +211,7 @@ async def test_a_second_writer_is_told_the_holders_pid(tmp_path: Path) -> None:
 _HOLDER = """
 import sys
 from pathlib import Path
-from nostr_client.store.lock import WriterLock
+from nostr_client.store.connect import WriterLock
 lock = WriterLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nostr_client.codecs.event import Event
 from nostr_client.errors import InvalidEvent
-from nostr_client.event import Event
 from nostr_client.store import event_lines
 from nostr_client.store.event_lines import PRETTY, PSQL, TOO_LONG, parse_event_line
 from tests.conformance.store_events import make

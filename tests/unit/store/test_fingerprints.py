@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import StoreCorrupt
-from nostr_client.event import Event
-from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent
 from nostr_client.negentropy.reconcile import Initiator, Responder
 from nostr_client.negentropy.storage import seal_columns
-from nostr_client.store import directory
+from nostr_client.store import fingerprint_tables
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.sync.items import KeptItems, LocalItems
 
@@ -86,7 +86,7 @@ async def test_what_is_kept_follows_saves_replacements_deletions_and_sweeps(
 async def test_a_long_log_is_folded_in_steps(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "FOLD", 100)
+    monkeypatch.setattr(fingerprint_tables, "FOLD", 100)
     await store.fingerprints.register()
     await store.save([unsigned(n, at=START - n % 700) for n in range(2_350)])
     await store.delete([Filter(limit=333)])
@@ -98,14 +98,14 @@ async def test_a_long_log_is_folded_in_steps(
 
 
 async def log_length(store: SqliteStore) -> int:
-    return await store.database.read(directory.log_length)
+    return await store.database.read(fingerprint_tables.log_length)
 
 
 async def test_the_log_of_a_store_that_is_never_compared_stays_short(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "FOLD", 100)
-    monkeypatch.setattr(directory, "LONG", 250)
+    monkeypatch.setattr(fingerprint_tables, "FOLD", 100)
+    monkeypatch.setattr(fingerprint_tables, "LONG", 250)
     await store.fingerprints.register(EVERYTHING)
     await store.fingerprints.register(NOTES)
     for start in range(0, 2_000, 40):
@@ -124,7 +124,7 @@ async def test_the_log_of_a_store_that_is_never_compared_stays_short(
 async def test_chunks_stand_still_while_they_are_read(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "LONG", 50)
+    monkeypatch.setattr(fingerprint_tables, "LONG", 50)
     await store.save([unsigned(n, at=START - n) for n in range(100)])
     await store.fingerprints.register()
     heads = await store.fingerprints.folded(EVERYTHING)

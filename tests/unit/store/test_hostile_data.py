@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.codecs.event import MAX_TIME
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreCorrupt
-from nostr_client.event import MAX_TIME
-from nostr_client.filters import Filter
-from nostr_client.jsonl import export_jsonl, import_jsonl
 from nostr_client.store.base import Status
 from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.jsonl import export_jsonl, import_jsonl
 from tests.conformance.store_events import NOW, make, pubkey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 CONTROLS = "".join(map(chr, range(0x20))) + "\x7f\x85\u2028\u2029\ufeff\ufffe\U0010ffff"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nostr_client import hll
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreError
-from nostr_client.filters import Filter
 from nostr_client.store import index_update, rows
 from nostr_client.store.index import Day, Hot, Index, Zapped, stored_events
 from nostr_client.store.index_schema import DAY, TRACKED
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from nostr_client.event import Event
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
 
 HOT = 4
 TABLES = ("hot", "hot_author", "daily", "daily_author", "zap")

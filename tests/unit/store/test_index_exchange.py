@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreError
-from nostr_client.filters import Filter
 from nostr_client.store.index import Day, Index
 from nostr_client.store.index_update import ALIAS
 from nostr_client.store.sqlite import SqliteStore

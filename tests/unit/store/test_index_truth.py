@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.store import index_update
 from nostr_client.store.index import Index
 from nostr_client.store.index_update import ALIAS

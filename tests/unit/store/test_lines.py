@@ -8,8 +8,8 @@ import io
 import pytest
 
 from nostr_client.errors import InvalidInput
-from nostr_client.store import lines as module
-from nostr_client.store.lines import is_gzip, joined, read_lines, unpacked
+from nostr_client.store import event_lines as module
+from nostr_client.store.event_lines import is_gzip, joined, read_lines, unpacked
 
 PLAIN = b"".join(b"line %d\n" % n for n in range(5_000))
 

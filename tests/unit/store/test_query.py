@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.store.aggregate import held_kinds
 from nostr_client.store.migrate import create
-from nostr_client.store.query import Window, access, select
 from nostr_client.store.schema import STORE
+from nostr_client.store.select import Window, access, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

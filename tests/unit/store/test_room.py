@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from nostr_client.codecs.filters import Filter
 from nostr_client.errors import StoreFull
-from nostr_client.filters import Filter
-from nostr_client.store import room
+from nostr_client.store import disk_budget
+from nostr_client.store.disk_budget import FREE_SHARE, Space
 from nostr_client.store.index import Index
 from nostr_client.store.options import StoreOptions
-from nostr_client.store.room import FREE_SHARE, Space
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW, make
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 MB = 1_000_000
 
@@ -35,7 +35,7 @@ class Usage(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def _each_save_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "CHECK_S", 0.0)
+    monkeypatch.setattr(disk_budget, "CHECK_S", 0.0)
 
 
 def notes(first: int, number: int, kind: int = 1) -> list[VerifiedEvent]:
@@ -85,7 +85,7 @@ async def test_a_store_does_not_grow_over_its_size_however_much_comes_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int, tags: int
 ) -> None:
     """Also within the second that a measurement counts, and by saves that run side by side."""
-    monkeypatch.setattr(room, "CHECK_S", 3600.0)
+    monkeypatch.setattr(disk_budget, "CHECK_S", 3600.0)
     async with await open_store(tmp_path, most_bytes=3 * MB) as store:
         await Index.open(store)
         refused = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nostr_client.event import MAX_TIME
+from nostr_client.codecs.event import MAX_TIME
 from nostr_client.store import rules
 from nostr_client.store.base import Status
 from nostr_client.store.rules import Address, Known, Version

@@ -7,9 +7,9 @@ from hashlib import sha256
 
 import pytest
 
-from nostr_client.event import Event
-from nostr_client.filters import Filter
-from nostr_client.keys import VerifiedEvent
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.store import select
 from nostr_client.store.select import MANY_KINDS
 from nostr_client.store.sqlite import SqliteStore

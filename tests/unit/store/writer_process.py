@@ -15,9 +15,9 @@ import resource
 import sys
 from pathlib import Path
 
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import StoreError
-from nostr_client.event import parse_event
-from nostr_client.keys import VerifiedEvent
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.sqlite import SqliteStore
 from tests.conformance.store_events import NOW

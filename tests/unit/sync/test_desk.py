@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from nostr_client.sync.desk import Desk
-from nostr_client.sync.memory import LocalMemory, Place
+from nostr_client.sync.download_queue import Desk
+from nostr_client.sync.memory import LocalMemory, Note, Place, Verdict
 from nostr_client.sync.options import SyncOptions
-from nostr_client.sync.verdicts import Note, Verdict
 
 KEYS = [bytes([n]) * 32 for n in range(60)]
 

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from nostr_client.messages import Closed, NegErr, NegMsg, Notice
+from nostr_client.codecs.messages import Closed, NegErr, NegMsg, Notice
 from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import PlainStorage
-from nostr_client.sync.talk import Kind, Learned, Refusal, Suspicion, Talk, refusal
+from nostr_client.sync.initiator import Kind, Learned, Refusal, Suspicion, Talk, refusal
 
 ITEMS = [(1_000 + n, random.Random(n).randbytes(32)) for n in range(400)]
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.filters import Filter
+from nostr_client.codecs.filters import Filter
 from nostr_client.sync.items import LocalItems, no_items, united
 from nostr_client.sync.options import SyncOptions
-from nostr_client.sync.schedule import Schedule
-from nostr_client.sync.windows import Window, halve, plan, split_values
+from nostr_client.sync.windows import Schedule, Window, halve, plan, split_values
 
 NOW = 2_000_000_000
 STAMPS = st.lists(st.integers(0, 3_000), max_size=200)

@@ -6,21 +6,21 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from nostr_client.event import EventTemplate
-from nostr_client.keys import VerifiedEvent, verify
-from nostr_client.page import Page
-from nostr_client.transport import Transport
-from nostr_client.wallets import WalletStatus
-from nostr_client.wallets.asking import MOST_PEOPLE, Wallets
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import VerifiedEvent, verify
+from nostr_client.count.wallets import WalletStatus
+from nostr_client.count.wallets.asking import MOST_PEOPLE, Wallets
+from nostr_client.network.paging.page import Page
+from nostr_client.network.transport import Transport
 from tests.worlds import START, signer
 from tests.worlds.clock import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.filters import Filter
-    from nostr_client.relay import Relay
-    from nostr_client.wallets import Wallet
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.count.wallets import Wallet
+    from nostr_client.network.relay import Relay
 
 KEY = "ab" * 32
 ANSWER = json.dumps({"tag": "payRequest", "allowsNostr": True, "nostrPubkey": KEY}).encode()

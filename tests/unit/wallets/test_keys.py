@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.wallets.keys import KEEP, Wallet, WalletStatus, unknown
+from nostr_client.count.wallets.keys import KEEP, Wallet, WalletStatus, unknown
 
 A, B = "aa" * 32, "bb" * 32
 START = 1_700_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.event import EventTemplate
-from nostr_client.filters import Filter
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
 from nostr_client.watch.live import MOST_FILTERS, MOST_REQUESTS, MOST_VALUES, live_filters
 from tests.worlds import signer
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent.journal import Journal
 from nostr_client.errors import StoreError, StoreFull
-from nostr_client.ingest import Ingest
+from nostr_client.network.ingest import Ingest
 from nostr_client.store.base import Outcome, Status
 from nostr_client.watch import live as module
 from nostr_client.watch.clock import SystemClock
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from nostr_client.keys import VerifiedEvent
+    from nostr_client.codecs.keys import VerifiedEvent
 
 URL = "wss://relay.example"
 

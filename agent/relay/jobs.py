@@ -1,0 +1,184 @@
+"""Doing a session's jobs: ask the store, compare by NIP-77, hand the results back."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent.relay.limits import check_filters
+from agent.relay.negotiation import FILTER_INVALID, FILTER_NOT_FOUND
+from agent.relay.outputs import CountJob, FetchJob, NegOpenJob, NegStepJob, SaveJob
+from agent.relay.visible import Refused, Visible
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import Hint
+from nostr_client.errors import InvalidFilter, InvalidInput, NegentropyError, StoreError
+from nostr_client.negentropy.reconcile import Responder
+from nostr_client.negentropy.storage import seal_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.relay.connection import Connection
+    from agent.relay.core import Core
+    from agent.relay.outputs import Job, Output
+    from agent.relay.session import Session
+    from agent.relay.visible import Items
+
+
+UNLIMITED = 2**63
+"""More events than any store holds."""
+
+
+async def open_session(job: NegOpenJob, core: Core, session: Session) -> Sequence[Output]:
+    """Make the snapshot and the first answer. Raises Refused, StoreError."""
+    visible = Visible(core.store, job.viewer)
+    filters = await _filters(job, core, visible)
+    _reserve(session, job, min(await visible.count(filters), _limit(filters)))
+    items = await visible.items(filters)
+    _reserve(session, job, len(items[0]))
+    core.context.counted["neg_sessions"] += 1
+    limit = core.options.limits.neg_frame_bytes
+    loop = asyncio.get_running_loop()
+    try:
+        begun = loop.run_in_executor(core.threads, _begin, items, job.message, limit)
+        engine, reply = await begun
+    except NegentropyError as error:
+        raise Refused(f"invalid: {error}") from error
+    return session.negotiation.opened(job, engine, reply)
+
+
+async def step_session(job: NegStepJob, core: Core, session: Session) -> Sequence[Output]:
+    """The answer to a later message. Raises Refused."""
+    engine = job.state.engine
+    if engine is None:
+        raise Refused("closed: the session was closed")
+    loop = asyncio.get_running_loop()
+    try:
+        reply = await loop.run_in_executor(core.threads, engine.reconcile, job.message)
+    except NegentropyError as error:
+        raise Refused(f"invalid: {error}") from error
+    return session.negotiation.stepped(job, reply)
+
+
+def _begin(items: Items, message: bytes, frame_limit: int) -> tuple[Responder, bytes]:
+    engine = Responder(seal_columns(*items), frame_limit=frame_limit)
+    return engine, engine.reconcile(message)
+
+
+def _reserve(session: Session, job: NegOpenJob, items: int) -> None:
+    refusal = session.negotiation.reserve(job, items)
+    if refusal:
+        raise Refused(refusal)
+
+
+def _limit(filters: Sequence[Filter]) -> int:
+    """The most events that the limits of `filters` leave; a filter without one leaves all."""
+    return sum(UNLIMITED if f.limit is None else f.limit for f in filters)
+
+
+async def _filters(job: NegOpenJob, core: Core, visible: Visible) -> tuple[Filter, ...]:
+    """The filters of a session: given, or read from the event that holds them. Raises Refused."""
+    if not isinstance(job.wanted, str):
+        return job.wanted
+    try:
+        found = await visible.events([Filter(ids=[job.wanted])])
+        if not found:
+            raise Refused(FILTER_NOT_FOUND)
+        filters = _parse(found[0].content)
+    except InvalidFilter as error:
+        raise Refused(FILTER_INVALID) from error
+    refusal = check_filters(filters, core.options.limits, search=core.context.search)
+    refusal = refusal or job.viewer.refusal(filters)
+    if refusal:
+        raise Refused(refusal)
+    return filters
+
+
+def _parse(content: str) -> tuple[Filter, ...]:
+    """One filter, or an array of at least one. Raises InvalidFilter."""
+    try:
+        value = msgspec.json.decode(content)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFilter("no JSON") from error
+    listed = value if isinstance(value, list) else [value]
+    if not listed or not all(isinstance(item, dict) for item in listed):
+        raise InvalidFilter("neither a filter nor an array of filters")
+    return tuple(Filter.from_json(item) for item in listed)
+
+
+async def perform(job: Job, core: Core, connection: Connection) -> None:
+    """Do `job` and give its result to the connection's session. Safe to cancel."""
+    try:
+        outputs = await _do(job, core, connection)
+    except Refused as refusal:
+        outputs = connection.session.failed(job, str(refusal))
+    except TimeoutError:
+        outputs = connection.session.failed(job, "error: the store took too long")
+    except InvalidInput as error:
+        outputs = connection.session.failed(job, f"invalid: {error}")
+    except StoreError as error:
+        outputs = connection.session.failed(job, f"error: {error}")
+    connection.handle(outputs)
+
+
+async def _do(job: Job, core: Core, connection: Connection) -> Sequence[Output]:
+    match job:
+        case FetchJob():
+            return await _fetch(job, core, connection)
+        case CountJob():
+            return await _count(job, core, connection)
+        case NegOpenJob():
+            return await open_session(job, core, connection.session)
+        case NegStepJob():
+            return await step_session(job, core, connection.session)
+        case SaveJob():  # goes through Ingest
+            raise AssertionError(job)
+
+
+async def _fetch(job: FetchJob, core: Core, connection: Connection) -> Sequence[Output]:
+    core.context.counted["fetches"] += 1
+    most = _most(job.filters)
+    asked = [f.replace(limit=most + 1) for f in job.filters] if most else job.filters
+    found = 0
+    visible = Visible(core.store, job.viewer, core.room)
+    async with connection.fetching, aclosing(visible.pages(asked)) as pages:
+        async for events in pages:
+            frames = connection.session.stored(job, events[: most - found] if most else events)
+            found += len(events)
+            events.clear()  # what waits for the reader is its frames alone, which are counted
+            await connection.put_slowly(frames)
+            del frames
+            if not await connection.ready():  # rows are read as the reader takes them
+                return []
+    return connection.session.end_stored(job, _hint(job.filters, found))
+
+
+def _most(filters: Sequence[Filter]) -> int | None:
+    """The limit of a lone filter: one event beyond it shows at once whether there are more.
+
+    None for several filters, whose events overlap, and for no events at all.
+    """
+    return filters[0].limit or None if len(filters) == 1 else None
+
+
+def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
+    """What is known of events that were not sent (NIP-67); `found`: events, each once.
+
+    Fewer than the smallest limit: no filter was cut.
+    """
+    limits = [f.limit for f in filters if f.limit is not None]
+    if len(filters) == 1 and limits and limits[0]:
+        return Hint.MORE if found > limits[0] else Hint.FINISH
+    return Hint.FINISH if not limits or found < min(limits) else None
+
+
+async def _count(job: CountJob, core: Core, connection: Connection) -> Sequence[Output]:
+    start = core.context.clock.monotonic()
+    visible = Visible(core.store, job.viewer)
+    figures = await visible.figures(job.filters, registers=job.offset is not None)
+    core.context.counted["counts"] += 1
+    core.context.count_seconds.append(core.context.clock.monotonic() - start)
+    return connection.session.counted(job, figures)

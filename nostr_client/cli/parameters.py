@@ -1,0 +1,82 @@
+"""Kinds of parameters that commands of every program take: paths and durations."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    _PathType = click.Path[Any]
+else:
+    _PathType = click.Path  # generic in new versions of click only
+
+
+class UserPath(_PathType):
+    """A path, or a URL, as people write it: `~` is a home folder, and the empty text is no path.
+
+    A shell expands `~` in the first place of a word alone: not in `--store=~/x.db`, and not where
+    a program is started without one.
+    """
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        return super().convert(_user_path(self, value, param, ctx), param, ctx)
+
+
+class UserFile(click.File):
+    """A file that the command reads, by the rule of UserPath; "-" is stdin."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str] | IO[Any],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> IO[Any]:
+        if isinstance(value, str | os.PathLike):
+            value = _user_path(self, value, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def read_given(path: str, most: int) -> bytes:
+    """The first `most` bytes of a file that a command was given. Raises InvalidInput."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(most)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _user_path(
+    kind: click.Path[Any] | click.File,
+    value: str | os.PathLike[str],
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> str:
+    text = os.path.expanduser(os.fspath(value))
+    if not text:
+        kind.fail("the name is empty", param, ctx)
+    return text
+
+
+class Seconds(click.FloatRange):
+    """Seconds above 0, finite: `nan` is below no bound, and no range refuses it."""
+
+    def __init__(self, most: float | None = None) -> None:
+        super().__init__(min=0, min_open=True, max=most)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return found

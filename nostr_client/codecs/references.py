@@ -1,0 +1,69 @@
+"""What an event says about another one: what a reaction is to, where in a thread a reply is. Pure.
+
+Registers and counts of relays know tags alone, so they cannot tell any of this. Sources: NIP-10
+(replies), NIP-25 (reactions), NIP-57 (splits of zaps).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.errors import clip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nostr_client.codecs.event import Event
+
+DIRECT: Final = "direct"
+THREAD: Final = "thread"
+
+LABEL_BYTES: Final = 64
+"""Bytes of a reaction's content that are shown: an emoji of several characters has up to 35."""
+
+
+def reacted_to(reaction: Event) -> str | None:
+    """The id that a reaction is to: the last `e`, as clients may copy the `e` of a thread."""
+    ids = [tag[1] for tag in reaction.tags if len(tag) > 1 and tag[0] == "e"]
+    return ids[-1] if ids else None
+
+
+def reaction_label(reaction: Event) -> str:
+    """What a reaction says: `+` for a like (or no content), `-` for a dislike, else its text."""
+    return clip(reaction.content.strip() or "+", LABEL_BYTES)
+
+
+def reply_place(reply: Event, target: str) -> str | None:
+    """DIRECT for a reply to `target`, THREAD for one below it, None for a mere mention.
+
+    `target` is an event id, or an address, which `a` names beside an `e` for its version or the
+    parent. With markers `reply` names the parent, and `root` alone is a direct reply to the root.
+    Without markers the last `e` is the parent, as NIP-10 had it before; an `a` without a marker is
+    the root, and so the parent where no `e` is.
+    """
+    names = ("e", "a") if ":" in target else ("e",)
+    tags = [tag for tag in reply.tags if len(tag) > 1 and tag[0] in names]
+    plain = [tag for tag in tags if len(tag) < 4 or tag[3] not in _MARKERS]
+    roots, parents = (_marked(tags, marker) for marker in ("root", "reply"))
+    if roots | parents:
+        roots |= {tag[1] for tag in plain if tag[0] == "a"}
+        parents = parents or roots
+    else:
+        roots = {tag[1] for tag in plain}
+        last = [tag for tag in plain if tag[0] == "e"] or plain
+        parents = {tag[1] for tag in last[-1:]}
+    if target in parents:
+        return DIRECT
+    return THREAD if target in roots else None
+
+
+_MARKERS: Final = ("root", "reply", "mention")
+
+
+def _marked(tags: Iterable[tuple[str, ...]], marker: str) -> set[str]:
+    return {tag[1] for tag in tags if len(tag) > 3 and tag[3] == marker}
+
+
+def receivers(event: Event) -> frozenset[str]:
+    """Whom a zap of an event may pay: those of its `zap` tags (splits), and its author."""
+    return frozenset(event.tag_values("zap")) | {event.pubkey}

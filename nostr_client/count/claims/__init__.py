@@ -1,0 +1,38 @@
+"""What relays said, kept: stored claims, how far each relay was read, and what is held of it."""
+
+from __future__ import annotations
+
+from nostr_client.count.claims.book import CLAIMS, ClaimBook, Place, PlaceInMemory
+from nostr_client.count.claims.coverage import (
+    OVERLAP,
+    VOID,
+    Changes,
+    Drift,
+    Held,
+    Mark,
+    Reread,
+    Update,
+)
+from nostr_client.count.claims.memory import ListMemory, Memory, reading_of
+from nostr_client.count.claims.rows import Asked, Remembered, is_answer
+
+__all__ = [
+    "CLAIMS",
+    "OVERLAP",
+    "VOID",
+    "Asked",
+    "Changes",
+    "ClaimBook",
+    "Drift",
+    "Held",
+    "ListMemory",
+    "Mark",
+    "Memory",
+    "Place",
+    "PlaceInMemory",
+    "Remembered",
+    "Reread",
+    "Update",
+    "is_answer",
+    "reading_of",
+]

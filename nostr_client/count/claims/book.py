@@ -1,0 +1,227 @@
+"""The stored claims of one database, for whoever counts with memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
+
+from nostr_client.count.claims import rows
+from nostr_client.count.claims.memory import ListMemory
+from nostr_client.count.claims.rows import held_rows
+from nostr_client.store.database import Database
+from nostr_client.store.migrate import Schema, run_script
+from nostr_client.store.schema import STORE
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from nostr_client.count.claims.coverage import Mark
+    from nostr_client.count.claims.memory import Memory
+    from nostr_client.count.claims.rows import Asked, LastAsked, Remembered
+    from nostr_client.count.merge import Claim
+
+
+_TABLES: Final = """
+CREATE TABLE claim_query (
+    q INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    target TEXT,
+    filters TEXT NOT NULL
+) STRICT;
+CREATE TABLE claim_relay (r INTEGER PRIMARY KEY, url TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE claim (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    answered INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    status TEXT NOT NULL,
+    method TEXT,
+    count INTEGER,
+    count_high INTEGER,
+    approximate INTEGER,
+    limited INTEGER,
+    registers BLOB,
+    events_read INTEGER NOT NULL,
+    bytes_read INTEGER NOT NULL,
+    last_read INTEGER,
+    asked_at REAL,
+    answered_at REAL,
+    latency_ms REAL,
+    warnings TEXT NOT NULL,
+    PRIMARY KEY (q, r, answered)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_mark (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    last_read INTEGER,
+    registers BLOB,
+    mark TEXT NOT NULL,
+    held INTEGER,
+    PRIMARY KEY (q, r)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_event (
+    q INTEGER NOT NULL,
+    r INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    author BLOB NOT NULL,
+    amount INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    label TEXT NOT NULL DEFAULT '',
+    signer BLOB NOT NULL DEFAULT x'',
+    receiver BLOB NOT NULL DEFAULT x'',
+    PRIMARY KEY (q, r, created_at, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE claim_members (
+    q INTEGER NOT NULL, r INTEGER NOT NULL, members BLOB NOT NULL, PRIMARY KEY (q, r)
+) STRICT, WITHOUT ROWID
+"""
+
+
+CLAIMS: Final = Schema("nostr_tally.claims", partial(run_script, script=_TABLES))
+
+
+T = TypeVar("T")
+
+MOST_GLANCES: Final = 20_000
+"""Places whose mark is kept at hand: half a kilobyte each; beyond, all are looked up anew."""
+
+
+class Place(Protocol):
+    """Gives access to one memory, in one piece."""
+
+    @property
+    def seen(self) -> tuple[Mark, int] | None:
+        """The mark and the number of events as they were last seen; None: look yourself."""
+        ...
+
+    async def use(self, work: Callable[[Memory], T]) -> T:
+        """Run `work`; what it changed is kept whole when this returns, or not at all.
+
+        Cancelling waits for a work that has begun. Raises StoreError and its kinds.
+        """
+        ...
+
+
+class PlaceInMemory:
+    """A memory that lasts as long as this object; `replaces` as for `ListMemory`."""
+
+    def __init__(self, *, replaces: bool = False) -> None:
+        self.memory = ListMemory(replaces=replaces)
+        self.seen: tuple[Mark, int] | None = None
+
+    async def use(self, work: Callable[[Memory], T]) -> T:
+        return work(self.memory)
+
+
+class PlaceInStore:
+    """A memory in the store; each use is a transaction of its own.
+
+    `glances`: what was last seen of each place, for all places of one book.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        q: int,
+        r: int,
+        asked: Asked,
+        glances: dict[tuple[int, int], tuple[Mark, int]],
+    ) -> None:
+        self._database = database
+        self._q, self._r, self._asked = q, r, asked
+        self._glances = glances
+
+    @property
+    def seen(self) -> tuple[Mark, int] | None:
+        return self._glances.get((self._q, self._r))
+
+    async def use(self, work: Callable[[Memory], T]) -> T:
+        def run(conn: sqlite3.Connection) -> tuple[T, tuple[Mark, int]]:
+            memory = held_rows(conn, self._q, self._r, self._asked)
+            found = work(memory)
+            memory.flush()
+            return found, (memory.mark, memory.count(0, None))
+
+        # The caller goes on with the objects that `work` touches in the writer's thread.
+        found, glance = await self._database.write(run, unbroken=True)
+        if len(self._glances) >= MOST_GLANCES:
+            self._glances.clear()
+        self._glances[self._q, self._r] = glance
+        return found
+
+
+class ClaimBook:
+    """Keeps the claims of each query and relay; the tables of `schema.CLAIMS` must be there.
+
+    Every method may raise StoreError and its kinds. URLs are normalised ones.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._numbers: dict[tuple[str, str], tuple[int, int]] = {}
+        self._glances: dict[tuple[int, int], tuple[Mark, int]] = {}
+
+    @classmethod
+    async def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
+        """Open a store file for its claims alone, or ":memory:"; as `Database.open`."""
+        migrations = [STORE, CLAIMS]
+        return cls(await Database.open(path, read_only=read_only, migrations=migrations))
+
+    async def close(self) -> None:
+        """Close the database; for a book that was made by `open`."""
+        await self.database.close()
+
+    async def place(self, asked: Asked, url: str) -> PlaceInStore:
+        """Where what is read of a relay for a query is kept."""
+        known = self._numbers.get((asked.key, url))
+        if known is None:
+            known = await self.database.write(lambda conn: _numbers(conn, asked, url))
+            self._numbers[asked.key, url] = known
+        return PlaceInStore(self.database, *known, asked, self._glances)
+
+    async def remember(self, asked: Asked, claims: Iterable[tuple[str, Claim]]) -> None:
+        """Keep claims, given with their relays' URLs; each replaces its relay's earlier one."""
+        await self.database.write(self.keeping(asked, claims))
+
+    def keeping(
+        self, asked: Asked, claims: Iterable[tuple[str, Claim]]
+    ) -> Callable[[sqlite3.Connection], None]:
+        """`remember` as a function for a write of the caller's."""
+        kept = list(claims)
+        numbers = [self._numbers.get((asked.key, url)) for url, _ in kept]
+
+        def work(conn: sqlite3.Connection) -> None:
+            rows.remember(
+                conn,
+                (
+                    (*(known or _numbers(conn, asked, url)), claim)
+                    for known, (url, claim) in zip(numbers, kept, strict=True)
+                ),
+            )
+
+        return work
+
+    async def recall(
+        self, asked: Asked, now: float, urls: Iterable[str] | None = None
+    ) -> list[Remembered]:
+        """What relays said about a query, by URL; all that were ever asked by default."""
+        wanted = None if urls is None else list(urls)
+        return await self.database.read(lambda conn: rows.recall(conn, asked, wanted, int(now)))
+
+    async def last_asked(self) -> dict[tuple[str, str], LastAsked]:
+        """When each relay was last asked each question, by the question's key and the URL."""
+        return await self.database.read(rows.last_asked)
+
+    async def forget(self, asked: Asked) -> bool:
+        """Remove a query with everything known about it; False if it was not there."""
+        self._numbers = {k: v for k, v in self._numbers.items() if k[0] != asked.key}
+        self._glances.clear()
+        return await self.database.write(lambda conn: rows.forget(conn, asked))
+
+
+def _numbers(conn: sqlite3.Connection, asked: Asked, url: str) -> tuple[int, int]:
+    return rows.query_number(conn, asked), rows.relay_number(conn, url)

@@ -1,0 +1,305 @@
+"""What is held of one relay for one query, in SQLite: the same as `ListMemory`, and it lasts.
+
+Events, mark and registers change in the transaction of the caller, so they agree after any crash.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from nostr_client import hll
+from nostr_client.count.claims.coverage import VOID, Changes, Held, Mark
+from nostr_client.count.claims.memory import is_newer, supersedes
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable, Sequence
+
+    from nostr_client.count.claims.coverage import Update
+
+_END: Final = 2**63 - 1
+_KEY: Final = 32
+"""Bytes of a public key."""
+_WINDOW: Final = "q = ? AND r = ? AND created_at BETWEEN ? AND ?"
+_DELETE: Final = "DELETE FROM claim_event WHERE q = ? AND r = ? AND created_at = ? AND id = ?"
+_PLAIN: Final = ("created_at", "id", "author", "amount")
+_RECEIPT: Final = (*_PLAIN, "label", "signer", "receiver")
+_FOUND_AGAIN: Final = " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at"
+_INSERT: Final = (
+    "INSERT INTO claim_event (q, r, created_at, id, author, amount, seen_at)"
+    f" VALUES (?, ?, ?, ?, ?, ?, ?){_FOUND_AGAIN}"
+)
+_INSERT_RECEIPT: Final = (
+    "INSERT INTO claim_event"
+    " (q, r, created_at, id, author, amount, seen_at, label, signer, receiver)"
+    f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?){_FOUND_AGAIN}"
+)
+_decode: Final = msgspec.json.Decoder(Mark).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class HeldRows:
+    """A `Memory` over a connection; `offset` is the query's HLL offset, None where it has none.
+
+    `replaces`: an author's newest event is the only one. Lives as long as one call of
+    `Database.write` (or `read`, for what only asks), which ends with `flush`.
+    """
+
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        q: int,
+        r: int,
+        offset: int | None,
+        *,
+        replaces: bool = False,
+    ) -> None:
+        self._conn = conn
+        self._key = (q, r)
+        self._offset = offset
+        self._replaces = replaces
+        self._mark = Mark()
+        self._registers: bytes | None = None
+        self._held: int | None = 0
+        self._since: dict[int, int] = {}
+        self._unsaved = False
+        self._load()
+
+    def _load(self) -> None:
+        sql = "SELECT mark, registers, held FROM claim_mark WHERE q = ? AND r = ?"
+        row = self._one(sql, *self._key)
+        if row is not None:
+            self._mark = _decode(row[0])
+            self._registers, self._held = row[1:]
+
+    @property
+    def mark(self) -> Mark:
+        return self._mark
+
+    def registers(self) -> bytes | None:
+        """The registers of what is held; None where the query has no offset."""
+        return self._registers
+
+    def count(self, start: int, end: int | None) -> int:
+        if start <= 0 and end is None:
+            return self._number()
+        if end is None:
+            return self._counted_since(start)
+        if start <= 0 and end + 1 in self._since:
+            return self._number() - self._since[end + 1]
+        return self._counted(start, end)
+
+    def _counted_since(self, start: int) -> int:
+        if start not in self._since:
+            self._since[start] = self._counted(start, None)
+        return self._since[start]
+
+    def _number(self) -> int:
+        """How many events are held: a number that is kept, as every round asks for it."""
+        if self._held is None:
+            self._held = self._counted(0, None)
+        return self._held
+
+    def _counted(self, start: int, end: int | None) -> int:
+        sql = f"SELECT count(*) FROM claim_event WHERE {_WINDOW}"
+        row = self._one(sql, *self._key, start, _last(end))
+        return int(row[0]) if row else 0
+
+    def nth(self, start: int, n: int) -> int | None:
+        sql = f"SELECT created_at FROM claim_event WHERE {_WINDOW} ORDER BY created_at, id"
+        row = self._one(f"{sql} LIMIT 1 OFFSET ?", *self._key, start, _END, n - 1)
+        return int(row[0]) if row else None
+
+    def apply(self, update: Update) -> Changes:
+        sql = f"SELECT created_at, id, author, seen_at FROM claim_event WHERE {_WINDOW}"
+        before = self._conn.execute(sql, (*self._key, update.start, _last(update.end))).fetchall()
+        found = {event.id for event in update.found}
+        lost = [Held(at, id, author) for at, id, author, _ in before if id not in found]
+        self._delete(lost)
+        inside = all(update.spans(event.created_at) for event in update.found)
+        held = {id for _, id, *_ in before} & found if inside else None
+        fresh = self._put(update.found, update.at, held)
+        changes = Changes(
+            added=len(fresh),
+            gone=len(self._without_newer(lost)),
+            exposure=float(sum(update.at - seen for *_, seen in before)),
+            fresh=tuple(sorted(event.created_at for event in fresh)),
+        )
+        self._update_registers(fresh, anew=bool(lost))
+        self._save(self.mark.moved(update, changes, self._newest_after(update)))
+        return changes
+
+    def _newest_after(self, update: Update) -> int | None:
+        """The newest event held: after an open window that is the newest one found, if any."""
+        if update.end is None and not self._replaces:
+            inside = [e.created_at for e in update.found if update.start <= e.created_at]
+            past = [at for at in inside if at <= update.at]
+            if past:
+                return max(past)
+        return self._newest(update.at)
+
+    def _delete(self, events: Sequence[Held]) -> None:
+        if not events:
+            return
+        held = self._number()
+        self._since.clear()
+        keys = [(*self._key, event.created_at, event.id) for event in events]
+        self._held = held - self._conn.executemany(_DELETE, keys).rowcount
+
+    def confirm(self, at: int, *, judged: bool = False) -> None:
+        self._save(self.mark.as_confirmed(at, judged=judged))
+
+    def prove(self, at: int) -> None:
+        self._save(self.mark.as_proven(at))
+
+    def differ(self, by: int) -> None:
+        self._save(msgspec.structs.replace(self.mark, differs=by))
+
+    def add(self, events: Iterable[Held], at: int) -> int:
+        fresh = self._put(list(events), at)
+        if fresh:
+            self._update_registers(fresh, anew=False)
+            self._save(self.mark)
+        return len(fresh)
+
+    def events(self) -> Iterable[Held]:
+        receipts = self._offset is None  # receipts make no registers
+        fields = _RECEIPT if receipts else _PLAIN
+        sql = f"SELECT {', '.join(fields)} FROM claim_event WHERE q = ? AND r = ?"
+        held = itertools.starmap(Held, self._conn.execute(sql, self._key).fetchall())
+        return map(_with_payment, held) if receipts else held
+
+    def judge(self, events: Iterable[Held]) -> None:
+        self._conn.executemany(
+            "UPDATE claim_event SET amount = ?, label = ?"
+            " WHERE q = ? AND r = ? AND created_at = ? AND id = ?",
+            [(e.amount, e.label, *self._key, e.created_at, e.id) for e in events],
+        )
+
+    def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        sql = "SELECT id, author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
+        rows = self._conn.execute(sql, (*self._key, VOID)).fetchall()
+        ids, authors = zip(*rows, strict=True) if rows else ((), ())
+        return frozenset(ids), frozenset(authors)
+
+    def unseen(self, now: int) -> float:
+        confirmed = self.mark.confirmed_at or 0
+        if confirmed >= now:
+            return 0.0
+        sql = "SELECT total(max(? - max(seen_at, ?), 0)) FROM claim_event WHERE q = ? AND r = ?"
+        row = self._one(sql, now, confirmed, *self._key)
+        return float(row[0]) if row else 0.0
+
+    def _without_newer(self, lost: list[Held]) -> list[Held]:
+        """Those of the lost events that no newer version of theirs replaced."""
+        if not self._replaces or not lost:
+            return lost
+        newest = {event.author: event for event in self.events()}
+        return [one for one in lost if not is_newer(newest.get(one.author), one)]
+
+    def _put(self, events: Sequence[Held], at: int, held: set[bytes] | None = None) -> list[Held]:
+        """Write events, and drop those that newer ones replace; those that were not held before.
+
+        `held`: the ids of those that are, where that is known.
+        """
+        if held is None:
+            held = self._ids({event.created_at for event in events})
+        fresh = [event for event in {e.id: e for e in events}.values() if event.id not in held]
+        if self._replaces and fresh:
+            fresh = self._make_room(fresh)
+            held = self._ids({event.created_at for event in events})
+        kept = {event.id for event in fresh} | held
+        before = self._number()
+        if fresh:
+            self._since.clear()
+        self._insert({e.id: e for e in events if e.id in kept}.values(), at)
+        self._held = before + len(fresh)
+        return fresh
+
+    def _insert(self, events: Collection[Held], at: int) -> None:
+        """Only receipts fill all columns."""
+        rows = [(*self._key, e.created_at, e.id, e.author, e.amount, at) for e in events]
+        if any(event.signer for event in events):
+            more = [(e.label, e.signer + e.payment, e.receiver) for e in events]
+            both = [(*row, *rest) for row, rest in zip(rows, more, strict=True)]
+            self._conn.executemany(_INSERT_RECEIPT, both)
+        else:
+            self._conn.executemany(_INSERT, rows)
+
+    def _make_room(self, fresh: list[Held]) -> list[Held]:
+        """Delete the older versions; the newest of each author among `fresh`."""
+        newest: dict[bytes, Held] = {}
+        for event in fresh:
+            if not is_newer(newest.get(event.author), event):
+                newest[event.author] = event
+        older: list[Held] = []
+        for other in self.events():
+            event = newest.get(other.author, other)
+            if event is other:
+                continue
+            if supersedes(event, other):
+                older.append(other)
+            else:
+                del newest[other.author]
+        self._delete(older)
+        return list(newest.values())
+
+    def _ids(self, times: set[int]) -> set[bytes]:
+        """The ids held in the range of these times."""
+        if not times:
+            return set()
+        sql = f"SELECT id FROM claim_event WHERE {_WINDOW}"
+        return {id for (id,) in self._conn.execute(sql, (*self._key, min(times), max(times)))}
+
+    def _newest(self, now: int) -> int | None:
+        sql = f"SELECT max(created_at) FROM claim_event WHERE {_WINDOW}"
+        row = self._one(sql, *self._key, 0, now)
+        return row[0] if row else None
+
+    def _save(self, mark: Mark) -> None:
+        self._mark = mark
+        self._unsaved = True
+
+    def flush(self) -> None:
+        """Write the mark, the registers and the number, where they changed."""
+        if not self._unsaved:
+            return
+        self._unsaved, mark = False, self._mark
+        self._conn.execute(
+            "INSERT INTO claim_mark (q, r, last_read, registers, mark, held)"
+            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET last_read = excluded.last_read,"
+            " registers = excluded.registers, mark = excluded.mark, held = excluded.held",
+            (*self._key, mark.last_read, self._registers, _encode(mark).decode(), self._number()),
+        )
+
+    def _update_registers(self, fresh: Sequence[Held], *, anew: bool) -> None:
+        """Registers only grow by adding; after a removal they are made from all authors."""
+        if self._offset is None or not (fresh or anew or self._registers is None):
+            return
+        # A newest version that does not count takes its author out.
+        anew = anew or (self._replaces and not all(event.counts for event in fresh))
+        if anew or self._registers is None:
+            sql = "SELECT DISTINCT author FROM claim_event WHERE q = ? AND r = ? AND amount <> ?"
+            authors = [author for (author,) in self._conn.execute(sql, (*self._key, VOID))]
+            self._registers = hll.from_pubkeys(authors, self._offset)
+        else:
+            counted = [event.author for event in fresh if event.counts]
+            added = hll.from_pubkeys(counted, self._offset)
+            self._registers = hll.merge(self._registers, added)
+
+    def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
+        found: tuple[Any, ...] | None = self._conn.execute(sql, values).fetchone()
+        return found
+
+
+def _last(end: int | None) -> int:
+    return _END if end is None else end
+
+
+def _with_payment(event: Held) -> Held:
+    """The column `signer` has the key, and after it the payment, where that is known."""
+    signer = event.signer
+    return event._replace(signer=signer[:_KEY], payment=signer[_KEY:]) if signer[_KEY:] else event

@@ -1,0 +1,234 @@
+"""What is held of one relay for one query: the events, without their contents, and the mark."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from nostr_client.count.claims.coverage import Changes, Drift, Mark
+from nostr_client.count.merge import Reading, Receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.count.claims.coverage import Held, Update
+
+
+class Memory(Protocol):
+    """What a reader asks and tells. Windows are closed; `end` None is open to the future."""
+
+    @property
+    def mark(self) -> Mark:
+        """How far the relay was read."""
+        ...
+
+    def count(self, start: int, end: int | None) -> int:
+        """How many events are held in a window."""
+        ...
+
+    def nth(self, start: int, n: int) -> int | None:
+        """The time of the n-th event (from 1) at or after `start`, oldest first."""
+        ...
+
+    def apply(self, update: Update) -> Changes:
+        """Take in what was read, all of it or, where it raises, nothing."""
+        ...
+
+    def confirm(self, at: int, *, judged: bool = False) -> None:
+        """The relay's own count is equal to the number of what is held, seen at `at`.
+
+        `judged`: the query looks into the events, and does not count all of them.
+        """
+        ...
+
+    def prove(self, at: int) -> None:
+        """What is held is what the relay holds, all of it, seen at `at`."""
+        ...
+
+    def differ(self, by: int) -> None:
+        """The relay's own count is larger by so much, and reading again did not explain it."""
+        ...
+
+    def events(self) -> Iterable[Held]:
+        """All events that are held."""
+        ...
+
+    def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """Those of all events that are held and counted."""
+        ...
+
+    def registers(self) -> bytes | None:
+        """The registers of the counted authors, where they are kept; None where they are not."""
+        ...
+
+    def unseen(self, now: int) -> float:
+        """Event-seconds since each held event was last seen or confirmed."""
+        ...
+
+    def add(self, events: Iterable[Held], at: int) -> int:
+        """Take in events that came by themselves; how many were not held. The mark stays."""
+        ...
+
+    def judge(self, events: Iterable[Held]) -> None:
+        """Give held events the amounts and labels that looking at what they name gave."""
+        ...
+
+
+class ListMemory:
+    """A memory in memory: for a count that is done once, and for tests.
+
+    `replaces`: an author's newest event is the only one (replaceable kinds).
+    """
+
+    def __init__(self, *, replaces: bool = False) -> None:
+        self.mark = Mark()
+        self._events: dict[bytes, Held] = {}
+        self._order: list[tuple[int, bytes]] = []
+        self._seen: dict[bytes, int] = {}
+        self._newest_of: dict[bytes, Held] | None = {} if replaces else None
+
+    def events(self) -> Iterable[Held]:
+        return self._events.values()
+
+    def ids_and_authors(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        counted = [event for event in self._events.values() if event.counts]
+        return frozenset(e.id for e in counted), frozenset(e.author for e in counted)
+
+    def registers(self) -> bytes | None:
+        return None
+
+    def count(self, start: int, end: int | None) -> int:
+        low, high = self._range(start, end)
+        return high - low
+
+    def nth(self, start: int, n: int) -> int | None:
+        at = self._range(start, None)[0] + n - 1
+        return self._order[at][0] if at < len(self._order) else None
+
+    def unseen(self, now: int) -> float:
+        confirmed = self.mark.confirmed_at or 0
+        return float(sum(max(now - max(seen, confirmed), 0) for seen in self._seen.values()))
+
+    def apply(self, update: Update) -> Changes:
+        low, high = self._range(update.start, update.end)
+        before = self._order[low:high]
+        found = {event.id for event in update.found}
+        exposure = sum(update.at - self._seen[id] for _, id in before)
+        lost = [self._events[id] for _, id in before if id not in found]
+        for event in lost:
+            self._remove(event.id)
+        fresh = [event for event in update.found if self._add(event, update.at)]
+        times = tuple(sorted(event.created_at for event in fresh if event.id in self._events))
+        gone = self._without_newer(lost)
+        changes = Changes(added=len(times), gone=len(gone), exposure=float(exposure), fresh=times)
+        self.mark = self.mark.moved(update, changes, self._newest(update.at))
+        return changes
+
+    def confirm(self, at: int, *, judged: bool = False) -> None:
+        self.mark = self.mark.as_confirmed(at, judged=judged)
+
+    def prove(self, at: int) -> None:
+        self.mark = self.mark.as_proven(at)
+
+    def differ(self, by: int) -> None:
+        self.mark = msgspec.structs.replace(self.mark, differs=by)
+
+    def add(self, events: Iterable[Held], at: int) -> int:
+        fresh = [event.id for event in events if self._add(event, at)]
+        return sum(id in self._events for id in fresh)
+
+    def judge(self, events: Iterable[Held]) -> None:
+        self._events.update((event.id, event) for event in events if event.id in self._events)
+
+    def _add(self, event: Held, at: int) -> bool:
+        fresh = event.id not in self._events
+        if fresh and not self._takes_place(event):
+            return False
+        self._seen[event.id] = at
+        if fresh:
+            self._events[event.id] = event
+            key = (event.created_at, event.id)
+            self._order.insert(bisect_left(self._order, key), key)
+        return fresh
+
+    def _without_newer(self, lost: list[Held]) -> list[Held]:
+        """Those of the lost events that no newer version of theirs replaced."""
+        if self._newest_of is None:
+            return lost
+        newest = self._newest_of
+        return [one for one in lost if not is_newer(newest.get(one.author), one)]
+
+    def _takes_place(self, event: Held) -> bool:
+        """Make room for a newer version; False for an older one."""
+        if self._newest_of is None:
+            return True
+        other = self._newest_of.get(event.author)
+        if other is not None and not supersedes(event, other):
+            return False
+        if other is not None:
+            self._remove(other.id)
+        self._newest_of[event.author] = event
+        return True
+
+    def _remove(self, id: bytes) -> None:
+        event = self._events.pop(id)
+        if self._newest_of is not None:
+            del self._newest_of[event.author]
+        del self._seen[id]
+        del self._order[bisect_left(self._order, (event.created_at, id))]
+
+    def _newest(self, now: int) -> int | None:
+        at = bisect_right(self._order, (now, b"\xff" * 33))
+        return self._order[at - 1][0] if at else None
+
+    def _range(self, start: int, end: int | None) -> tuple[int, int]:
+        low = bisect_left(self._order, (start, b""))
+        high = len(self._order) if end is None else bisect_left(self._order, (end + 1, b""))
+        return low, high
+
+
+def supersedes(event: Held, other: Held) -> bool:
+    """Which of two versions holds: the newer, of equals the one with the lower id (NIP-01)."""
+    return (-event.created_at, event.id) < (-other.created_at, other.id)
+
+
+def is_newer(event: Held | None, other: Held) -> bool:
+    """Whether there is an event that supersedes the other one."""
+    return event is not None and supersedes(event, other)
+
+
+def reading_of(memory: Memory, now: int, *, sums: bool = False, labels: bool = False) -> Reading:
+    """What is held, as a reading that stands at `now`, with what may have changed since.
+
+    `sums`: the amounts and the receipts are wanted. `labels`: what contents say is wanted.
+    """
+    ids, authors = memory.ids_and_authors()
+    mark = memory.mark
+    counted = [e for e in memory.events() if e.counts] if sums or labels else []
+    unseen = memory.unseen(now)
+    drift = Drift.of(mark, unseen, memory.count(0, None))
+    return Reading(
+        authors=authors,
+        events=ids,
+        complete=mark.complete,
+        proven=mark.proven,
+        gone=drift.share if drift else 0.0,
+        evidence=drift.evidence if drift else 1,
+        balanced=drift is not None and unseen <= 0,
+        whole_at=mark.whole_at,
+        **members_of(counted, sums=sums, labels=labels),
+    )
+
+
+def members_of(events: Sequence[Held], *, sums: bool, labels: bool) -> dict[str, Any]:
+    """The fields of a reading that say something of each counted event."""
+    return {
+        "amounts": {e.id: e.amount for e in events} if sums else None,
+        "receipts": {e.id: Receipt(e.signer, e.receiver, e.created_at, e.payment) for e in events}
+        if sums
+        else None,
+        "doubted": frozenset(e.id for e in events if e.label) if sums else frozenset(),
+        "labels": {e.id: e.label for e in events} if labels else None,
+    }

@@ -1,0 +1,245 @@
+"""Claims as rows of the store: functions over a connection, inside the caller's transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from nostr_client.count.claims.held import HeldRows
+from nostr_client.count.claims.memory import reading_of
+from nostr_client.count.merge import Claim, ClaimStatus, Listing, Method, Retracted
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator
+
+_encode: Final = msgspec.json.Encoder().encode
+_pack: Final = msgspec.msgpack.Encoder().encode
+_COLUMNS: Final = (
+    "name",
+    "status",
+    "method",
+    "count",
+    "count_high",
+    "approximate",
+    "limited",
+    "registers",
+    "events_read",
+    "bytes_read",
+    "last_read",
+    "asked_at",
+    "answered_at",
+    "latency_ms",
+    "warnings",
+)
+_SELECT: Final = f"SELECT url, r, answered, {', '.join('c.' + name for name in _COLUMNS)}"
+_UPSERT: Final = (
+    f"INSERT OR REPLACE INTO claim (q, r, answered, {', '.join(_COLUMNS)})"
+    f" VALUES (?, ?, ?{', ?' * len(_COLUMNS)})"
+)
+
+
+class Members(msgspec.Struct, frozen=True, array_like=True):
+    """What a claim tells of single events beside what is read into a place."""
+
+    listing: Listing | None
+    retracted: Retracted
+
+
+_unpack: Final = msgspec.msgpack.Decoder(Members).decode
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A query as the store knows it: one `key` for all spellings of the same question.
+
+    `offset` is its HLL offset, or None. `sums`: its events are worth something. `replaces`: an
+    author's newest event is the only one.
+    """
+
+    key: str
+    name: str
+    target: str | None
+    filters: str
+    offset: int | None = None
+    sums: bool = False
+    replaces: bool = False
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What one relay is known to have said: the newest answer, and a failure if that is newer.
+
+    A bare zero is kept as a failure: one relay family answers so when it refuses.
+    """
+
+    url: str
+    answer: Claim | None = None
+    failure: Claim | None = None
+
+    def usable(self, now: float, keep: float) -> Claim | None:
+        """The answer to count with, unless it is older than `keep` seconds."""
+        if self.answer is None or now - (self.answer.asked_at or 0.0) > keep:
+            return None
+        return self.answer
+
+
+def is_answer(claim: Claim) -> bool:
+    """Whether a claim may take the place of an earlier answer."""
+    return claim.answered and not claim.weak_zero
+
+
+def held_rows(conn: sqlite3.Connection, q: int, r: int, asked: Asked) -> HeldRows:
+    """What is held of a relay for a query, by their numbers."""
+    return HeldRows(conn, q, r, asked.offset, replaces=asked.replaces)
+
+
+def query_number(conn: sqlite3.Connection, asked: Asked) -> int:
+    """The row of a query, made if it is new."""
+    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    sql = "INSERT INTO claim_query (key, name, target, filters) VALUES (?, ?, ?, ?) RETURNING q"
+    (q,) = conn.execute(sql, (asked.key, asked.name, asked.target, asked.filters)).fetchone()
+    return int(q)
+
+
+def relay_number(conn: sqlite3.Connection, url: str) -> int:
+    """The row of a relay, made if it is new."""
+    row = conn.execute("SELECT r FROM claim_relay WHERE url = ?", (url,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    (r,) = conn.execute("INSERT INTO claim_relay (url) VALUES (?) RETURNING r", (url,)).fetchone()
+    return int(r)
+
+
+def remember(conn: sqlite3.Connection, claims: Iterable[tuple[int, int, Claim]]) -> None:
+    """Keep claims, given with the numbers of query and relay; an answer ends an earlier failure."""
+    kept = list(claims)
+    answers = [(q, r) for q, r, claim in kept if is_answer(claim)]
+    conn.executemany("DELETE FROM claim WHERE q = ? AND r = ? AND answered = 0", answers)
+    conn.executemany(_UPSERT, [(q, r, is_answer(claim), *_row(claim)) for q, r, claim in kept])
+    conn.executemany("DELETE FROM claim_members WHERE q = ? AND r = ?", answers)
+    told = [(q, r, _pack(members)) for q, r, claim in kept if (members := _members(claim))]
+    conn.executemany("INSERT OR REPLACE INTO claim_members VALUES (?, ?, ?)", told)
+
+
+def _members(claim: Claim) -> Members | None:
+    if not is_answer(claim):
+        return None
+    nothing = claim.listing is None and claim.retracted == Retracted()
+    return None if nothing else Members(claim.listing, claim.retracted)
+
+
+def recall(
+    conn: sqlite3.Connection, asked: Asked, urls: Iterable[str] | None, now: int
+) -> list[Remembered]:
+    """What relays said about a query, by URL; all of them where `urls` is None.
+
+    Answers by events come with what is held, as it stands at `now`.
+    """
+    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
+    if row is None:
+        return []
+    wanted = None if urls is None else set(urls)
+    found: dict[str, Remembered] = {}
+    for url, answered, claim in _claims(conn, int(row[0]), asked, wanted, now):
+        before = found.get(url, Remembered(url=url))
+        changes = {"answer": claim} if answered else {"failure": claim}
+        found[url] = msgspec.structs.replace(before, **changes)
+    return [found[url] for url in sorted(found)]
+
+
+def forget(conn: sqlite3.Connection, asked: Asked) -> bool:
+    """Remove a query with everything known about it; False if it was not there."""
+    row = conn.execute("SELECT q FROM claim_query WHERE key = ?", (asked.key,)).fetchone()
+    if row is None:
+        return False
+    for table in ("claim", "claim_mark", "claim_event", "claim_members", "claim_query"):
+        conn.execute(f"DELETE FROM {table} WHERE q = ?", row)
+    return True
+
+
+def _claims(
+    conn: sqlite3.Connection, q: int, asked: Asked, wanted: set[str] | None, now: int
+) -> Iterator[tuple[str, bool, Claim]]:
+    sql = f"{_SELECT} FROM claim c JOIN claim_relay USING (r) WHERE q = ?"
+    members = dict(conn.execute("SELECT r, members FROM claim_members WHERE q = ?", (q,)))
+    for url, r, answered, *columns in conn.execute(sql, (q,)).fetchall():
+        if wanted is not None and url not in wanted:
+            continue
+        claim = _claim(columns)
+        if answered and r in members:
+            told = _unpack(members[r])
+            claim = msgspec.structs.replace(claim, listing=told.listing, retracted=told.retracted)
+        if claim.answered and claim.method is Method.EVENTS:
+            claim = _with_held(conn, q, r, asked, claim, now)
+        yield url, bool(answered), claim
+
+
+def _with_held(
+    conn: sqlite3.Connection, q: int, r: int, asked: Asked, claim: Claim, now: int
+) -> Claim:
+    """A claim by events with what is held; registers and mark are the newest after a crash too."""
+    held = held_rows(conn, q, r, asked)
+    reading = reading_of(held, now, sums=asked.sums)
+    return msgspec.structs.replace(
+        claim,
+        registers=held.registers(),
+        last_read=held.mark.last_read if reading.complete else claim.last_read,
+        reading=reading,
+    )
+
+
+def _row(claim: Claim) -> tuple[Any, ...]:
+    """The values of `_COLUMNS`; written out, as every answer of every relay passes here."""
+    return (
+        claim.relay,
+        claim.status.value,
+        None if claim.method is None else claim.method.value,
+        claim.count,
+        claim.count_high,
+        claim.approximate,
+        claim.limited,
+        None if claim.method is Method.EVENTS else claim.registers,
+        claim.events_read,
+        claim.bytes_read,
+        claim.last_read,
+        claim.asked_at,
+        claim.answered_at,
+        claim.latency_ms,
+        _encode(claim.warnings).decode(),
+    )
+
+
+def _claim(columns: list[Any]) -> Claim:
+    values = dict(zip(_COLUMNS, columns, strict=True))
+    values |= {
+        "relay": values.pop("name"),
+        "status": ClaimStatus(values["status"]),
+        "method": None if values["method"] is None else Method(values["method"]),
+        "warnings": tuple(msgspec.json.decode(values["warnings"])),
+        "approximate": _flag(values["approximate"]),
+        "limited": _flag(values["limited"]),
+    }
+    return Claim(**values)
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
+
+
+class LastAsked(NamedTuple):
+    """When a relay was last asked a question, and the last time that it answered; Unix seconds."""
+
+    asked: float
+    answered: float | None
+
+
+def last_asked(conn: sqlite3.Connection) -> dict[tuple[str, str], LastAsked]:
+    """When each relay was last asked each question, by the question's key and the URL."""
+    sql = (
+        "SELECT key, url, max(asked_at), max(CASE WHEN answered THEN asked_at END)"
+        " FROM claim JOIN claim_query USING (q) JOIN claim_relay USING (r)"
+        " WHERE asked_at IS NOT NULL GROUP BY q, r"
+    )
+    return {(key, url): LastAsked(*times) for key, url, *times in conn.execute(sql)}

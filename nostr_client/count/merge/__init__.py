@@ -1,0 +1,41 @@
+"""Merging: claims of single relays in, one explained number out; pure rules and their values."""
+
+from __future__ import annotations
+
+from nostr_client.count.merge.better import better_merge
+from nostr_client.count.merge.combine import merge_claims
+from nostr_client.count.merge.rules import is_own_estimate
+from nostr_client.count.merge.values import (
+    Claim,
+    ClaimStatus,
+    Figure,
+    Listing,
+    Merged,
+    Method,
+    Part,
+    Proven,
+    Reading,
+    Receipt,
+    Retracted,
+    Unit,
+)
+from nostr_client.count.trust import TrustPolicy
+
+__all__ = [
+    "Claim",
+    "ClaimStatus",
+    "Figure",
+    "Listing",
+    "Merged",
+    "Method",
+    "Part",
+    "Proven",
+    "Reading",
+    "Receipt",
+    "Retracted",
+    "TrustPolicy",
+    "Unit",
+    "better_merge",
+    "is_own_estimate",
+    "merge_claims",
+]

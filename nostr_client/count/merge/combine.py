@@ -1,0 +1,77 @@
+"""From claims to one merged number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.count.merge.parts import parts_of
+from nostr_client.count.merge.payments import one_payment_each
+from nostr_client.count.merge.rules import (
+    agreed,
+    amount_figure,
+    authors_figure,
+    corroborated_figure,
+    distinct,
+    events_figure,
+    members_of,
+)
+from nostr_client.count.merge.values import Claim, Merged, Unit
+from nostr_client.count.merge.weighing import weigh
+from nostr_client.count.trust import TrustPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from nostr_client.count.merge.rules import Weighed
+    from nostr_client.count.merge.values import Figure
+
+LEFT_OUT = "left out of the number"
+ITS_WORD = "count: this relay's word, which nothing else bears out"
+
+
+def merge_claims(
+    claims: Iterable[Claim],
+    *,
+    one_per_author: bool,
+    policy: TrustPolicy = TrustPolicy.EXCLUDE,
+    trusted: Collection[str] = (),
+    unit: Unit = Unit.AUTHORS,
+) -> Merged:
+    """Merge claims about one query; of several claims of one relay the newest counts.
+
+    `one_per_author`: an author has at most one matching event, as with replaceable kinds; counts
+    of events are then counts of authors. `trusted` relays are believed whatever the tests say.
+    `unit`: what the question counts, whoever answers it.
+
+    The same claims in any order, and repeated, give the same result. With no usable claim both
+    figures are None: an error is never a zero. Where every claim failed the tests their counts,
+    not their registers, are shown for want of better ones.
+    """
+    claims = one_payment_each(distinct(claims))
+    weighed = weigh(claims, one_per_author=one_per_author, policy=policy, trusted=trusted)
+    if all(w.left_out for w in weighed if w.claim.answered):
+        weighed = [w.for_want_of_better() for w in weighed]
+    found = None if one_per_author else members_of(weighed)
+    authors = authors_figure(weighed, found, one_per_author=one_per_author)
+    events = authors if one_per_author else events_figure(weighed, found)
+    authors, events = agreed(authors, events)
+    weighed = [_named(w, weighed, events) for w in weighed]
+    return Merged(
+        authors=authors,
+        events=events,
+        unit=unit,
+        claims=tuple(w.claim.warned(LEFT_OUT) if w.left_out else w.claim for w in weighed),
+        excluded=tuple(w.claim.relay for w in weighed if w.left_out),
+        parts=parts_of(weighed),
+        corroborated=corroborated_figure(weighed),
+        amount=amount_figure(weighed),
+    )
+
+
+def _named(one: Weighed, weighed: Sequence[Weighed], events: Figure | None) -> Weighed:
+    """The claim with a warning where its count is a word beside what others show."""
+    word = one.loose_count if one.registers is None and one.claim.reading is None else None
+    shown = any(w.registers is not None or w.claim.reading for w in weighed if w.claim.answered)
+    if not word or one.trusted or not shown or events is None or word <= events.low:
+        return one
+    return one.noted(ITS_WORD)

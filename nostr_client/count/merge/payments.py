@@ -1,0 +1,48 @@
+"""Zap receipts that claim one and the same payment: it counts once, whoever signs them. Pure.
+
+A receipt is signed by whoever likes, and an invoice is public in each receipt. So a copy of a
+receipt under another key is another event, but no other payment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client.codecs.display import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.count.merge.values import Claim, Receipt
+
+
+def one_payment_each(claims: Sequence[Claim]) -> list[Claim]:
+    """The claims, with all receipts of a payment but the earliest one as retracted, and a warning.
+
+    Receipts whose payment is not known count each.
+    """
+    found: dict[bytes, Receipt] = {}
+    for claim in claims:
+        if claim.answered and claim.reading is not None:
+            found |= claim.reading.receipts or {}
+    earliest: dict[bytes, bytes] = {}
+    for id in sorted(found, key=lambda id: (found[id].created_at, id)):
+        earliest.setdefault(found[id].payment or id, id)
+    again = found.keys() - earliest.values()
+    return [_without(claim, again) for claim in claims] if again else list(claims)
+
+
+def _without(claim: Claim, again: set[bytes]) -> Claim:
+    if not claim.answered or claim.reading is None:
+        return claim
+    copies = again.intersection(claim.reading.receipts or ())
+    if not copies:
+        return claim
+    number = plural(len(copies), "receipt")
+    ids = claim.retracted.ids | copies
+    claim = msgspec.structs.replace(
+        claim, retracted=msgspec.structs.replace(claim.retracted, ids=ids)
+    )
+    return claim.warned(f"zaps: {number} of payments that other receipts claim, counted once")

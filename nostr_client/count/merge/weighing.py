@@ -1,0 +1,216 @@
+"""Which claims may bend the number: the trust tests, and what is done about a relay that fails."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from nostr_client import hll
+from nostr_client.codecs.display import roughly
+from nostr_client.count import trust
+from nostr_client.count.merge import sketches
+from nostr_client.count.merge.better import disagreeing
+from nostr_client.count.merge.outliers import (
+    LEAST_OUTLANDISH,
+    MAX_GAIN,
+    Core,
+    find_core,
+    is_outlandish,
+    made_up,
+    too_many_events,
+)
+from nostr_client.count.merge.rules import Weighed, count_term, is_own_estimate
+from nostr_client.count.trust import TrustPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from nostr_client.count.merge.values import Claim
+
+
+def weigh(
+    claims: Sequence[Claim],
+    *,
+    one_per_author: bool,
+    policy: TrustPolicy,
+    trusted: Collection[str] = (),
+) -> list[Weighed]:
+    """Every claim with what the tests say about it, as warnings and, by policy, as exclusion.
+
+    What was read from events is not tested, as each was verified; what a relay only says is.
+    """
+    if policy is TrustPolicy.OFF:
+        return [Weighed(claim, trusted=claim.relay in trusted) for claim in claims]
+    core = _core(claims, trusted)
+    judged = [
+        Weighed(claim, trusted=claim.relay in trusted)
+        if not claim.answered or claim.relay in trusted
+        else _judged(claim, claims, core, one_per_author, policy)
+        for claim in claims
+    ]
+    if one_per_author:
+        _compare(judged, drop=policy is TrustPolicy.EXCLUDE)
+    return judged
+
+
+def _judged(
+    claim: Claim,
+    claims: Sequence[Claim],
+    core: Core | None,
+    one_per_author: bool,
+    policy: TrustPolicy,
+) -> Weighed:
+    lies, doubts = _registers_verdict(claim, claims, core)
+    told, of_more = _contradiction(claim, one_per_author)
+    lies += told if of_more else ()
+    counts = (*told, *_count_verdict(claim, claims, core, one_per_author))
+    invented = _listing_verdict(claim)
+    warned = claim.warned(*lies, *doubts, *counts, *invented)
+    failed = bool(lies or counts or invented)
+    drop = policy is TrustPolicy.EXCLUDE
+    return Weighed(
+        warned,
+        registers_count=not (drop and lies),
+        count_counts=not (drop and failed),
+        listing_counts=not invented,
+        believed=not failed,
+        short=bool(told) and not of_more and bool(claim.count),
+    )
+
+
+def _compare(judged: list[Weighed], *, drop: bool) -> None:
+    """Doubt the counts that do not agree with the others beside their registers."""
+    places, terms = [], []
+    for place, one in enumerate(judged):
+        term = count_term(one)
+        if term is not None:
+            places.append(place)
+            terms.append(term)
+    if len(terms) < 2:
+        return
+    robust = sketches.bent(term.registers for term in terms)
+    for index, gap in disagreeing(terms, robust=robust).items():
+        one = judged[places[index]]
+        side = f"{abs(gap):.0%} {'more' if gap > 0 else 'less'}"
+        text = f"count: {one.claim.count}, {side} than the other relays and its registers bear out"
+        judged[places[index]] = one.doubted(text, drop=drop)
+
+
+def _registers_verdict(
+    claim: Claim, claims: Sequence[Claim], core: Core | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What disqualifies the registers, and what is merely remarkable."""
+    if claim.registers is None or claim.reading:
+        return (), ()
+    odd, mined = _form(claim, claims)
+    if core is None:
+        return odd, mined
+    gain = core.gain(claim.registers)
+    if gain <= MAX_GAIN:
+        return odd, mined
+    text = f"hll: alone adds {gain:.0%} to what the majority of relays hold"
+    return ((*odd, text), mined) if core.saturated else (odd, (*mined, text))
+
+
+def _form(claim: Claim, claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is wrong with the form of registers: made up, or raised by keys that were mined.
+
+    Mined keys are real, so the relay that shows them is honest and its sketch is used, with high
+    registers counting once each.
+    """
+    assert claim.registers is not None
+    form, mined = sketches.shape(claim.registers), sketches.mined(claim.registers)
+    if not mined.found:
+        return form.reasons, ()
+    others = [c.registers for c in claims if c is not claim and c.answered and c.registers]
+    if made_up(claim.registers, mined, others):
+        return form.reasons or mined.reasons, ()
+    return (), mined.reasons
+
+
+def _listing_verdict(claim: Claim) -> tuple[str, ...]:
+    """What disqualifies a listing: ids that the relay names and has no event for."""
+    if claim.listing is None or not claim.listing.failed:
+        return ()
+    checked = claim.listing.failed + len(claim.listing.verified)
+    return (
+        f"ids: {claim.listing.failed} of {checked} that were fetched have no event behind them",
+    )
+
+
+def _contradiction(claim: Claim, one_per_author: bool) -> tuple[tuple[str, ...], bool]:
+    """How a relay's count and registers contradict each other; whether the registers are at fault.
+
+    Registers that say less than the count raise nothing and stay, but for empty ones: they tell of
+    nobody, which the count denies. A count of 0 beside registers is how some relays refuse; then
+    the registers are not what is wrong.
+    """
+    if claim.registers is None or claim.count is None or claim.reading:
+        return (), False
+    if claim.approximate or claim.limited or is_own_estimate(claim.count, claim.registers):
+        return (), False
+    estimate = sketches.people(claim.registers, robust=sketches.bent([claim.registers])).people
+    tested = trust.count_consistency(
+        claim.count, claim.registers, one_per_author=one_per_author, estimate=estimate
+    )
+    blank = claim.registers == hll.EMPTY
+    return tested.reasons, claim.count > 0 and (tested.z > 0 or blank)
+
+
+def _count_verdict(
+    claim: Claim, claims: Sequence[Claim], core: Core | None, one_per_author: bool
+) -> Iterator[str]:
+    """What disqualifies the count."""
+    if claim.count is None or claim.limited or (claim.reading and claim.reading.complete):
+        return
+    verdict = (_people_verdict if one_per_author else _events_verdict)(claim, claims, core)
+    if verdict is None and claim.count > LEAST_OUTLANDISH:
+        verdict = _outlandish(claim.count, claims, claim)
+    if verdict is not None:
+        yield f"count: {claim.count} {verdict}"
+
+
+def _people_verdict(claim: Claim, _: Sequence[Claim], core: Core | None) -> str | None:
+    limit = (1 + MAX_GAIN) * max(core.estimate, 50) if core and core.saturated else math.inf
+    if core is None or (claim.count or 0) <= limit:
+        return None
+    return f"against {roughly(core.estimate)} on the other relays"
+
+
+def _events_verdict(claim: Claim, claims: Sequence[Claim], core: Core | None) -> str | None:
+    people = core.estimate if core else None
+    if claim.registers:
+        people = sketches.estimate(claim.registers)
+    if people is None or not too_many_events(claim.count or 0, people, _ratios(claims, claim)):
+        return None
+    return f"events, far from other relays; its authors are {roughly(people)}"
+
+
+def _outlandish(count: int, claims: Sequence[Claim], claim: Claim) -> str | None:
+    others = [_shown(one) for one in claims if one is not claim and one.answered]
+    told = [number for number in others if number is not None]
+    return f"against at most {max(told)} elsewhere" if is_outlandish(count, told) else None
+
+
+def _shown(claim: Claim) -> int | None:
+    """The most that a claim shows of its question; None where it shows nothing."""
+    if claim.registers is None:
+        return None if claim.weak_zero else claim.count
+    people = sketches.mined(claim.registers).people
+    return max(claim.count or 0, 0 if math.isinf(people) else round(people))
+
+
+def _ratios(claims: Sequence[Claim], but: Claim) -> list[float]:
+    """Events an author at the other relays that show both."""
+    return [
+        c.count / sketches.estimate(c.registers)
+        for c in claims
+        if c is not but and c.answered and c.count and c.registers and c.registers != hll.EMPTY
+    ]
+
+
+def _core(claims: Sequence[Claim], trusted: Collection[str]) -> Core | None:
+    held = [c for c in claims if c.answered and c.registers is not None]
+    vouched = [c.registers for c in held if c.reading or c.relay in trusted]
+    claimed = [c.registers for c in held if not (c.reading or c.relay in trusted)]
+    return find_core([r for r in vouched if r], [r for r in claimed if r])

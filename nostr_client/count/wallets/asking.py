@@ -1,0 +1,215 @@
+"""Asks the wallets of people for the key by which they sign zap receipts (NIP-57, Appendix F).
+
+The profile of each person names a host, and that host learns who counts. So nothing here runs
+unless the user asks for it; a host is asked once a second at most, and its answer is kept for a
+day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin, urlsplit
+
+from nostr_client.codecs import kinds
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.lnurl import checked_url, parse_pay_answer, pay_url
+from nostr_client.count.wallets import rows
+from nostr_client.count.wallets.keys import SETTLED, Wallet, WalletStatus, unknown
+from nostr_client.errors import InvalidIdentifier, NetworkError, ProtocolError, RelayError, clip
+from nostr_client.network.access.routes import objection
+from nostr_client.network.pacing import TokenBucket
+from nostr_client.network.waiting import task_group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.relay import Relay
+    from nostr_client.network.transport import Transport
+    from nostr_client.store.database import Database
+
+ACCEPT: Final = "application/json"
+
+MOST_PEOPLE: Final = 20
+"""People asked about in one count: an event may name thousands in its splits."""
+
+PACE: Final = 1.0
+"""Seconds from one request to the next at one host: wallets serve other people too."""
+
+MOST_HOPS: Final = 3
+"""Redirects that are followed: people keep an address at their own domain, a wallet elsewhere."""
+
+MOST_KEPT: Final = 10_000
+"""Wallets and hosts kept in memory: some 300 bytes each."""
+
+PROFILE_SHARE: Final = 0.3
+"""Part of the time for reading profiles; the rest is for the wallets."""
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_REASON: Final = 160
+
+
+class Wallets:
+    """The wallets that were asked, kept in memory and, where there is one, in a store.
+
+    `transport` connects to public addresses alone, unless `local`, which is for tests and for a
+    wallet on this machine. `database` has the tables of `rows.WALLETS`. `now` gives Unix seconds.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        now: Callable[[], float],
+        database: Database | None = None,
+        local: bool = False,
+    ) -> None:
+        self._transport = transport
+        self._now = now
+        self._database = database
+        self._local = local
+        self._known: OrderedDict[str, Wallet] = OrderedDict()
+        self._turns: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    async def look_up(
+        self, recipients: Sequence[str], relays: Sequence[Relay], seconds: float
+    ) -> tuple[Wallet, ...]:
+        """The wallets of people (hex), in order, within `seconds`; profiles come from `relays`.
+
+        Beyond MOST_PEOPLE nobody is asked about. Raises StoreError alone: what a wallet or a relay
+        did is a status. Cancelling gives up the requests and keeps nothing of them.
+        """
+        end = asyncio.get_running_loop().time() + seconds
+        await self._recall(recipients)
+        found = {one: self._known.get(one, unknown(one)) for one in recipients}
+        now = self._now()
+        stale = [one for one, wallet in found.items() if not wallet.is_fresh(now)]
+        asked = {one: found[one] for one in stale[:MOST_PEOPLE]}
+        for one in stale[MOST_PEOPLE:]:
+            reason = f"more than {MOST_PEOPLE} people to ask about"
+            found[one] = found[one].failed(WalletStatus.NOT_ASKED, reason, int(now))
+        found |= await self._ask_all(asked, relays, end)
+        await self._keep([found[one] for one in asked if found[one].status in SETTLED])
+        return tuple(found.values())
+
+    async def _recall(self, recipients: Sequence[str]) -> None:
+        missing = [one for one in recipients if one not in self._known]
+        if self._database is None or not missing:
+            return
+        for wallet in await self._database.read(lambda conn: rows.load(conn, missing)):
+            self._remember(wallet)
+
+    async def _keep(self, wallets: Sequence[Wallet]) -> None:
+        for wallet in wallets:
+            self._remember(wallet)
+        if self._database is not None and wallets:
+            await self._database.write(lambda conn: rows.save(conn, wallets))
+
+    def _remember(self, wallet: Wallet) -> None:
+        self._known[wallet.recipient] = wallet
+        while len(self._known) > MOST_KEPT:
+            self._known.popitem(last=False)
+
+    async def _ask_all(
+        self, wallets: dict[str, Wallet], relays: Sequence[Relay], end: float
+    ) -> dict[str, Wallet]:
+        """All at once, each host in its turn; who has not answered at `end` is late."""
+        if not wallets:
+            return {}
+        left = max(end - asyncio.get_running_loop().time(), 0.1)
+        profiles = await self._profiles(list(wallets), relays, PROFILE_SHARE * left)
+        at = int(self._now())
+        late = "no answer in time"
+        found = {one: w.failed(WalletStatus.TIMEOUT, late, at) for one, w in wallets.items()}
+
+        async def ask(one: str) -> None:
+            found[one] = await self._ask(wallets[one], profiles.get(one))
+
+        try:
+            async with asyncio.timeout_at(end), task_group() as group:
+                for one in wallets:
+                    group.create_task(ask(one))
+        except TimeoutError:
+            return found  # those who are late are noted as such
+        return found
+
+    async def _profiles(
+        self, people: Sequence[str], relays: Sequence[Relay], seconds: float
+    ) -> dict[str, Event]:
+        """The newest profile of each person that any relay gives."""
+        asked = Filter(kinds=[kinds.METADATA], authors=people)
+        async with task_group() as group:
+            tasks = [group.create_task(_read(relay, asked, seconds)) for relay in relays]
+        newest: dict[str, Event] = {}
+        for event in (event for task in tasks for event in task.result()):
+            other = newest.get(event.pubkey, event)
+            newest[event.pubkey] = min(event, other, key=lambda e: (-e.created_at, e.id))
+        return newest
+
+    async def _ask(self, wallet: Wallet, profile: Event | None) -> Wallet:
+        """One person's wallet, asked where the profile says."""
+        at = int(self._now())
+        if profile is None:
+            reason = "no relay gave the profile (kind 0)"
+            return wallet.failed(WalletStatus.NO_PROFILE, reason, at)
+        try:
+            url = pay_url(profile.content, local=self._local)
+            if url is None:
+                reason = "the profile names no wallet (lud16, lud06)"
+                return wallet.failed(WalletStatus.NO_ADDRESS, reason, at)
+            return await self._ask_at(wallet, url)
+        except InvalidIdentifier as error:
+            return wallet.failed(WalletStatus.NO_ADDRESS, clip(str(error), _REASON), at)
+
+    async def _ask_at(self, wallet: Wallet, url: str) -> Wallet:
+        """Ask at a URL, and where it leads. Raises InvalidIdentifier for what is no wallet."""
+        at, first = int(self._now()), _host(url)
+        for _ in range(MOST_HOPS + 1):
+            why = None if self._local else objection(url, self._transport.options.connection)
+            if why is not None:
+                return wallet.failed(WalletStatus.REFUSED, why, at, first)
+            await self._turn(_host(url))
+            try:
+                raw = await self._transport.get_document(url, accept=ACCEPT)
+                return wallet.answered(parse_pay_answer(raw), at, first)
+            except NetworkError as error:
+                if error.http_status not in _REDIRECTS or not error.location:
+                    return wallet.failed(_status_of(error), _said(error), at, first)
+                url = checked_url(urljoin(url, error.location), local=self._local)
+            except ProtocolError as error:
+                return wallet.failed(WalletStatus.INVALID, _said(error), at, first)
+        return wallet.failed(WalletStatus.INVALID, f"more than {MOST_HOPS} redirects", at, first)
+
+    async def _turn(self, host: str) -> None:
+        """Wait until this host may be asked again."""
+        now = asyncio.get_running_loop().time()
+        bucket = self._turns.setdefault(host, TokenBucket(1 / PACE, 1, now=now))
+        self._turns.move_to_end(host)
+        while len(self._turns) > MOST_KEPT:
+            self._turns.popitem(last=False)
+        await asyncio.sleep(bucket.take(now))
+
+
+async def _read(relay: Relay, asked: Filter, seconds: float) -> list[Event]:
+    try:
+        page = await relay.fetch([asked], seconds, partial=True)
+    except RelayError:
+        return []
+    return [one.event for one in page.events if asked.matches(one.event)]
+
+
+def _host(url: str) -> str:
+    return (urlsplit(url).hostname or "").removesuffix(".")
+
+
+def _status_of(error: NetworkError) -> WalletStatus:
+    if isinstance(error.__cause__, TimeoutError):
+        return WalletStatus.TIMEOUT
+    return WalletStatus.UNREACHABLE if error.http_status is None else WalletStatus.INVALID
+
+
+def _said(error: RelayError) -> str:
+    """What went wrong, without the URL: it names the person, and the host stands beside it."""
+    return clip(str(error).removeprefix(f"{error.relay}: "), _REASON)

@@ -1,0 +1,34 @@
+"""What wallets answered, as rows of `store.db`, a schema of their own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client.count.wallets.keys import Wallet
+from nostr_client.store.migrate import Schema, run_script
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+_TABLE: Final = "CREATE TABLE wallet (recipient TEXT PRIMARY KEY, wallet TEXT NOT NULL) STRICT"
+WALLETS: Final = Schema("nostr_tally.wallets", partial(run_script, script=_TABLE))
+
+_decode: Final = msgspec.json.Decoder(Wallet).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def load(conn: sqlite3.Connection, recipients: Iterable[str]) -> list[Wallet]:
+    """The wallets that are kept of these people (64 hex characters)."""
+    sql = "SELECT wallet FROM wallet WHERE recipient = ?"
+    rows = (conn.execute(sql, (one,)).fetchone() for one in recipients)
+    return [_decode(row[0]) for row in rows if row is not None]
+
+
+def save(conn: sqlite3.Connection, wallets: Iterable[Wallet]) -> None:
+    """Keep wallets, each in place of what was kept of its recipient."""
+    rows = [(one.recipient, _encode(one).decode()) for one in wallets]
+    conn.executemany("INSERT OR REPLACE INTO wallet VALUES (?, ?)", rows)

@@ -1,0 +1,35 @@
+"""The right relays for a target (NIP-65): lists, bounds, refusals, and a cover of many targets."""
+
+from __future__ import annotations
+
+from nostr_client.network.outbox.choose import (
+    Chosen,
+    RelayChoice,
+    choose,
+    choose_many,
+    greedy_cover,
+)
+from nostr_client.network.outbox.finding import Fetch, PoolFetch, RelayFinder, Target, read_target
+from nostr_client.network.outbox.relaylist import (
+    MOST_LISTED,
+    RELAY_LIST,
+    RelayList,
+    parse_relay_list,
+)
+
+__all__ = [
+    "MOST_LISTED",
+    "RELAY_LIST",
+    "Chosen",
+    "Fetch",
+    "PoolFetch",
+    "RelayChoice",
+    "RelayFinder",
+    "RelayList",
+    "Target",
+    "choose",
+    "choose_many",
+    "greedy_cover",
+    "parse_relay_list",
+    "read_target",
+]

@@ -1,0 +1,223 @@
+"""Which of the relays that others name are asked: bounds, refusals, and a cover of many targets.
+
+Pure. What the user names is never refused here, apart from the user's own deny list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client.codecs.relay_url import host_of, normalize
+from nostr_client.errors import InvalidInput
+from nostr_client.network.access.routes import objection
+from nostr_client.options import ConnectionOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+def greedy_cover(
+    wanted: Mapping[str, Sequence[str]], *, per_target: int, most_relays: int | None = None
+) -> dict[str, tuple[str, ...]]:
+    """For each target at most `per_target` of the relays that it wants, few different ones in all.
+
+    Every target gets one relay before any gets its second, and so on: relays in use already come
+    first, then the relay that most targets still lack, of equals the one further in front in
+    their lists, then by URL. `most_relays` bounds the different relays; a target that none of them
+    serves gets (). The order of the targets does not matter.
+    """
+    given: dict[str, list[str]] = {target: [] for target in wanted}
+    used: set[str] = set()
+    for level in range(1, per_target + 1):
+        lacking = {t: urls for t, urls in wanted.items() if len(given[t]) < level}
+        left = _share(lacking, given, used)
+        _take_new(left, given, used, most_relays)
+    return {target: _in_order(given[target], urls) for target, urls in wanted.items()}
+
+
+def _share(
+    lacking: Mapping[str, Sequence[str]], given: dict[str, list[str]], used: set[str]
+) -> dict[str, Sequence[str]]:
+    """Give each target a relay that is in use already; those left that could take another one."""
+    left: dict[str, Sequence[str]] = {}
+    for target, urls in lacking.items():
+        fresh = [url for url in urls if url not in given[target]]
+        shared = next((url for url in fresh if url in used), None)
+        if shared is not None:
+            given[target].append(shared)
+        elif fresh:
+            left[target] = fresh
+    return left
+
+
+def _take_new(
+    left: Mapping[str, Sequence[str]],
+    given: dict[str, list[str]],
+    used: set[str],
+    most_relays: int | None,
+) -> None:
+    """Bring new relays into use until every target has one more."""
+    serving = _serving(left)
+    while serving and (most_relays is None or len(used) < most_relays):
+        best = min(serving, key=lambda url: (-len(serving[url]), _places(url, serving, left), url))
+        used.add(best)
+        for target in serving.pop(best):
+            given[target].append(best)
+            _forget(target, left[target], serving)
+
+
+def _serving(left: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """For each relay the targets that want it."""
+    serving: dict[str, set[str]] = {}
+    for target, urls in left.items():
+        for url in urls:
+            serving.setdefault(url, set()).add(target)
+    return serving
+
+
+def _forget(target: str, urls: Iterable[str], serving: dict[str, set[str]]) -> None:
+    for url in urls:
+        if url in serving:
+            serving[url].discard(target)
+            if not serving[url]:
+                del serving[url]
+
+
+def _places(url: str, serving: Mapping[str, set[str]], left: Mapping[str, Sequence[str]]) -> int:
+    """How far back a relay stands in the lists of those who want it, summed."""
+    return sum(left[target].index(url) for target in serving[url])
+
+
+def _in_order(relays: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    taken = set(relays)
+    return tuple(url for url in dict.fromkeys(wanted) if url in taken)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayChoice:
+    """How relays are chosen. URLs in any spelling; they are normalised here.
+
+    Raises InvalidRelayURL for what is none, InvalidInput for a bound below 1.
+    """
+
+    own: tuple[str, ...] = ()
+    """Relays of the user: asked for every target, in front of those of the lists."""
+
+    defaults: tuple[str, ...] = ()
+    """Relays for targets whose list is not found or names nothing that may be asked."""
+
+    indexers: tuple[str, ...] = ()
+    """Relays where relay lists and events by id are looked up."""
+
+    deny: frozenset[str] = frozenset()
+    """Relays never to be asked: a URL, or a host, which means it and its subdomains."""
+
+    most: int = 4
+    """Relays from the lists for one target: NIP-65 asks people to name two to four."""
+
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    """How relays are reached: a proxy reaches `.onion` hosts, and hides where other names lead.
+    `NostrClient` puts its own here."""
+
+    def __post_init__(self) -> None:
+        if self.most < 1:
+            raise InvalidInput(f"RelayChoice.most must be above 0, not {self.most}")
+        for name in ("own", "defaults", "indexers"):
+            once = tuple(dict.fromkeys(map(normalize, getattr(self, name))))
+            object.__setattr__(self, name, once)
+        object.__setattr__(self, "deny", frozenset(map(_deny_entry, self.deny)))
+
+    def denies(self, url: str) -> bool:
+        """Whether the user's deny list holds this relay."""
+        if not self.deny:
+            return False
+        host = host_of(url)
+        parents = {host[i:] for i in range(len(host)) if i == 0 or host[i - 1] == "."}
+        return normalize(url) in self.deny or not self.deny.isdisjoint(parents)
+
+    def objection(self, url: str) -> str | None:
+        """Why a relay that a stranger names is not asked, or None."""
+        reason = objection(url, self.connection)
+        if reason is None and self.denies(url):
+            return "on the deny list"
+        return reason
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """The relays for one target, normalised, the user's own first.
+
+    `strangers` are those of them that only the target's list names: connect to these with
+    addresses checked (`addresses.is_public`). `refused` tells why others were not taken. `why`: a
+    sentence about which step failed, where no relay was found.
+    """
+
+    relays: tuple[str, ...]
+    strangers: frozenset[str] = frozenset()
+    refused: tuple[tuple[str, str], ...] = ()
+    why: str = ""
+
+    @property
+    def lack(self) -> str:
+        """What to say of a target without relays; empty where it has some."""
+        if self.relays:
+            return ""
+        return f"no relay to ask: {self.why or 'the deny list holds all of them'}"
+
+
+def choose(named: Iterable[str], choice: RelayChoice) -> Chosen:
+    """The relays of one target from the relays that its author's list names, best first.
+
+    `named` are normalised URLs, as `parse_relay_list` gives them.
+    """
+    own = [url for url in choice.own if not choice.denies(url)]
+    taken, refused = _acceptable(named, own, choice)
+    taken = taken[: choice.most]
+    relays = own + taken
+    if not relays:
+        relays = [url for url in choice.defaults if not choice.denies(url)]
+    return Chosen(relays=tuple(relays), strangers=frozenset(taken), refused=tuple(refused))
+
+
+def choose_many(
+    named: Mapping[str, Sequence[str]], choice: RelayChoice, *, most_relays: int | None = None
+) -> dict[str, Chosen]:
+    """The relays of many targets at once, with as few relays in all as the cover needs.
+
+    Each target keeps up to `choice.most` relays of its own list, those that other targets name as
+    well before those that it names alone, so that connections are shared. `most_relays` bounds
+    the relays from lists in all; a target that none of them serves gets the user's own and the
+    defaults.
+    """
+    checked = {target: _acceptable(urls, choice.own, choice) for target, urls in named.items()}
+    wanted = {target: found[0] for target, found in checked.items()}
+    given = greedy_cover(wanted, per_target=choice.most, most_relays=most_relays)
+    out = {}
+    for target, (_, refused) in checked.items():
+        chosen = choose(given[target], choice)
+        out[target] = msgspec.structs.replace(chosen, refused=tuple(refused))
+    return out
+
+
+def _acceptable(
+    named: Iterable[str], own: Iterable[str], choice: RelayChoice
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Those of the named relays that may be asked, and why the others may not."""
+    mine = set(own)
+    taken: list[str] = []
+    refused: list[tuple[str, str]] = []
+    for url in dict.fromkeys(named):
+        if url in mine:
+            continue
+        reason = choice.objection(url)
+        if reason is None:
+            taken.append(url)
+        else:
+            refused.append((url, reason))
+    return taken, refused
+
+
+def _deny_entry(text: str) -> str:
+    return normalize(text) if "://" in text else text.strip().lower().removesuffix(".")

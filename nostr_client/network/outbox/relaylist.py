@@ -1,0 +1,77 @@
+"""The relay list of a person (NIP-65, kind 10002): where they read, where they write. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.errors import InvalidInput, InvalidRelayURL
+
+if TYPE_CHECKING:
+    from nostr_client.codecs.event import Event
+
+RELAY_LIST: Final = 10002
+
+MOST_LISTED: Final = 50
+"""Relays taken from one list: NIP-65 asks for two to four of each kind, some name thousands."""
+
+
+class RelayList(msgspec.Struct, frozen=True, kw_only=True):
+    """Normalised URLs, each once, in the order of the list; most people put the best first.
+
+    `surplus` are tags beyond the bound, `invalid` those that are no relay URL.
+    """
+
+    author: str
+    created_at: int
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    surplus: int = 0
+    invalid: int = 0
+
+
+def parse_relay_list(event: Event, *, most: int = MOST_LISTED) -> RelayList:
+    """Read a relay list; a tag without "read" or "write" means both.
+
+    A relay named twice, once for each, is both. Raises InvalidInput for another kind of event;
+    nothing that the list holds raises.
+    """
+    if event.kind != RELAY_LIST:
+        raise InvalidInput(f"not a relay list: kind {event.kind}")
+    uses: dict[str, set[str]] = {}
+    surplus = invalid = 0
+    for tag in event.tags:
+        if tag[0] != "r" or len(tag) < 2:
+            continue
+        url = _url(tag[1])
+        if url is None:
+            invalid += 1
+        elif url not in uses and len(uses) >= most:
+            surplus += 1
+        else:
+            uses.setdefault(url, set()).update(_uses(tag))
+    return RelayList(
+        author=event.pubkey,
+        created_at=event.created_at,
+        read=tuple(url for url, how in uses.items() if "read" in how),
+        write=tuple(url for url, how in uses.items() if "write" in how),
+        surplus=surplus,
+        invalid=invalid,
+    )
+
+
+def _url(text: str) -> str | None:
+    try:
+        return normalize(text)
+    except InvalidRelayURL:
+        return None
+
+
+def _uses(tag: tuple[str, ...]) -> tuple[str, ...]:
+    """What a relay is used for; a marker that nobody knows is no use."""
+    marker = tag[2] if len(tag) > 2 else ""
+    if marker == "":
+        return ("read", "write")
+    return (marker,) if marker in ("read", "write") else ()

@@ -1,0 +1,160 @@
+"""How fast to go and when to try again: back-off, token bucket, window.
+
+Pure: time and randomness are arguments.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.errors import (
+    DeadlineExceeded,
+    NetworkError,
+    ProtocolError,
+    RelayRefused,
+    Unsupported,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nostr_client.options import ReconnectPolicy
+
+
+class Step(Enum):
+    """What to do after a failure."""
+
+    RETRY = "retry"  # after the next delay
+    RETRY_LATE = "retry-late"  # after the longest delay: the other side asked to be left alone
+    FATAL = "fatal"  # never: the same request fails again
+
+
+_GO_AWAY = 4000
+"""Close code that an earlier NIP-01 gave to "do not connect again"."""
+
+_LATE_CLOSE = frozenset({1002, 1003, 1007, 1008, 1009, 1010})
+"""RFC 6455 codes that blame us: protocol, data type, encoding, policy, size, extension."""
+
+_FATAL_PREFIXES = frozenset({"auth-required", "restricted", "blocked", "invalid", "pow", "mute"})
+
+
+def delays(policy: ReconnectPolicy, rand: Callable[[], float] = random.random) -> Iterator[float]:
+    """Seconds to wait before each attempt, without end, or `policy.attempts` of them.
+
+    Full jitter above a floor: the nth lies anywhere between `first` and `first * 2^n`, at most
+    `longest`. `rand` gives numbers in [0, 1).
+    """
+    ceiling, made = policy.first, 0
+    while policy.attempts is None or made < policy.attempts:
+        ceiling = min(policy.longest, ceiling * 2)
+        made += 1
+        yield policy.first + rand() * (ceiling - policy.first)
+
+
+def judge(error: BaseException) -> Step:
+    """Whether what failed may be tried again.
+
+    Your own mistakes, an unknown command, a refusal for what you are or sent: FATAL. A policy
+    close, HTTP 3xx or 4xx at the handshake, a relay that speaks no protocol: RETRY_LATE. The
+    rest, a restart (1001, 1012) above all: RETRY.
+    """
+    match error:
+        case Unsupported():
+            return Step.FATAL
+        case RelayRefused():
+            return Step.FATAL if error.prefix in _FATAL_PREFIXES else Step.RETRY_LATE
+        case ProtocolError():
+            return Step.RETRY_LATE
+        case NetworkError():
+            return _judge_connection(error.close_code, error.http_status)
+        case DeadlineExceeded() | OSError():
+            return Step.RETRY
+    return Step.FATAL
+
+
+def _judge_connection(close_code: int | None, http_status: int | None) -> Step:
+    if close_code == _GO_AWAY:
+        return Step.FATAL
+    blames_us = close_code in _LATE_CLOSE or 300 <= (http_status or 0) < 500
+    return Step.RETRY_LATE if blames_us else Step.RETRY
+
+
+_INSTANT: Final = 1e-6
+"""Seconds that are no wait: sums of floats come short by less."""
+
+
+class TokenBucket:
+    """Lets `rate` things through in a second, and `burst` at once after a pause.
+
+    A clock that jumps back earns nothing. No more than `debt` is owed, so that one large taking
+    holds up what follows for `debt / rate` seconds at most.
+    """
+
+    __slots__ = ("_at", "_burst", "_debt", "_rate", "_tokens")
+
+    def __init__(
+        self,
+        rate: float,
+        burst: float | None = None,
+        *,
+        debt: float = float("inf"),
+        now: float = 0.0,
+    ) -> None:
+        self._rate = rate
+        self._burst = max(1.0, rate if burst is None else burst)
+        self._debt = debt
+        self._tokens = self._burst
+        self._at = now
+
+    @property
+    def numbers(self) -> tuple[float, float]:
+        """The tokens, and when they were counted: what another bucket can go on with."""
+        return self._tokens, self._at
+
+    def go_on(self, tokens: float, at: float) -> None:
+        """Go on where another bucket of this kind stopped."""
+        self._tokens = max(-self._debt, min(self._burst, tokens))
+        self._at = at
+
+    def take(self, now: float, n: float = 1.0) -> float:
+        """Take tokens, also such as are not there yet; the seconds to wait until they are."""
+        self._earn(now)
+        self._tokens = max(-self._debt, self._tokens - n)
+        return max(0.0, -self._tokens / self._rate)
+
+    def wait(self, now: float, n: float = 1.0) -> float:
+        """Seconds until there are `n` tokens; nothing is taken."""
+        self._earn(now)
+        seconds = (n - self._tokens) / self._rate
+        return seconds if seconds > _INSTANT else 0.0
+
+    def allow(self, now: float) -> bool:
+        """Take one token if there is one; whether there was."""
+        if self.wait(now):
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _earn(self, now: float) -> None:
+        earned = max(0.0, now - self._at) * self._rate
+        self._tokens = min(self._burst, self._tokens + earned)
+        self._at = now
+
+
+class Window:
+    """Notices when more than `most` things happen within `seconds`."""
+
+    __slots__ = ("_most", "_seconds", "_times")
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._times: deque[float] = deque(maxlen=most + 1)
+
+    def exceeded(self, now: float) -> bool:
+        """Count one thing; whether that was one too many."""
+        self._times.append(now)
+        return len(self._times) > self._most and now - self._times[0] < self._seconds

@@ -1,0 +1,1 @@
+"""Reading stored events to a proven end: pages, ranges, and the order that a relay sends in."""

@@ -1,0 +1,333 @@
+"""Many relays: one connection for each, questions to all at once, an answer or a status from each.
+
+A relay that fails is a status in the result, never an exception; the group's deadline is for the
+slow ones, whose status then says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import msgspec
+
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.errors import (
+    DeadlineExceeded,
+    HeldBack,
+    InvalidInput,
+    ProtocolError,
+    RelayError,
+    RelayRefused,
+)
+from nostr_client.network.relay import Relay, as_filters
+from nostr_client.network.subscription import Overflow, Subscription
+from nostr_client.network.transport import Transport
+from nostr_client.network.verifier import ThreadVerifier, Verifier
+from nostr_client.network.waiting import task_group
+from nostr_client.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from types import TracebackType
+
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import Signer, VerifiedEvent
+    from nostr_client.codecs.messages import CountAnswer
+    from nostr_client.network.paging.page import Page
+    from nostr_client.network.relay_state import Capabilities
+    from nostr_client.network.subscription import Resubscribe
+    from nostr_client.options import ReadBudget
+
+T = TypeVar("T")
+Owned = TypeVar("Owned", Transport, ThreadVerifier)
+
+
+class PublishStatus(StrEnum):
+    """What became of an event on one relay."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    HELD_BACK = "held_back"
+    """Our own budget for the relay is spent, so it was not asked."""
+    TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
+    INVALID = "invalid"
+    """The relay's answer was no valid OK, so what it did with the event is not known."""
+
+
+class PublishResult(msgspec.Struct, frozen=True):
+    """One relay's answer to one event; `message` is the relay's own text, or the error's."""
+
+    status: PublishStatus
+    message: str = ""
+
+
+class Gathered(msgspec.Struct, Generic[T], frozen=True):
+    """What each relay said, by normalised URL: an answer or an error, never both."""
+
+    answers: Mapping[str, T]
+    errors: Mapping[str, RelayError]
+
+
+class RelayPool:
+    """One Relay for each normalised URL, with one transport and one verifier for all.
+
+    Use it as an async context manager, or `close()` it. `known` are capabilities of an earlier run,
+    by normalised URL. `relay_args` go to every Relay it makes:
+    the injected clocks, for tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        options: Options | None = None,
+        signer: Signer | None = None,
+        transport: Transport | None = None,
+        verifier: Verifier | None = None,
+        known: Mapping[str, Capabilities] = MappingProxyType({}),
+        **relay_args: Any,
+    ) -> None:
+        self.options = options or Options()
+        self._signer = signer
+        self._owned: list[Transport | ThreadVerifier] = []
+        self._transport = transport or self._own(Transport(self.options))
+        self._guarded: Transport | None = None
+        self._verifier: Verifier = verifier or self._own(
+            ThreadVerifier(chunk=self.options.limits.verify_chunk)
+        )
+        self._known = known
+        self._relay_args = relay_args
+        self._relays: dict[str, Relay] = {}
+        self._strangers: set[str] = set()
+        self._spellings: dict[str, str] = {}
+        self._closed = False
+
+    def _own(self, part: Owned) -> Owned:
+        self._owned.append(part)
+        return part
+
+    @property
+    def relays(self) -> Mapping[str, Relay]:
+        """The relays so far, by normalised URL."""
+        return dict(self._relays)
+
+    @property
+    def verifier(self) -> Verifier:
+        """What verifies the events of this pool, once each; for an `Ingest` beside it."""
+        return self._verifier
+
+    def spell(self, urls: Iterable[str]) -> None:
+        """Note how the user spells relays that are asked for by their normal form later.
+
+        Of several spellings of one relay the first stays. Raises InvalidRelayURL.
+        """
+        for url in urls:
+            self._spellings.setdefault(normalize(url), url)
+
+    def spelling(self, url: str) -> str:
+        """How the user spells the relay at a normalised URL."""
+        return self._spellings.get(url, url)
+
+    def relay(
+        self, url: str, *, capabilities: Capabilities | None = None, stranger: bool = False
+    ) -> Relay:
+        """The relay at a URL, made at the first call; not connected before it is asked something.
+
+        `capabilities` are those of an earlier run, for a relay that is new here. `stranger`: the
+        user did not name it. A relay that only strangers named connects to public addresses alone,
+        and no AUTH is signed for it: the signature would tell a stranger who asks.
+        Raises InvalidRelayURL, and InvalidInput for more than `Limits.relays` or after `close`.
+        """
+        key = normalize(url)
+        if self._closed:
+            raise InvalidInput("this pool, or its client, was closed")
+        if key not in self._relays:
+            if len(self._relays) >= self.options.limits.relays:
+                raise InvalidInput(f"more than {self.options.limits.relays} relays in one pool")
+            self._relays[key] = Relay(
+                self._spellings.get(key, url),
+                options=self.options,
+                signer=None if stranger else self._signer,
+                capabilities=capabilities or self._known.get(key),
+                transport=self.transport(stranger=stranger),
+                verifier=self._verifier,
+                **self._relay_args,
+            )
+            if stranger:
+                self._strangers.add(key)
+        elif not stranger and key in self._strangers:
+            self._strangers.discard(key)
+            self._relays[key].name_by_user(
+                self._spellings.get(key, url), self._transport, self._signer
+            )
+        return self._relays[key]
+
+    def transport(self, *, stranger: bool = False) -> Transport:
+        """What connects; for hosts that only `stranger`s named, to public addresses alone."""
+        if not stranger:
+            return self._transport
+        if self._guarded is None:
+            self._guarded = self._own(Transport(self.options, public_only=True))
+        return self._guarded
+
+    async def remove(self, url: str) -> None:
+        """Close the relay at a URL and forget it; unknown ones pass."""
+        key = normalize(url)
+        self._strangers.discard(key)
+        relay = self._relays.pop(key, None)
+        if relay is not None:
+            await relay.close()
+
+    async def gather(
+        self,
+        relays: Iterable[str],
+        ask: Callable[[Relay], Awaitable[T]],
+        timeout: float | None = None,
+    ) -> Gathered[T]:
+        """Ask every relay at once and wait for all, at most `timeout` (default `Timeouts.group`).
+
+        `ask` may raise RelayError, which becomes that relay's status. A relay that has not answered
+        at the deadline has DeadlineExceeded. Raises InvalidRelayURL. Safe to cancel.
+        """
+        asked = {relay.url: relay for relay in map(self.relay, relays)}
+        seconds = self.options.timeouts.group if timeout is None else timeout
+        found: dict[str, T | RelayError] = {}
+        before = {url: relay.notices for url, relay in asked.items()}
+
+        async def one(relay: Relay) -> None:
+            try:
+                found[relay.url] = await ask(relay)
+            except RelayError as error:
+                found[relay.url] = error
+
+        try:
+            async with asyncio.timeout(seconds), task_group() as group:
+                for relay in asked.values():
+                    group.create_task(one(relay))
+        except TimeoutError:
+            found |= {
+                url: _late(relay, seconds, before[url])
+                for url, relay in asked.items()
+                if url not in found
+            }
+        return _sorted_out(asked, found)
+
+    async def count(
+        self,
+        filters: Filter | Sequence[Filter],
+        relays: Iterable[str],
+        timeout: float | None = None,
+    ) -> Gathered[CountAnswer]:
+        """COUNT on every relay; `Timeouts.count` for each, `timeout` for all, in seconds."""
+        return await self.gather(relays, lambda relay: relay.count(filters), timeout)
+
+    async def fetch(
+        self,
+        filters: Filter | Sequence[Filter],
+        relays: Iterable[str],
+        timeout: float | None = None,
+        *,
+        budget: ReadBudget | None = None,
+    ) -> Gathered[Page]:
+        """Read stored events from every relay, a page for each; an event is verified once for all.
+
+        A page whose `error` is set holds what came before it.
+        """
+        return await self.gather(
+            relays,
+            lambda relay: relay.fetch(filters, timeout, budget=budget, partial=True),
+            timeout,
+        )
+
+    async def publish(
+        self, event: VerifiedEvent, relays: Iterable[str], timeout: float | None = None
+    ) -> dict[str, PublishResult]:
+        """Hand an event to every relay; a status for each, by normalised URL."""
+        told = await self.gather(relays, lambda relay: relay.publish(event, timeout), timeout)
+        answered = {
+            url: PublishResult(PublishStatus.OK, ok.message) for url, ok in told.answers.items()
+        }
+        return answered | {url: _publish_result(error) for url, error in told.errors.items()}
+
+    def subscribe(
+        self,
+        filters: Filter | Sequence[Filter],
+        relays: Iterable[str],
+        *,
+        live: bool = True,
+        overflow: Overflow | None = None,
+        resubscribe: Resubscribe | None = None,
+    ) -> Subscription:
+        """One subscription over many relays: each event once, from whichever relay is first.
+
+        Ends when every relay ended. Raises InvalidRelayURL.
+        """
+        taking_part = list({relay.url: relay for relay in map(self.relay, relays)}.values())
+        subscription = Subscription(
+            as_filters(filters),
+            self._verifier,
+            self.options.limits,
+            live=live,
+            overflow=overflow or (Overflow.DROP if live else Overflow.WAIT),
+            resubscribe=resubscribe,
+        )
+        for relay in taking_part:
+            relay.adopt(subscription)
+        return subscription
+
+    async def close(self) -> None:
+        """Close every relay; returns when nothing is left running."""
+        self._closed = True
+        relays, self._relays = list(self._relays.values()), {}
+        try:
+            async with asyncio.TaskGroup() as group:
+                for relay in relays:
+                    group.create_task(relay.close())
+        finally:
+            for part in reversed(self._owned):
+                await part.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> Gathered[T]:
+    answers: dict[str, T] = {}
+    errors: dict[str, RelayError] = {}
+    for url in order:
+        one = found[url]
+        if isinstance(one, RelayError):
+            errors[url] = one
+        else:
+            answers[url] = one
+    return Gathered(answers, errors)
+
+
+def _late(relay: Relay, seconds: float, before: tuple[str, ...]) -> DeadlineExceeded:
+    """No answer, with the NOTICE that came meanwhile: some relays refuse by a NOTICE alone."""
+    heard = f"; NOTICE: {relay.notices[-1]}" if relay.notices != before else ""
+    spent = "; our own budget for this relay is spent" if relay.held_back() else ""
+    return DeadlineExceeded(f"no answer within {seconds:g} s{heard}{spent}", relay=relay.url)
+
+
+def _publish_result(error: RelayError) -> PublishResult:
+    if isinstance(error, RelayRefused):
+        unasked = isinstance(error, HeldBack)
+        status = PublishStatus.HELD_BACK if unasked else PublishStatus.REFUSED
+        return PublishResult(status, error.reason)
+    if isinstance(error, DeadlineExceeded):
+        return PublishResult(PublishStatus.TIMEOUT, str(error))
+    broken = isinstance(error, ProtocolError)
+    return PublishResult(PublishStatus.INVALID if broken else PublishStatus.UNREACHABLE, str(error))

@@ -1,0 +1,442 @@
+"""One relay: a connection that comes back, and requests with deadlines.
+
+The connection is made at the first request or by `connect`, and made again after it broke, with
+full jitter, for ever unless `ReconnectPolicy.attempts` says otherwise. A request while it is down
+waits for the next attempt if that is due before its deadline, and fails at once otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import msgspec
+
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import CountAnswer
+from nostr_client.codecs.nip11 import ACCEPT, RelayInfo, parse_relay_info
+from nostr_client.codecs.relay_url import address, normalize
+from nostr_client.errors import (
+    InvalidFilter,
+    NetworkError,
+    ProtocolError,
+    RelayError,
+    RelayRefused,
+    Unsupported,
+)
+from nostr_client.network.access.budget import OF_PROCESS, admitted
+from nostr_client.network.deadlines import Deadlines
+from nostr_client.network.paging.page import Page, read_page
+from nostr_client.network.relay_state import Capabilities, Knowledge, RelayStats, RelayStatus
+from nostr_client.network.session import Finished, RoundTrip, Session
+from nostr_client.network.subscription import Overflow, Subscription
+from nostr_client.network.supervisor import Supervisor
+from nostr_client.network.transport import Transport
+from nostr_client.network.verifier import ThreadVerifier, Verifier
+from nostr_client.options import Options
+from nostr_client.protocol import AuthNeeded, Connection, HelloReceived, NoticeReceived, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from types import TracebackType
+
+    from nostr_client.codecs.keys import Signer, VerifiedEvent
+    from nostr_client.codecs.messages import Ok
+    from nostr_client.errors import HeldBack
+    from nostr_client.network.access.budget import Budgets
+    from nostr_client.network.negchannel import NegChannel
+    from nostr_client.network.subscription import Resubscribe
+    from nostr_client.network.transport import WebSocket
+    from nostr_client.options import ReadBudget
+
+Owned = TypeVar("Owned", Transport, ThreadVerifier)
+
+
+class Relay:
+    """See the module. Close it, or use it as an async context manager; entering only starts it.
+
+    `signer` answers AUTH when a request needs it, never before. `capabilities` are those of an
+    earlier run. A pool passes its `transport` and `verifier`; else the relay has its own.
+    Raises InvalidRelayURL.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        options: Options | None = None,
+        signer: Signer | None = None,
+        capabilities: Capabilities | None = None,
+        transport: Transport | None = None,
+        verifier: Verifier | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rand: Callable[[], float] = random.random,
+        now: Callable[[], float] = time.time,
+        budgets: Budgets | None = None,
+    ) -> None:
+        self.url = normalize(url)
+        """The normal form, which errors, statistics and results are keyed by."""
+        self.address = address(url)
+        """The spelling that is dialled and signed for."""
+        self.options = options or Options()
+        self._signer = signer
+        self._now = now
+        self._owned: list[Transport | ThreadVerifier] = []
+        self._transport = transport or self._own(Transport(self.options))
+        self._verifier: Verifier = verifier or self._own(
+            ThreadVerifier(chunk=self.options.limits.verify_chunk)
+        )
+        self._subscriptions: dict[Subscription, None] = {}
+        self._budget = (budgets or OF_PROCESS).of(self.url, self.options)
+        self._knowledge = Knowledge(self.options.limits, capabilities)
+        self._ids = itertools.count(1)
+        self._pending = 0
+        self._supervisor = Supervisor(
+            self.url,
+            self.address,
+            self._transport,
+            self.options.reconnect,
+            open_session=self._open_session,
+            up=self._resubscribe,
+            down=self._went_down,
+            sleep=sleep,
+            rand=rand,
+            now=now,
+        )
+        self._deadlines = Deadlines(
+            self._supervisor, self._knowledge, self.options.limits.waiting, self._budget
+        )
+
+    def _own(self, part: Owned) -> Owned:
+        self._owned.append(part)
+        return part
+
+    # Life.
+
+    async def connect(self, timeout: float | None = None) -> None:
+        """Connect, or wait until connected; default `Timeouts.connect`.
+
+        Raises NetworkError when the attempt fails; further ones go on in the background until
+        `close`. Safe to cancel.
+        """
+        async with self._deadlines.within(
+            timeout or self.options.timeouts.connect, "connect"
+        ) as deadline:
+            await self._supervisor.ready(deadline)
+
+    async def close(self) -> None:
+        """End all requests and the connection; returns when nothing of it is left running."""
+        try:
+            await self._supervisor.stop()
+        finally:
+            self._went_down(NetworkError("closed by us", relay=self.url), True)
+            for part in reversed(self._owned):
+                await part.close()
+
+    async def __aenter__(self) -> Self:
+        self._supervisor.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def name_by_user(self, url: str, transport: Transport, signer: Signer | None) -> None:
+        """Take a relay that only strangers named as one that the user names now.
+
+        `signer` answers its AUTH from now on. From the next attempt on, which is due at once, it is
+        reached by `transport` at the user's spelling.
+        """
+        self.address = address(url)
+        self._transport, self._signer = transport, signer
+        self._supervisor.connect_by(transport, self.address)
+        if self._supervisor.session is not None:
+            self._supervisor.session.name_by_user(self.address, signer)
+
+    @property
+    def verifier(self) -> Verifier:
+        """What verifies the events of this relay; for an `Ingest` beside it."""
+        return self._verifier
+
+    @property
+    def behind(self) -> float:
+        """Seconds that the relay's clock was behind ours when it took the connection, else 0."""
+        return self._knowledge.behind
+
+    @property
+    def status(self) -> RelayStatus:
+        """Where the connection stands."""
+        return self._supervisor.status
+
+    @property
+    def stats(self) -> RelayStats:
+        """A snapshot of the numbers, the open connection included."""
+        stats = msgspec.structs.replace(self._supervisor.stats)
+        if self._supervisor.session is not None:
+            self._supervisor.session.add_to(stats)
+        return stats
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The last NOTICEs, oldest first, clipped; `Limits.notices` of them."""
+        return tuple(self._knowledge.notices)
+
+    def held_back(self) -> HeldBack | None:
+        """The error of a request that our own budget for this relay holds back now, else None."""
+        return self._deadlines.held_back()
+
+    @property
+    def pubkey(self) -> str | None:
+        """The key that answers AUTH here (hex), or None."""
+        return None if self._signer is None else self._signer.pubkey
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the relay showed that it can do."""
+        return self._knowledge.capabilities
+
+    def learn(self, **changes: Any) -> None:
+        """Note what the relay showed that it can do: fields of `Capabilities`."""
+        self._knowledge.learn(**changes)
+
+    # Requests.
+
+    async def count(
+        self, filters: Filter | Sequence[Filter], timeout: float | None = None
+    ) -> CountAnswer:
+        """Ask for a count (NIP-45); default `Timeouts.count`, in seconds, connecting included.
+
+        Relays differ about several filters in one COUNT: send one. Raises RelayRefused,
+        Unsupported, NetworkError, ProtocolError, DeadlineExceeded, and HeldBack where our own
+        budget for the relay kept the COUNT here until the deadline. Safe to cancel.
+        """
+        asked = as_filters(filters)
+        if all(one.matches_nothing for one in asked):
+            return CountAnswer("", 0)
+        async with self._deadlines.request(
+            timeout or self.options.timeouts.count, "COUNT"
+        ) as request:
+            try:
+                answer = await request.session.count(asked, request.withdrawn)
+            except Unsupported:
+                self.learn(count=False)
+                raise
+        self._knowledge.counted(asked, answer)
+        return answer
+
+    async def publish(
+        self, event: VerifiedEvent, timeout: float | None = None, *, paced: bool = False
+    ) -> Ok:
+        """Hand an event over and wait for the OK that says the relay has it.
+
+        Default `Timeouts.publish`, in seconds. Raises RelayRefused with the relay's reason,
+        NetworkError and DeadlineExceeded when it is not known whether it has it: publishing again
+        is harmless. `paced`: the caller has few events unanswered at any time, and so goes as fast
+        as the relay does; `Limits.messages_per_second_out` is then not applied.
+        """
+        async with self._deadlines.request(
+            timeout or self.options.timeouts.publish, "EVENT"
+        ) as request:
+            ok = await request.session.publish(event.event, paced=paced)
+        if not ok.holds_event:
+            raise RelayRefused(ok.message, prefix=ok.prefix, relay=self.url)
+        return ok
+
+    def subscribe(
+        self,
+        filters: Filter | Sequence[Filter],
+        *,
+        live: bool = True,
+        overflow: Overflow | None = None,
+        resubscribe: Resubscribe | None = None,
+    ) -> Subscription:
+        """Ask for events, now and after each reconnect; not `live`: until EOSE, and once.
+
+        `overflow`: by default WAIT for a stored query, DROP for a live one. Never waits and never
+        raises for the relay: its refusal ends the iteration.
+        """
+        subscription = Subscription(
+            as_filters(filters),
+            self._verifier,
+            self.options.limits,
+            live=live,
+            overflow=overflow or (Overflow.DROP if live else Overflow.WAIT),
+            resubscribe=resubscribe,
+        )
+        self.adopt(subscription)
+        return subscription
+
+    def adopt(self, subscription: Subscription) -> None:
+        """Take part in a subscription that several relays feed.
+
+        One that is not live ends here at once while the relay waits for its next attempt.
+        """
+        subscription.attach(self.url, Tally(), lambda: self._release(subscription))
+        session = self._supervisor.session
+        held_back = self._deadlines.held_back(self.options.timeouts.eose)
+        if held_back is not None and not subscription.live:
+            subscription.mark_ended(self.url, held_back)
+            return
+        if all(one.matches_nothing for one in subscription.filters):
+            subscription.mark_ended(self.url, None)
+            return
+        if not subscription.live and self.status is RelayStatus.DISCONNECTED:
+            subscription.mark_ended(self.url, self._supervisor.error)
+            return
+        self._subscriptions[subscription] = None
+        if session is None:
+            self._supervisor.start()
+        else:
+            session.subscribe(subscription)
+
+    async def fetch(
+        self,
+        filters: Filter | Sequence[Filter],
+        timeout: float | None = None,
+        *,
+        budget: ReadBudget | None = None,
+        partial: bool = False,
+    ) -> Page:
+        """Read stored events until EOSE, or until the budget is spent.
+
+        `timeout` (default `Timeouts.page`) bounds the whole, `Timeouts.eose` the silence between
+        events, both in seconds. Raises RelayError when the relay refuses or does not finish, unless
+        `partial`: then it stands in the page beside the events that came. Safe to cancel.
+        """
+        total = timeout or self.options.timeouts.page
+        started = asyncio.get_running_loop().time()
+        async with self._deadlines.within(total, "REQ") as deadline:
+            await self._supervisor.ready(deadline)
+        left = total - (asyncio.get_running_loop().time() - started)
+        subscription = self.subscribe(filters, live=False)
+        silence = self.options.timeouts.eose
+        page = await read_page(subscription, self.url, total=left, silence=silence, budget=budget)
+        if page.error is not None and not partial:
+            raise page.error
+        return page
+
+    async def negotiate(
+        self, query: Filter | str, message: bytes, timeout: float | None = None
+    ) -> NegChannel:
+        """Open a NIP-77 session with its first message; the channel gives what the relay answers.
+
+        Raises NetworkError, and RelayRefused when the message is too long for the relay.
+        """
+        async with self._deadlines.within(
+            timeout or self.options.timeouts.connect, "NEG-OPEN"
+        ) as deadline:
+            session = await self._supervisor.ready(deadline)
+        return session.negotiate(query, message)
+
+    async def authenticate(self, timeout: float | None = None) -> None:
+        """Answer the relay's challenge without being asked to: for relays that say `restricted:`.
+
+        Default twice `Timeouts.auth`, in seconds. A relay that does not answer AUTH counts as
+        accepting. Raises RelayRefused when there is no challenge, no signer or no acceptance.
+        """
+        async with self._deadlines.request(
+            timeout or 2 * self.options.timeouts.auth, "AUTH"
+        ) as request:
+            await request.session.authenticate()
+
+    async def info(self, *, refresh: bool = False) -> RelayInfo:
+        """The NIP-11 document, read once; its limits are honoured from then on.
+
+        Raises NetworkError, or ProtocolError when what the relay serves is none.
+        """
+        if self._knowledge.info is not None and not refresh:
+            return self._knowledge.info
+        async with self._deadlines.within(self.options.timeouts.http, "NIP-11"):
+            await admitted(self._budget)
+        raw = await self._transport.get_document(self.address, accept=ACCEPT)
+        try:
+            info = parse_relay_info(raw)
+        except ProtocolError as error:
+            raise ProtocolError(str(error), relay=self.url) from error
+        self._knowledge.documented(info)
+        if self._supervisor.session is not None:
+            self._knowledge.apply_limits(self._supervisor.session.connection)
+        return info
+
+    async def supports(self, nip: int) -> bool | None:
+        """Whether the NIP-11 document lists a NIP; None where there is no document to read."""
+        try:
+            return (await self.info()).supports(nip)
+        except (NetworkError, ProtocolError):
+            return None
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The longest message that may be sent, in bytes."""
+        session = self._supervisor.session
+        most = self.options.limits.message_bytes_out
+        return most if session is None else session.connection.max_message_bytes
+
+    # What the connection tells.
+
+    def _open_session(self, socket: WebSocket) -> Session:
+        connection = Connection(
+            self.url,
+            limits=self.options.limits,
+            can_auth=self._signer is not None,
+            ids=self._ids,
+        )
+        self._knowledge.apply_limits(connection)
+        self._knowledge.told_time(socket.date, self._now())
+        return Session(
+            socket,
+            connection,
+            address=self.address,
+            signer=self._signer,
+            timeouts=self.options.timeouts,
+            now=self._now,
+            tell=self._told,
+            budget=self._budget,
+        )
+
+    def _resubscribe(self, session: Session) -> None:
+        for subscription in list(self._subscriptions):
+            session.subscribe(subscription)
+
+    def _went_down(self, error: RelayError, for_good: bool) -> None:
+        for subscription in list(self._subscriptions):
+            if for_good or not subscription.live:
+                del self._subscriptions[subscription]
+                subscription.mark_ended(self.url, error)
+
+    def _release(self, subscription: Subscription) -> None:
+        self._subscriptions.pop(subscription, None)
+        if self._supervisor.session is not None:
+            self._supervisor.session.unsubscribe(subscription)
+
+    def _told(self, what: object) -> None:
+        match what:
+            case NoticeReceived():
+                self._knowledge.noticed(what.message)
+            case HelloReceived():
+                self.learn(count_hint=what.count)
+            case AuthNeeded():
+                self.learn(auth=True)
+            case RoundTrip():
+                self._supervisor.stats.round_trip(what.milliseconds)
+            case Finished():
+                self._subscriptions.pop(what.subscription, None)
+                self._supervisor.stats.faults += what.fault
+
+
+def as_filters(filters: Filter | Sequence[Filter]) -> tuple[Filter, ...]:
+    """One filter or several, as a tuple. Raises InvalidFilter for none.
+
+    Those that match nothing are left out beside others: some relays take `[]` for "any".
+    """
+    given = (filters,) if isinstance(filters, Filter) else tuple(filters)
+    if not given:
+        raise InvalidFilter("a request needs at least one filter")
+    return tuple(one for one in given if not one.matches_nothing) or given

@@ -1,0 +1,145 @@
+"""What one relay has shown so far: status and numbers, capabilities, limits, NOTICEs."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from nostr_client import hll
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.messages import CountAnswer
+    from nostr_client.codecs.nip11 import RelayInfo
+    from nostr_client.options import Limits
+    from nostr_client.protocol import Connection
+
+
+_SMOOTHING = 0.3  # weight of the newest round trip in the latency shown
+
+
+class RelayStatus(StrEnum):
+    """Where a relay's connection stands."""
+
+    INITIALIZED = "initialized"  # made, and nobody has asked for a connection yet
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"  # waits for the next attempt
+    TERMINATED = "terminated"  # closed by us, or given up: no further attempt
+
+
+class RelayStats(msgspec.Struct):
+    """Numbers of one relay since it was made; times are Unix seconds, sizes characters of text."""
+
+    attempts: int = 0
+    successes: int = 0
+    first_connected_at: float | None = None
+    connected_at: float | None = None
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    latency_ms: float | None = None
+    """Smoothed round trip of pings; None before the first pong."""
+    frames: int = 0
+    rejected: int = 0
+    """Frames that are no message of any NIP that we speak."""
+    unknown: int = 0
+    """Messages about requests that we did not make, or that ended before."""
+    notices: int = 0
+    faults: int = 0
+    """Times that we cut the relay off: floods, events nobody asked for, broken frames."""
+    last_error: str = ""
+
+    @property
+    def success_rate(self) -> float:
+        """Share of attempts that gave a connection; 0 before the first."""
+        return self.successes / self.attempts if self.attempts else 0.0
+
+    def round_trip(self, milliseconds: float) -> None:
+        """Take one measured round trip in."""
+        old = milliseconds if self.latency_ms is None else self.latency_ms
+        self.latency_ms = old + _SMOOTHING * (milliseconds - old)
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a relay can do, by what it did; None where nothing shows it yet.
+
+    Values of an earlier run may be given to a Relay, which only ever replaces them by newer ones.
+    """
+
+    count: bool | None = None
+    """Whether it answered a COUNT, or said that it knows no such command."""
+    count_hint: bool | None = None
+    """What HELLO says about COUNT; a hint only."""
+    hll: bool | None = None
+    """Whether its answer to an eligible query carried registers."""
+    union: bool | None = None
+    """Whether a COUNT of several filters tells their true union; most relays answer for one."""
+    negentropy: bool | None = None
+    auth: bool | None = None
+    """Whether it asked for AUTH."""
+    max_subscriptions: int | None = None
+    """How many open REQs its document allows."""
+
+
+_TICK: Final = 2.0
+"""Seconds that a Date is off by itself: it has whole ones, and was under way."""
+
+_MOST_BEHIND: Final = 86_400.0
+"""Seconds; a clock that is further off is set wrong, or the relay wants us to read much again."""
+
+_SMALLEST_MESSAGE: Final = 1024  # a document that claims less is wrong, not strict
+
+
+class Knowledge:
+    """Outlives connections; `capabilities` may come from an earlier run."""
+
+    def __init__(self, limits: Limits, capabilities: Capabilities | None) -> None:
+        self.capabilities = capabilities or Capabilities()
+        self.info: RelayInfo | None = None
+        self.notices: deque[str] = deque(maxlen=limits.notices)
+        self.heard = 0
+        self.behind = 0.0
+        self._limits = limits
+
+    def learn(self, **changes: Any) -> None:
+        """Note what the relay showed that it can do: fields of `Capabilities`."""
+        self.capabilities = msgspec.structs.replace(self.capabilities, **changes)
+
+    def told_time(self, date: float | None, now: float) -> None:
+        """Take the relay's clock, of the handshake, both in Unix seconds; odd ones are ignored.
+
+        One that is ahead is no matter: ours is the earlier one then.
+        """
+        behind = 0.0 if date is None else now - date
+        self.behind = behind if _TICK < behind <= _MOST_BEHIND else 0.0
+
+    def counted(self, asked: Sequence[Filter], answer: CountAnswer) -> None:
+        """Learn from an answer to COUNT."""
+        self.learn(count=True)
+        if answer.hll is not None:
+            self.learn(hll=True)
+        elif self.capabilities.hll is None and hll.eligible(asked[0].to_dict()):
+            self.learn(hll=False)
+
+    def noticed(self, text: str) -> None:
+        """Keep a NOTICE; the oldest goes when there are too many."""
+        self.notices.append(text)
+        self.heard += 1
+
+    def documented(self, info: RelayInfo) -> None:
+        """Keep the relay's document and what it says about limits."""
+        self.info = info
+        self.learn(max_subscriptions=info.limitation.max_subscriptions or None)
+
+    def apply_limits(self, connection: Connection) -> None:
+        """Bind a connection to the smaller of our limits and the relay's."""
+        ours, theirs = self._limits.subscriptions, self.capabilities.max_subscriptions
+        connection.subscriptions.allow(min(ours, theirs or ours))
+        longest = self.info.limitation.max_message_length if self.info else None
+        if longest is not None and longest >= _SMALLEST_MESSAGE:
+            connection.max_message_bytes = min(self._limits.message_bytes_out, longest)

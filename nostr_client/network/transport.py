@@ -1,0 +1,285 @@
+"""WebSocket and HTTP to a relay, over aiohttp; `sessions` makes the connections.
+
+aiohttp's types and errors stop here: what goes wrong is a NetworkError or a ProtocolError, with
+the original as its cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from contextlib import contextmanager
+from contextvars import ContextVar
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final, Self
+
+import aiohttp
+from yarl import URL
+
+from nostr_client.errors import NetworkError, ProtocolError, clip, without_tls
+from nostr_client.network.access.sessions import Sessions
+from nostr_client.network.pacing import Window
+from nostr_client.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+_FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
+_CONTROLS_PER_MINUTE: Final = 600  # libraries in use send up to one a second
+_TOO_BIG: Final = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
+_DATE: Final = re.compile(
+    r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT", re.ASCII
+)
+_heard: Final[ContextVar[list[str] | None]] = ContextVar("heard", default=None)
+_BAD_TEXT: Final = aiohttp.WSCloseCode.INVALID_TEXT
+
+
+@contextmanager
+def _wrapped(
+    url: str, doing: str, ws: aiohttp.ClientWebSocketResponse | None = None
+) -> Iterator[None]:
+    """What goes wrong is a NetworkError, with the peer's close code where `ws` has one already."""
+    try:
+        yield
+    except NetworkError as error:
+        if error.relay:  # it says all that it has to
+            raise
+        raise NetworkError(f"{doing}: {error}", relay=url) from error  # of the proxy
+    except TimeoutError as error:
+        raise NetworkError(f"{doing} took too long", relay=url) from error
+    except _FAILURES as error:
+        status = getattr(error, "status", None)
+        code = ws.close_code if ws is not None else None
+        text = f"{doing}: {_describe(error)}"
+        raise NetworkError(text, relay=url, close_code=code, http_status=status) from error
+
+
+def _describe(error: BaseException) -> str:
+    text = clip(without_tls(error)) or type(error).__name__
+    if isinstance(error, aiohttp.WSServerHandshakeError | aiohttp.ClientResponseError):
+        return f"HTTP {error.status} {clip(error.message, 100)}"
+    return text
+
+
+class WebSocket:
+    """One open connection; one reader and one writer at a time. Made by `Transport.connect`."""
+
+    def __init__(
+        self,
+        ws: aiohttp.ClientWebSocketResponse,
+        url: str,
+        options: Options,
+        date: float | None = None,
+    ) -> None:
+        self.date = date
+        """What the peer's clock said in the handshake, in Unix seconds, if it told."""
+        self._ws = ws
+        self._url = url
+        self._options = options
+        self._pongs: dict[bytes, asyncio.Future[None]] = {}
+        self._controls = Window(_CONTROLS_PER_MINUTE, 60.0)
+        self.bytes_sent = 0
+        self.bytes_received = 0
+
+    async def receive(self) -> str | bytes:
+        """The next text or binary message; answers pings on the way.
+
+        Raises NetworkError at the end, whatever the close code, and ProtocolError for bytes
+        that no WebSocket peer may send. Safe to cancel.
+        """
+        while True:
+            with _wrapped(self._url, "reading"):
+                message = await self._ws.receive()
+            if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                data: str | bytes = message.data
+                self.bytes_received += len(data)
+                return data
+            await self._control(message)
+
+    async def _control(self, message: aiohttp.WSMessage) -> None:
+        if self._controls.exceeded(asyncio.get_running_loop().time()):
+            text = f"more than {_CONTROLS_PER_MINUTE} pings and pongs in a minute"
+            raise ProtocolError(text, relay=self._url)
+        if message.type is aiohttp.WSMsgType.PING:
+            with _wrapped(self._url, "answering a ping", self._ws):
+                async with asyncio.timeout(self._options.timeouts.send):
+                    await self._ws.pong(message.data)
+        elif message.type is aiohttp.WSMsgType.PONG:
+            waiter = self._pongs.pop(bytes(message.data), None)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        elif message.type is aiohttp.WSMsgType.ERROR:
+            raise self._broken(message.data) from message.data
+        else:
+            code = self._ws.close_code or aiohttp.WSCloseCode.ABNORMAL_CLOSURE
+            text = f"the relay closed the connection ({int(code)})"
+            raise NetworkError(text, relay=self._url, close_code=int(code))
+
+    def _broken(self, error: object) -> NetworkError | ProtocolError:
+        code = getattr(error, "code", None)
+        if code == _TOO_BIG:
+            most = self._options.limits.message_bytes_in
+            return ProtocolError(f"a frame of more than {most} bytes", relay=self._url)
+        if code is not None:
+            what = "text that is not UTF-8" if code == _BAD_TEXT else clip(str(error))
+            return ProtocolError(f"broken WebSocket frame: {what}", relay=self._url)
+        return NetworkError(f"reading: {clip(str(error))}", relay=self._url)
+
+    async def send(self, text: str) -> None:
+        """Send one text message. Raises NetworkError, also when the peer reads nothing."""
+        with _wrapped(self._url, "sending", self._ws):
+            async with asyncio.timeout(self._options.timeouts.send):
+                await self._ws.send_str(text)
+        self.bytes_sent += len(text)
+
+    async def ping(self, timeout: float) -> None:
+        """Send a ping and wait for its pong, which `receive` sees. Raises NetworkError."""
+        payload = os.urandom(8)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pongs[payload] = waiter
+        try:
+            with _wrapped(self._url, "waiting for a pong", self._ws):
+                async with asyncio.timeout(timeout):
+                    await self._ws.ping(payload)
+                    await waiter
+        finally:
+            self._pongs.pop(payload, None)
+
+    async def close(self, code: int = aiohttp.WSCloseCode.OK) -> None:
+        """Close; waits `Timeouts.close` for the peer's half, no longer. Does not raise."""
+        try:
+            async with asyncio.timeout(2 * self._options.timeouts.close):
+                await self._ws.close(code=code)
+        except (TimeoutError, *_FAILURES):
+            return  # the socket is gone either way
+
+
+class Transport:
+    """Makes connections with one set of options; close it last. Binds to the loop at first use.
+
+    `public_only`: refuse every address that is not on the open internet, whatever name led there
+    and through redirects too; for relays that strangers name. A proxy resolves names itself, so
+    through one such relays are refused by name (`ConnectionOptions.strangers_by_proxy`).
+    """
+
+    def __init__(self, options: Options | None = None, *, public_only: bool = False) -> None:
+        self.options = options or Options()
+        self._sessions = Sessions(
+            self.options.connection,
+            public_only=public_only,
+            headers={"User-Agent": self.options.connection.user_agent},
+            auto_decompress=False,  # a small document needs none, and none can be a bomb
+            trace_configs=[_tracing()],
+        )
+
+    async def connect(self, url: str) -> WebSocket:
+        """Open a WebSocket to `url` (ws or wss). Raises NetworkError."""
+        options = self.options
+        session = self._sessions.session_for(url)
+        heard: list[str] = []
+        _heard.set(heard)
+        with _wrapped(url, "connecting"):
+            async with asyncio.timeout(options.timeouts.connect):
+                ws = await session.ws_connect(
+                    URL(url, encoded=True),  # as spelled: else `%7E` and `..` are resolved
+                    compress=15 if options.connection.compress else 0,
+                    max_msg_size=options.limits.message_bytes_in,
+                    autoping=False,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=options.timeouts.close),
+                )
+        return WebSocket(ws, url, options, _unix_time(heard[-1] if heard else ""))
+
+    async def get_document(self, url: str, *, accept: str) -> bytes:
+        """GET a small document from a relay's or a wallet's URL, with exactly this Accept header.
+
+        No redirect is followed: nobody must send us elsewhere unseen. Raises NetworkError, with
+        the `location` of a redirect, or ProtocolError when the body is longer than `Limits.info`.
+        """
+        session = self._sessions.session_for(url)
+        with _wrapped(url, "reading a document"):
+            async with (
+                asyncio.timeout(self.options.timeouts.http),
+                session.get(
+                    _http(url),
+                    headers={"Accept": accept, "Accept-Encoding": "identity"},
+                    allow_redirects=False,
+                ) as response,
+            ):
+                if response.status != 200:
+                    text = f"reading a document: HTTP {response.status}"
+                    location = response.headers.get("Location")
+                    raise NetworkError(
+                        text, relay=url, http_status=response.status, location=location
+                    )
+                return await _read_capped(response.content, self.options.limits.info, url)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._sessions.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _unix_time(date: str) -> float | None:
+    """An HTTP date (RFC 9110, IMF-fixdate) in Unix seconds; None for anything else."""
+    if not _DATE.fullmatch(date):
+        return None
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _tracing() -> aiohttp.TraceConfig:
+    """`ws_connect` follows redirects, and a relay must not send us elsewhere: into our own network.
+
+    Browsers follow none either. The date of a handshake is heard here, as `ws_connect` drops it.
+    """
+
+    async def hear(
+        session: aiohttp.ClientSession, context: object, told: aiohttp.TraceRequestEndParams
+    ) -> None:
+        found = _heard.get()
+        if found is not None:
+            found.append(told.response.headers.get("Date", ""))
+
+    async def refuse(
+        session: aiohttp.ClientSession, context: object, told: aiohttp.TraceRequestRedirectParams
+    ) -> None:
+        response = told.response
+        response.close()
+        raise aiohttp.ClientResponseError(
+            response.request_info, (), status=response.status, message="a redirect"
+        )
+
+    config = aiohttp.TraceConfig()
+    config.on_request_redirect.append(refuse)
+    config.on_request_end.append(hear)
+    return config
+
+
+async def _read_capped(stream: aiohttp.StreamReader, most: int, url: str) -> bytes:
+    body = bytearray()
+    async for chunk in stream.iter_any():
+        body += chunk
+        if len(body) > most:
+            raise ProtocolError(f"a document of more than {most} bytes", relay=url)
+    return bytes(body)
+
+
+def _http(url: str) -> URL:
+    """A relay's URL by HTTP, as spelled; a wallet's, which a stranger wrote, is quoted."""
+    if url.startswith(("ws://", "wss://")):
+        return URL(f"http{url[2:]}", encoded=True)
+    return URL(url)

@@ -1,0 +1,123 @@
+"""Verification off the event loop: raw events in, verified events out, nothing verified twice.
+
+libsecp256k1 runs without the GIL, so chunks in threads leave the loop free. A pool has one
+`Verifier` for all that it reads, and gives it to the `Ingest` that fills a store beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, Protocol
+
+from nostr_client.codecs.keys import VerifiedEvent, verify_many
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.errors import InvalidEvent
+
+_CACHE_BYTES: Final = 16 * 2**20
+_CACHE_EVENTS: Final = 8192
+_MAX_WORKERS: Final = 4
+_EVENT_BYTES: Final = 700  # id, key, signature and the objects around them
+_TAG_BYTES: Final = 150
+
+
+class Verifier(Protocol):
+    """Whoever turns events into verified events."""
+
+    async def verify(self, events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
+        """One result for each event, in order: the verified event, or what is wrong with it."""
+        ...
+
+
+class _Known:
+    """The verified events last seen, bounded in number and in bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._events: OrderedDict[str, VerifiedEvent] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, event: Event) -> VerifiedEvent | None:
+        found = self._events.get(event.id)
+        if found is None or found.event != event:  # an id proves nothing before it is checked
+            return None
+        self._events.move_to_end(event.id)
+        return found
+
+    def add(self, verified: VerifiedEvent) -> None:
+        event = verified.event
+        if event.id in self._events or not self._most:
+            return
+        self._events[event.id] = verified
+        self._bytes += footprint(event)
+        while self._bytes > _CACHE_BYTES or len(self._events) > self._most:
+            self._bytes -= footprint(self._events.popitem(last=False)[1].event)
+
+
+def footprint(event: Event) -> int:
+    """About how many bytes of memory an event takes."""
+    return _EVENT_BYTES + len(event.content) + _TAG_BYTES * len(event.tags)
+
+
+class ThreadVerifier:
+    """Verifies in worker threads, `chunk` events a hand-over; remembers what it verified last.
+
+    `workers`: threads, by default one for each core, at most 4. `remember`: how many events, of
+    16 MiB at most; 0 where none comes twice. Close it last.
+    """
+
+    def __init__(
+        self, *, chunk: int = 128, workers: int | None = None, remember: int = _CACHE_EVENTS
+    ) -> None:
+        self._chunk = chunk
+        self._workers = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
+        self._threads: ThreadPoolExecutor | None = None
+        self._turns = asyncio.Semaphore(2 * self._workers)  # chunks handed over and not back yet
+        self._known = _Known(remember)
+        self.checked = 0
+        self.reused = 0
+
+    async def verify(self, events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
+        """See `Verifier`. Safe to cancel: a chunk under way is finished and dropped."""
+        results: list[VerifiedEvent | InvalidEvent | None] = [self._known.get(e) for e in events]
+        fresh = [i for i, found in enumerate(results) if found is None]
+        self.reused += len(events) - len(fresh)
+        parts = [fresh[i : i + self._chunk] for i in range(0, len(fresh), self._chunk)]
+        checked = await self._check_all([[events[i] for i in part] for part in parts])
+        for part, found in zip(parts, checked, strict=True):
+            for index, result in zip(part, found, strict=True):
+                results[index] = result
+        return [result for result in results if result is not None]
+
+    async def _check_all(
+        self, chunks: Sequence[list[Event]]
+    ) -> list[list[VerifiedEvent | InvalidEvent]]:
+        if len(chunks) == 1:  # a task of its own costs as much as checking one event
+            return [await self._check(chunks[0])]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._check(chunk)) for chunk in chunks]
+        return [task.result() for task in tasks]
+
+    async def _check(self, events: list[Event]) -> list[VerifiedEvent | InvalidEvent]:
+        async with self._turns:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="verify")
+            loop = asyncio.get_running_loop()
+            results = await loop.run_in_executor(self._threads, verify_many, events)
+        self.checked += len(results)
+        for result in results:
+            if isinstance(result, VerifiedEvent):
+                self._known.add(result)
+        return results
+
+    async def close(self) -> None:
+        """Let the threads go; waits for chunks under way, a few milliseconds each."""
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            await asyncio.to_thread(threads.shutdown)

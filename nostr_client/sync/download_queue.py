@@ -1,0 +1,273 @@
+"""Download queue: assigns each missing event id to one relay at a time and retries elsewhere.
+
+Every relay that named an id has it in its queue; whoever has room first asks for it. What a relay
+does not send passes to the others that named it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from nostr_client.network.waiting import Gate
+from nostr_client.store.base import Status
+from nostr_client.sync.memory import ANYWHERE, SETTLED, Note, Place, Side, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from nostr_client.store.base import EventStore, Outcome
+    from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.options import SyncOptions
+
+_FORGOTTEN = (Status.EPHEMERAL, Status.INVALID)
+"""What the store keeps no note of."""
+
+_CHUNK = 2_000
+"""Ids looked up in the store at once."""
+
+
+class _Want:
+    """One id that is not here yet."""
+
+    __slots__ = ("asked", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.asked: str | None = None
+
+
+class Missing(NamedTuple):
+    """What one relay named and the store still lacks, in numbers of events."""
+
+    withheld: dict[str, int]
+    """By reason; those that were not asked for in this run included."""
+    skipped: int
+    """Those of `withheld` that were not asked for in this run."""
+    owed: int
+    """Events that a run which broke off did not ask for."""
+
+
+class Desk:
+    """See the module. `store` None: nothing is stored.
+
+    `fetch`: whether ids are to be downloaded; without, they are only counted. `every`: count what
+    is settled or deleted here too.
+    """
+
+    def __init__(
+        self,
+        store: EventStore | None,
+        memory: SyncMemory,
+        options: SyncOptions,
+        *,
+        fetch: bool = True,
+        every: bool = False,
+    ) -> None:
+        self._store = store
+        self._memory = memory
+        self._options = options
+        self._fetch = fetch
+        self._every = every
+        self._wants: dict[bytes, _Want] = {}
+        self._queues: dict[str, deque[bytes]] = {}
+        self._named: dict[str, set[bytes]] = {}
+        self._open: dict[str, int] = {}
+        self._needed: set[bytes] = set()
+        self._had: set[bytes] = set()
+        self._places: dict[str, Place] = {}
+        self._withheld: dict[str, dict[bytes, str]] = {}
+        self._skipped: dict[str, dict[bytes, str]] = {}
+        self._due: dict[str, set[bytes]] = {}
+        self._owed: dict[str, set[bytes]] = {}
+        self._bringing: set[str] = set()
+        self._gate = Gate()
+
+    @property
+    def distinct(self) -> int:
+        """How many ids any relay named and the store lacked."""
+        return len(self._needed)
+
+    def enter(self, place: Place) -> None:
+        """A relay takes part."""
+        relay = place.relay
+        self._places[relay] = place
+        self._queues[relay] = deque()
+        self._named[relay] = set()
+        self._open[relay] = 0
+        for notes in (self._withheld, self._skipped):
+            notes[relay] = {}
+        for ids in (self._due, self._owed):
+            ids[relay] = set()
+        self._bringing.add(relay)
+
+    def names(self, relay: str, key: bytes) -> bool:
+        """Whether the relay named this id in this run, and we did not store it before."""
+        return key in self._named[relay]
+
+    async def need(self, relay: str, ids: Sequence[bytes]) -> list[bytes]:
+        """A relay named ids that we lack; gives those that are new from it. Waits for room."""
+        fresh: list[bytes] = []
+        for start in range(0, len(ids), _CHUNK):
+            await self._gate.wait(lambda: len(self._queues[relay]) < self._options.pending_ids)
+            lacking = await self._lacking(relay, ids[start : start + _CHUNK], came=False)
+            self._want(relay, lacking)
+            fresh += lacking
+        return fresh
+
+    async def met(self, relay: str, ids: Sequence[bytes]) -> list[bytes]:
+        """As `need`, for events that came already: nothing is queued."""
+        lacking = await self._lacking(relay, ids, came=True)
+        self._needed.update(lacking)
+        return lacking
+
+    async def _lacking(self, relay: str, ids: Sequence[bytes], *, came: bool) -> list[bytes]:
+        named = self._named[relay]
+        new = list(dict.fromkeys(key for key in ids if key not in named))
+        named.update(new)
+        if self._every:
+            return new
+        known = await self._known([key for key in new if key not in self._had])
+        new = [key for key in new if key not in known]
+        recalled = await self._memory.recall(self._places[relay], Side.DOWN, new)
+        self._due[relay] |= recalled.due
+        waiting = {k: v for k, v in recalled.waiting.items() if v.verdict in SETTLED or not came}
+        for key, note in waiting.items():
+            if note.verdict not in SETTLED:
+                self._skipped[relay][key] = note.reason
+        return [key for key in new if key not in waiting]
+
+    async def _known(self, ids: Sequence[bytes]) -> set[bytes]:
+        if self._store is None:
+            return set()
+        known = await self._store.known([key.hex() for key in ids])
+        return {bytes.fromhex(key) for key in known}
+
+    def _want(self, relay: str, ids: Sequence[bytes]) -> None:
+        self._needed.update(ids)
+        if self._fetch:
+            for key in ids:
+                if key not in self._had:
+                    self._queue(relay, key)
+            self._gate.wake()
+
+    def _queue(self, relay: str, key: bytes) -> None:
+        want = self._wants.setdefault(key, _Want())
+        want.names.append(relay)
+        self._open[relay] += 1
+        if want.asked is None:
+            self._queues[relay].append(key)
+
+    async def take(self, relay: str, most: int) -> list[bytes]:
+        """Ids to ask this relay for now; waits while there are none. Safe to cancel."""
+        while True:
+            await self._gate.wait(lambda: self._queues[relay])
+            taken = self._pull(relay, most)
+            if taken:
+                return taken
+
+    def _pull(self, relay: str, most: int) -> list[bytes]:
+        taken: list[bytes] = []
+        queue = self._queues[relay]
+        while queue and len(taken) < most:
+            key = queue.popleft()
+            want = self._wants.get(key)
+            if want is not None and want.asked is None and relay in want.names:
+                want.asked = relay
+                taken.append(key)
+        self._gate.wake()
+        return taken
+
+    def came(self, ids: Collection[bytes]) -> None:
+        """These are stored, or were declined for good: nobody need ask again."""
+        for key in ids:
+            self._had.add(key)
+            want = self._wants.pop(key, None)
+            for relay in want.names if want is not None else ():
+                self._open[relay] -= 1
+        self._gate.wake()
+
+    def saved(self, outcomes: Sequence[Outcome]) -> list[bytes]:
+        """Close the ids that the store knows from now on; gives the others, for `declined`."""
+        self.came([bytes.fromhex(one.id) for one in outcomes if one.status not in _FORGOTTEN])
+        return [bytes.fromhex(one.id) for one in outcomes if one.status in _FORGOTTEN]
+
+    async def declined(self, ids: Sequence[bytes]) -> None:
+        """Remember that our store does not keep these, whoever sends them."""
+        notes = dict.fromkeys(ids, Note(Verdict.UNFIT, "no event that a store keeps"))
+        if ids:
+            await self._memory.note(ANYWHERE, Side.DOWN, notes, self._options)
+        self.came(ids)
+
+    async def withheld(self, relay: str, notes: Mapping[bytes, Note]) -> None:
+        """The relay named these and does not send them now: not asked of it again in this run."""
+        if not notes:
+            return
+        await self._memory.note(self._places[relay], Side.DOWN, notes, self._options)
+        self._withheld[relay].update((key, note.reason) for key, note in notes.items())
+        self.drop(relay, notes)
+
+    def drop(self, relay: str, ids: Collection[bytes]) -> None:
+        """This relay cannot give these now: they pass to the others that named them."""
+        for key in ids:
+            want = self._wants.get(key)
+            if want is None or relay not in want.names:
+                continue
+            want.names.remove(relay)
+            self._open[relay] -= 1
+            if want.asked in (relay, None):
+                want.asked = None
+                self._pass_on(key, want)
+        self._gate.wake()
+
+    def give_back(self, relay: str, ids: Collection[bytes]) -> None:
+        """The request failed; whoever comes first may ask again."""
+        for key in ids:
+            want = self._wants.get(key)
+            if want is not None and want.asked == relay:
+                want.asked = None
+                self._pass_on(key, want)
+        self._gate.wake()
+
+    def _pass_on(self, key: bytes, want: _Want) -> None:
+        if not want.names:
+            del self._wants[key]
+        for relay in want.names:
+            self._queues[relay].append(key)
+
+    def leave(self, relay: str) -> None:
+        """The relay is out: its ids pass to the others."""
+        owed = [key for key, want in self._wants.items() if relay in want.names]
+        self._owed[relay].update(owed)
+        self.drop(relay, owed)
+        self._queues[relay].clear()
+        self.brought(relay)
+
+    async def served(self, relay: str) -> None:
+        """Wait until nothing that this relay named is open. Safe to cancel."""
+        await self._gate.wait(lambda: self._open[relay] == 0)
+
+    def brought(self, relay: str) -> None:
+        """The relay brings nothing more in this run."""
+        self._bringing.discard(relay)
+        self._gate.wake()
+
+    async def all_brought(self) -> None:
+        """Wait until no relay brings anything more. Safe to cancel."""
+        await self._gate.wait(lambda: not self._bringing)
+
+    def missing(self, relay: str) -> Missing:
+        """What the relay named and the store still lacks, whoever was asked for it."""
+        skipped = self._still(self._skipped.get(relay, {}))
+        lacking = skipped | self._still(self._withheld.get(relay, {}))
+        owed = self._owed.get(relay, set()) - self._had - lacking.keys()
+        return Missing(dict(Counter(lacking.values())), len(skipped), len(owed))
+
+    def _still(self, ids: Mapping[bytes, str]) -> dict[bytes, str]:
+        return {key: why for key, why in ids.items() if key not in self._had}
+
+    async def forget_moved(self) -> None:
+        """Let the memory forget what came although it did not come before."""
+        for relay, due in self._due.items():
+            if moved := due & self._had:
+                await self._memory.forget(self._places[relay], Side.DOWN, moved)

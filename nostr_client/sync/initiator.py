@@ -1,0 +1,182 @@
+"""One NIP-77 session on our side, without I/O: the relay's frames in, what they mean out."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client.codecs import reasons
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.messages import Closed, NegErr, NegMsg, Notice
+from nostr_client.codecs.reasons import Reason
+from nostr_client.errors import NegentropyError, clip
+from nostr_client.negentropy.matching import Ids
+from nostr_client.negentropy.reconcile import Initiator
+
+if TYPE_CHECKING:
+    from nostr_client.negentropy.storage import Storage
+
+_SPEAKS_OF_NEG: Final = re.compile(r"\bneg(?:entropy\b|[ -](?:open|msg|err|requests?)\b)", re.I)
+_NEG_CROWD: Final = re.compile(
+    r"\btoo many\b.{0,30}\b(?:neg|session|subscription)|sessions? are", re.I
+)
+_TOO_OLD: Final = re.compile(r"\btoo old\b", re.I)
+_ROUND_WORTH: Final = 2
+"""New ids that earn a session one more round: an honest one brings more, but for the descent."""
+
+
+class Kind(Enum):
+    """What a refusal asks of us."""
+
+    OVERFLOW = auto()  # more records than the relay works through: a smaller window
+    TOO_OLD = auto()  # read these by REQ
+    RESTART = auto()  # the relay forgot the session
+    BUSY = auto()  # slow down, or fewer at once
+    NOT_FOUND = auto()  # it has no such filter event
+    AUTH = auto()
+    UNSUPPORTED = auto()  # the relay says that it has no NIP-77
+    SILENT = auto()  # no answer at all: it may have no NIP-77
+    DENIED = auto()  # not this filter, or not for this key
+    INVALID = auto()  # the relay cannot read the filter: no use to ask it unchanged
+    FAULT = auto()  # its trouble, ours, or that of the message
+    BROKEN = auto()  # what it says is no negentropy: no use to try again
+    LOST = auto()  # the connection broke
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The session is over without a result. `most`: the records that the relay works through.
+
+    `by_neg_err`: it came as NEG-ERR, which proves that the relay speaks NIP-77.
+    """
+
+    kind: Kind
+    reason: str
+    most: int | None = None
+    by_neg_err: bool = False
+
+
+class Suspicion(msgspec.Struct, frozen=True):
+    """A NOTICE that names no session: this one may be over.
+
+    `sure`: it speaks of negentropy, or of what we may have done; else of anything.
+    """
+
+    kind: Kind
+    reason: str
+    sure: bool = True
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """What one round told; `message` is sent next, None: the session is complete."""
+
+    have: Ids
+    need: Ids
+    message: bytes | None
+
+
+Frame = NegMsg | NegErr | Closed | Notice
+
+Heard = Learned | Refusal | Suspicion | None
+
+
+class Talk:
+    """See the module; `first()` gives the first message, `hear` takes each frame.
+
+    `patience`: rounds without anything new; tell `credit` how many ids were new.
+    """
+
+    def __init__(self, storage: Storage, *, frame_bytes: int, patience: int) -> None:
+        self._engine = Initiator(storage, frame_limit=frame_bytes)
+        self._patience = patience
+        self._credit = 0
+        self.begun = False
+        """Whether the relay has answered with negentropy."""
+
+    @property
+    def rounds(self) -> int:
+        return self._engine.rounds
+
+    def first(self) -> bytes:
+        """The message of NEG-OPEN."""
+        return self._engine.initiate()
+
+    def credit(self, fresh: int) -> None:
+        """The last round brought so many ids that were new."""
+        self._credit += fresh // _ROUND_WORTH
+
+    def hear(self, frame: Frame) -> Heard:
+        """What a frame means; None when it is not about this session."""
+        if isinstance(frame, NegMsg):
+            return self._message(frame.message)
+        return no_message(frame, self.begun)
+
+    def _message(self, message: bytes) -> Learned | Refusal:
+        self.begun = True
+        if self.rounds >= self._patience + self._credit:
+            return Refusal(Kind.BROKEN, f"does not converge within {plural(self.rounds, 'round')}")
+        try:
+            round_ = self._engine.reconcile(message)
+        except NegentropyError as error:
+            return Refusal(Kind.BROKEN, clip(str(error)))
+        return Learned(round_.have, round_.need, round_.message)
+
+
+def no_message(frame: NegErr | Closed | Notice, begun: bool) -> Refusal | Suspicion | None:
+    """What a frame that is no NEG-MSG means for a session; `begun`: there was one before."""
+    if isinstance(frame, Notice):
+        return _notice(frame.message, begun)
+    if isinstance(frame, NegErr):
+        said = refusal(frame.reason, most=frame.max_records, overflow=frame.overflow)
+        return msgspec.structs.replace(said, by_neg_err=said.kind is not Kind.UNSUPPORTED)
+    return refusal(frame.message or "closed: without a reason")
+
+
+def _notice(text: str, begun: bool) -> Refusal | Suspicion | None:
+    said = clip(text)
+    if begun:
+        about = _SPEAKS_OF_NEG.search(text) or reasons.classify(text) is Reason.TOO_MANY
+        return Suspicion(Kind.FAULT, said) if about else None
+    if reasons.means_neg_unsupported(text):
+        return Refusal(Kind.UNSUPPORTED, said)
+    told = refusal(text)
+    if told.kind in _AT_ONCE and (_SPEAKS_OF_NEG.search(text) or told.kind is Kind.OVERFLOW):
+        return told
+    if reasons.classify(text) is Reason.TOO_MANY:
+        return Refusal(Kind.BUSY, said)
+    sure = told.kind is not Kind.FAULT or bool(_SPEAKS_OF_NEG.search(text))
+    return Suspicion(told.kind, said, sure)
+
+
+_AT_ONCE: Final = (
+    Kind.OVERFLOW, Kind.TOO_OLD, Kind.BUSY, Kind.AUTH, Kind.UNSUPPORTED, Kind.DENIED, Kind.INVALID,
+)  # fmt: skip
+"""What a NOTICE about negentropy, in place of the first answer, can mean without a doubt."""
+
+_KINDS: Final = {
+    Reason.CLOSED: Kind.RESTART,
+    Reason.RATE_LIMITED: Kind.BUSY,
+    Reason.TOO_MANY: Kind.BUSY,
+    Reason.FILTER_NOT_FOUND: Kind.NOT_FOUND,
+    Reason.AUTH_REQUIRED: Kind.AUTH,
+    Reason.UNSUPPORTED: Kind.UNSUPPORTED,
+    Reason.RESTRICTED: Kind.DENIED,
+    Reason.BLOCKED: Kind.DENIED,
+    Reason.FILTER_INVALID: Kind.INVALID,
+    Reason.INVALID: Kind.INVALID,
+}
+
+
+def refusal(reason: str, *, most: int | None = None, overflow: bool | None = None) -> Refusal:
+    """What the reason of NEG-ERR or CLOSED asks of us."""
+    if overflow if overflow is not None else reasons.is_overflow(reason):
+        kind = Kind.TOO_OLD if _TOO_OLD.search(reason) else Kind.OVERFLOW
+        return Refusal(kind, clip(reason), most or reasons.max_records(reason))
+    if _NEG_CROWD.search(reason):
+        return Refusal(Kind.BUSY, clip(reason))
+    kind = _KINDS.get(reasons.classify(reason), Kind.FAULT)
+    if kind in (Kind.FAULT, Kind.INVALID) and reasons.means_neg_unsupported(reason):
+        kind = Kind.UNSUPPORTED
+    return Refusal(kind, clip(reason))

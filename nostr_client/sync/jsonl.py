@@ -1,0 +1,239 @@
+"""JSONL: reads events of lines into a store, and writes them out of it, in constant memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+from nostr_client.codecs.event import Event
+from nostr_client.errors import InvalidEvent, InvalidInput
+from nostr_client.network.ingest import Flow, Ingest, IngestOptions, Skip
+from nostr_client.network.verifier import ThreadVerifier
+from nostr_client.store.base import Outcome, Status
+from nostr_client.store.event_lines import CUT_OFF, Lines, OpenArrays, parse_event_line, read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.network.ingest import Result
+    from nostr_client.store.event_lines import Line
+
+    Progress = Callable[[int, int], None]
+
+CHUNK = 256
+"""Lines that one thread parses, and events that it verifies, at a time."""
+
+BATCH = 20_480
+"""Events of one commit: it touches each page of the indexes once, not often; they take some 100 MB
+of memory."""
+
+BATCH_BYTES = 32 * 2**20
+"""Bytes of events after which a batch ends sooner: long follow lists would fill the memory."""
+
+THREADS = 2
+"""Threads that parse, and threads that check signatures: rows and SQL leave little for more."""
+
+REASONS_KEPT = 20
+"""Different reasons that a report tells apart; a hostile file could make one for each line."""
+
+
+class Target(Protocol):
+    """What an import needs of a store."""
+
+    async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]: ...
+
+    async def held(self, ids: Sequence[str]) -> set[str]: ...
+
+
+class ImportReport(msgspec.Struct):
+    """What became of the events of a file, and of the lines that hold none.
+
+    `lines` counts both; blank lines and the brackets of an array are not counted.
+    """
+
+    lines: int = 0
+    bytes: int = 0
+    statuses: dict[Status, int] = {}
+    reasons: dict[str, int] = {}
+    """Why lines are INVALID: the most frequent, at most REASONS_KEPT and "other"."""
+    first_lines: dict[str, int] = {}
+    """For each of these reasons the number of the first line that has it, over all files."""
+
+    @property
+    def stored(self) -> int:
+        return self.statuses.get(Status.STORED, 0)
+
+    @property
+    def whole(self) -> bool:
+        """True when every line was an event whose id and signature hold."""
+        return not self.reasons
+
+
+async def import_jsonl(
+    store: Target, lines: Lines, progress: Progress | None = None
+) -> ImportReport:
+    """Verify and save the events of every line; the rest is counted, with reasons and places.
+
+    `event_lines` says which forms are read. A broken last line is one invalid line, and so is an
+    array over several lines that does not end. `progress` gets lines and bytes so far. Raises
+    StoreError and InvalidInput; what was saved before stays, and what stands before the damage of
+    a file is saved. Cancelled, it keeps what was committed, and importing again continues.
+    """
+    tally = _Tally(progress)
+    source = _Source(lines)
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="import") as threads:
+        async with _ingest(store) as ingest:
+            flow = Flow(ingest)
+            while chunks := await loop.run_in_executor(threads, source.take, THREADS):
+                jobs = [loop.run_in_executor(threads, parse_lines, chunk) for chunk in chunks]
+                parsed = [one for part in await asyncio.gather(*jobs) for one in part]
+                found = tally.read(chunks, parsed)
+                events = [one.event for one in found]
+                await flow.put(events, "", partial(tally.settle, found))
+            await flow.settled()
+    source.check()
+    return tally.report()
+
+
+@asynccontextmanager
+async def _ingest(store: Target) -> AsyncIterator[Ingest]:
+    """An ingest whose verifier remembers nothing: the same event seldom stands in a file twice."""
+    verifier = ThreadVerifier(chunk=CHUNK, workers=THREADS, remember=0)
+    try:
+        async with Ingest(store, _options(), verifier=verifier, known=store.held) as ingest:
+            yield ingest
+    finally:
+        await verifier.close()
+
+
+def _options() -> IngestOptions:
+    """Large commits: nobody waits for one line of a file."""
+    return IngestOptions(
+        batch=BATCH,
+        batch_bytes=BATCH_BYTES,
+        full=True,
+        waiting=2 * BATCH,
+        waiting_bytes=2 * BATCH_BYTES,
+    )
+
+
+class _Source:
+    """The lists of lines of an input; where it cannot be read on, those before it come first."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lists = read_lines(lines, CHUNK)
+        self._broken: InvalidInput | None = None
+
+    def take(self, most: int) -> list[list[Line]]:
+        """The next `most` lists, fewer only at the end or where the input is broken."""
+        taken: list[list[Line]] = []
+        try:
+            if self._broken is None:
+                taken.extend(islice(self._lists, most))
+        except InvalidInput as error:
+            self._broken = error
+        return taken
+
+    def check(self) -> None:
+        """Raise the InvalidInput that ended the lists, if one did."""
+        if self._broken is not None:
+            raise self._broken
+
+
+class _Placed(NamedTuple):
+    """An event and the line that it stands in."""
+
+    line: int
+    event: Event
+
+
+class _Refused(NamedTuple):
+    """Why a line, or an event in it, is not taken."""
+
+    line: int
+    error: InvalidEvent
+
+
+def parse_lines(lines: Sequence[Line]) -> list[_Placed | _Refused]:
+    """The events of each line, or why it has none."""
+    return [
+        _Placed(line.number, one) if isinstance(one, Event) else _Refused(line.number, one)
+        for line in lines
+        for one in parse_event_line(line.text)
+    ]
+
+
+class _Tally:
+    """Counts lines, outcomes and reasons while they come."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._lines = 0
+        self.bytes = 0
+        self._statuses: Counter[Status] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._first_lines: dict[str, int] = {}
+        self._arrays = OpenArrays()
+
+    def read(
+        self, chunks: Sequence[Sequence[Line]], parsed: Sequence[_Placed | _Refused]
+    ) -> list[_Placed]:
+        self._lines += len(parsed)
+        for line in chain.from_iterable(chunks):
+            self.bytes += len(line.text) + 1
+            self._arrays.pass_line(line.number, line.text)
+        if self._progress is not None:
+            self._progress(self._lines, self.bytes)
+        self._refused(parsed)
+        return [one for one in parsed if isinstance(one, _Placed)]
+
+    def settle(self, found: Sequence[_Placed], events: object, results: Sequence[Result]) -> None:
+        """Count the results of events, which stand where `found` says."""
+        for placed, result in zip(found, results, strict=True):
+            if isinstance(result, Outcome):
+                self._statuses[result.status] += 1
+            elif isinstance(result, InvalidEvent):
+                self._refused([_Refused(placed.line, result)])
+            elif result is Skip.KNOWN:
+                self._statuses[Status.DUPLICATE] += 1
+
+    def _refused(self, results: Sequence[object]) -> None:
+        for one in results:
+            if isinstance(one, _Refused):
+                self._statuses[Status.INVALID] += 1
+                reason = str(one.error)
+                full = len(self._reasons) >= REASONS_KEPT and reason not in self._reasons
+                kept = "other" if full else reason
+                self._reasons[kept] += 1
+                self._first_lines[kept] = min(one.line, self._first_lines.get(kept, one.line))
+
+    def report(self) -> ImportReport:
+        """What became of all lines, once they have all been read."""
+        if (begun := self._arrays.first) is not None:
+            self._lines += 1
+            self._refused([_Refused(begun, InvalidEvent(CUT_OFF))])
+        return ImportReport(
+            self._lines,
+            self.bytes,
+            {status: number for status, number in self._statuses.items() if number},
+            dict(self._reasons.most_common()),
+            self._first_lines,
+        )
+
+
+async def export_jsonl(events: AsyncIterator[Event], write: Callable[[bytes], object]) -> int:
+    """Write each event as one canonical JSON line; how many."""
+    number = 0
+    async for event in events:
+        write(event.to_json().encode() + b"\n")
+        number += 1
+    return number

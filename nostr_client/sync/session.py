@@ -1,0 +1,184 @@
+"""One window on one relay: a NIP-77 session, with a deadline for each answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from nostr_client.errors import DeadlineExceeded, RelayError
+from nostr_client.sync.initiator import Kind, Refusal, Suspicion, Talk
+from nostr_client.sync.options import LEAST_FRAME
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.network.negchannel import NegChannel
+    from nostr_client.network.relay import Relay
+    from nostr_client.sync.initiator import Frame, Learned
+    from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.windows import Window
+
+
+_SUSPECTED: Final = 2.0
+"""Seconds that a session is still given after a NOTICE that may have been about it."""
+
+_PUZZLED: Final = 8.0
+"""The same, after a NOTICE that may be about anything, where NIP-77 was not spoken before."""
+
+_DOUBT: Final = 0.2
+"""Part of the time for the first answer after which a silent relay's NIP-11 document is asked."""
+
+_NIP: Final = 77
+
+T = TypeVar("T")
+
+
+class Answers:
+    """See the module; one for each session. `begun` is called at the first negentropy message."""
+
+    def __init__(self, relay: Relay, options: SyncOptions, begun: Callable[[], None]) -> None:
+        self._relay = relay
+        self._options = options
+        self._begin = begun
+        self._began = False
+
+    async def next(
+        self, channel: NegChannel, hear: Callable[[Frame], T | Suspicion | Refusal | None]
+    ) -> T | Refusal:
+        """The next answer as `hear` reads it; a suspicion shortens the wait for it.
+
+        Raises NetworkError, DeadlineExceeded, ProtocolError.
+        """
+        wait = self._options.progress if self._began else self._options.answer
+        deadline = asyncio.get_running_loop().time() + wait
+        if not self._began and await self._is_silent_for_good(channel):
+            return Refusal(
+                Kind.UNSUPPORTED, f"silent, and NIP-{_NIP} is not in its NIP-11 document"
+            )
+        return await self._wait(channel, hear, deadline)
+
+    async def _wait(
+        self,
+        channel: NegChannel,
+        hear: Callable[[Frame], T | Suspicion | Refusal | None],
+        deadline: float,
+    ) -> T | Refusal:
+        suspected: Suspicion | None = None
+        try:
+            async with asyncio.timeout_at(deadline) as scope:
+                while True:
+                    heard = hear(await channel.receive())
+                    if isinstance(heard, Suspicion):
+                        suspected = heard if heard.sure else suspected
+                        deadline = min(deadline, self._soon(heard))
+                        scope.reschedule(deadline)
+                    elif heard is not None:
+                        self._heard(heard)
+                        return heard
+        except TimeoutError as error:
+            if suspected is not None:
+                return Refusal(suspected.kind, suspected.reason)
+            raise self._late() from error
+
+    def _soon(self, suspicion: Suspicion) -> float:
+        """Until when to wait now, by the clock of the loop."""
+        now = asyncio.get_running_loop().time()
+        if suspicion.sure:
+            return now + _SUSPECTED
+        return now + (self._options.answer if self._relay.capabilities.negentropy else _PUZZLED)
+
+    async def _is_silent_for_good(self, channel: NegChannel) -> bool:
+        """Whether a relay that says nothing at first does not claim either to know NIP-77."""
+        if self._relay.capabilities.negentropy:
+            return False
+        doubt = self._options.answer * _DOUBT
+        try:
+            async with asyncio.timeout(doubt):
+                await channel.heard()
+            return False
+        except TimeoutError:
+            pass
+        try:
+            async with asyncio.timeout(doubt):
+                info = await self._relay.info()
+        except (TimeoutError, RelayError):
+            return False
+        return bool(info.supported_nips) and not info.supports(_NIP)
+
+    def _heard(self, heard: object) -> None:
+        if not self._began and not isinstance(heard, Refusal):
+            self._began = True
+            self._begin()
+
+    def _late(self) -> DeadlineExceeded:
+        verb = "NEG-MSG" if self._began else "NEG-OPEN"
+        wait = self._options.progress if self._began else self._options.answer
+        return DeadlineExceeded(f"no answer to {verb} within {wait:g} s", relay=self._relay.url)
+
+
+_ENVELOPE: Final = 120
+"""Characters of NEG-OPEN besides the filter and the message."""
+
+
+class Bargain:
+    """One session: `run()` gives None when it was completed, else why it was not.
+
+    `learn(have, need)` takes what each round told and returns how many ids were new. `begun` is
+    called at the relay's first negentropy message.
+    """
+
+    def __init__(
+        self,
+        relay: Relay,
+        window: Window,
+        options: SyncOptions,
+        *,
+        frame_bytes: int,
+        learn: Callable[[Learned], Awaitable[int]],
+        begun: Callable[[], None],
+    ) -> None:
+        self._relay = relay
+        self._window = window
+        self._options = options
+        self._frame_bytes = frame_bytes
+        self._learn = learn
+        self._answers = Answers(relay, options, begun)
+        self.rounds = 0
+        self.learned = 0
+        """Ids that were new."""
+        self.largest = 0
+        """Bytes of the largest message that was sent."""
+
+    async def run(self) -> Refusal | None:
+        """Raises NetworkError, DeadlineExceeded, ProtocolError. Sends NEG-CLOSE in any case."""
+        room = frame_room(self._relay, self._window.query, self._frame_bytes)
+        if room < LEAST_FRAME:
+            return Refusal(Kind.OVERFLOW, "the filter alone fills a message")
+        # Sealing sorts nothing here, and takes milliseconds for a window.
+        talk = Talk(self._window.items.seal(), frame_bytes=room, patience=self._options.patience)
+        first = talk.first()
+        self.largest = len(first)
+        channel = await self._relay.negotiate(self._window.query, first)
+        with channel:
+            return await self._converse(talk, channel)
+
+    async def _converse(self, talk: Talk, channel: NegChannel) -> Refusal | None:
+        while True:
+            heard = await self._answers.next(channel, talk.hear)
+            if isinstance(heard, Refusal):
+                return heard
+            self.rounds = talk.rounds
+            fresh = await self._learn(heard)
+            self.learned += fresh
+            talk.credit(fresh)
+            if heard.message is None:
+                return None
+            self.largest = max(self.largest, len(heard.message))
+            channel.send(heard.message)
+
+
+def frame_room(relay: Relay, query: Filter | str, frame_bytes: int) -> int:
+    """Bytes of a negentropy message that fit beside the query in what the relay takes."""
+    size = 66 if isinstance(query, str) else len(query.to_json().encode())
+    return min(frame_bytes, (relay.max_message_bytes - size - _ENVELOPE) // 2)
