@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from agent.relay.core import Route
 from agent.relay.jobs import perform
 from agent.relay.outbox import Outbox
 from agent.relay.outputs import End, SaveJob, Settle, Unwatch, Watch
@@ -23,16 +24,6 @@ GOING_AWAY = 1001
 
 LAST_WORDS_S = 1.0
 """How long a reader may take for what was answered before the relay went away."""
-
-
-class Route:
-    """A subscription and the connection that it belongs to: what the hub finds."""
-
-    __slots__ = ("connection", "subscription")
-
-    def __init__(self, connection: Connection, subscription: Subscription) -> None:
-        self.connection = connection
-        self.subscription = subscription
 
 
 class Connection:

@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.relay.hub import Hub
 from agent.relay.outbox import Waiting
@@ -17,12 +17,12 @@ from nostr_client.network.verifier import ThreadVerifier
 from nostr_client.store.base import Outcome, Status
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
-    from agent.relay.connection import Connection, Route
     from agent.relay.context import Context
     from agent.relay.options import RelayOptions
-    from agent.relay.outputs import SaveJob
+    from agent.relay.outputs import Output, SaveJob, Subscription
+    from agent.relay.session import Session
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.network.ingest import Result
@@ -43,6 +43,34 @@ INGEST: Final = IngestOptions(batch=1_024)
 _NEW: Final = (Status.STORED, Status.EPHEMERAL)
 
 
+class Client(Protocol):
+    """What the relay needs of a connection."""
+
+    session: Session
+
+    def handle(self, outputs: Iterable[Output]) -> None:
+        """Carry out what the session wants."""
+
+    def saved(self, outputs: Iterable[Output]) -> None:
+        """One of this connection's events is settled; the answer is in `outputs`."""
+
+    def live(self, subscription: Subscription, event: Event, event_json: str) -> bool:
+        """Hand a new event to a subscription; True when it was sent."""
+
+    def end(self, end: End) -> None:
+        """End the connection."""
+
+
+class Route:
+    """A subscription and the connection that it belongs to: what the hub finds."""
+
+    __slots__ = ("connection", "subscription")
+
+    def __init__(self, connection: Client, subscription: Subscription) -> None:
+        self.connection = connection
+        self.subscription = subscription
+
+
 class Core:
     """One relay without its sockets. `heard`: gets the id of each event to save, and `url`."""
 
@@ -61,7 +89,7 @@ class Core:
         self._verifier = ThreadVerifier(workers=WORKERS)
         """Not that of a pool, which would share events: `is_saving` goes by identity."""
         self.ingest = Ingest(store, INGEST, verifier=self._verifier, heard=heard)
-        self.connections: set[Connection] = set()
+        self.connections: set[Client] = set()
         self.stopped = False
         self.waiting = Waiting(context.options.limits.send_total_bytes)
         self.large = asyncio.Lock()
@@ -72,7 +100,7 @@ class Core:
         """The relay's options."""
         return self.context.options
 
-    def save(self, connection: Connection, job: SaveJob) -> None:
+    def save(self, connection: Client, job: SaveJob) -> None:
         """Store an event of a client: OK after the commit, then to the subscriptions.
 
         The caller reads no further frames until there is room (`Ingest.room`).
@@ -81,7 +109,7 @@ class Core:
 
     def _saved(
         self,
-        connection: Connection,
+        connection: Client,
         job: SaveJob,
         events: Sequence[Event | VerifiedEvent],
         results: Sequence[Result],
@@ -151,7 +179,7 @@ class Core:
             await self.waiting.room()
             yield
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Client) -> None:
         """The connection is gone."""
         self.connections.discard(connection)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -19,9 +19,8 @@ from nostr_client.negentropy.reconcile import Responder
 from nostr_client.negentropy.storage import seal_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from agent.relay.connection import Connection
     from agent.relay.core import Core
     from agent.relay.outputs import Job, Output
     from agent.relay.session import Session
@@ -109,7 +108,23 @@ def _parse(content: str) -> tuple[Filter, ...]:
     return tuple(Filter.from_json(item) for item in listed)
 
 
-async def perform(job: Job, core: Core, connection: Connection) -> None:
+class Reader(Protocol):
+    """What a job needs of the connection that asked for it."""
+
+    session: Session
+    fetching: asyncio.Lock
+
+    def handle(self, outputs: Iterable[Output]) -> None:
+        """Carry out what the session wants."""
+
+    async def put_slowly(self, frames: Iterable[str]) -> None:
+        """Send many frames at the reader's pace."""
+
+    async def ready(self) -> bool:
+        """Wait until the reader took what waits; False where it is cut off."""
+
+
+async def perform(job: Job, core: Core, connection: Reader) -> None:
     """Do `job` and give its result to the connection's session. Safe to cancel."""
     try:
         outputs = await _do(job, core, connection)
@@ -124,7 +139,7 @@ async def perform(job: Job, core: Core, connection: Connection) -> None:
     connection.handle(outputs)
 
 
-async def _do(job: Job, core: Core, connection: Connection) -> Sequence[Output]:
+async def _do(job: Job, core: Core, connection: Reader) -> Sequence[Output]:
     match job:
         case FetchJob():
             return await _fetch(job, core, connection)
@@ -138,7 +153,7 @@ async def _do(job: Job, core: Core, connection: Connection) -> Sequence[Output]:
             raise AssertionError(job)
 
 
-async def _fetch(job: FetchJob, core: Core, connection: Connection) -> Sequence[Output]:
+async def _fetch(job: FetchJob, core: Core, connection: Reader) -> Sequence[Output]:
     core.context.counted["fetches"] += 1
     most = _most(job.filters)
     asked = [f.replace(limit=most + 1) for f in job.filters] if most else job.filters
@@ -175,7 +190,7 @@ def _hint(filters: Sequence[Filter], found: int) -> Hint | None:
     return Hint.FINISH if not limits or found < min(limits) else None
 
 
-async def _count(job: CountJob, core: Core, connection: Connection) -> Sequence[Output]:
+async def _count(job: CountJob, core: Core, connection: Reader) -> Sequence[Output]:
     start = core.context.clock.monotonic()
     visible = Visible(core.store, job.viewer)
     figures = await visible.figures(job.filters, registers=job.offset is not None)

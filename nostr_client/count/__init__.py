@@ -1,22 +1,31 @@
-"""Counting (NIP-45): what to ask, how relays are asked, and the explained result."""
+"""Counting (NIP-45): what to ask, how relays are asked, and the explained result.
+
+A `Query` and relays enter, a `CountResult` leaves: a claim of each relay, and the number that they
+make together. Start with `queries`, then `procedure`. Names load on first use, as most rooms below
+(`claims`, `merge`, `trust`) need no network.
+"""
 
 from __future__ import annotations
 
-from nostr_client.count.queries import (
-    CANONICAL,
-    Query,
-    canonical,
-    comments,
-    followers,
-    query,
-    quotes,
-    reactions,
-    replies,
-    replies_and_comments,
-    reposts,
-    zaps,
-)
-from nostr_client.count.result import CountResult
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nostr_client.count.queries import (
+        CANONICAL,
+        Query,
+        canonical,
+        comments,
+        followers,
+        query,
+        quotes,
+        reactions,
+        replies,
+        replies_and_comments,
+        reposts,
+        zaps,
+    )
+    from nostr_client.count.result import CountResult
 
 __all__ = [
     "CANONICAL",
@@ -33,3 +42,11 @@ __all__ = [
     "reposts",
     "zaps",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "result" if name == "CountResult" else "queries"
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

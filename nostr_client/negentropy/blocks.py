@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nostr_client.negentropy.encoding import FINGERPRINT, SKIP, Bound, Ranges
+from nostr_client.negentropy.encoding import FINGERPRINT, SKIP, Block, Bound, Ranges
 
 if TYPE_CHECKING:
     from nostr_client.negentropy.storage import Storage
@@ -18,44 +18,6 @@ LIST_BELOW = 2 * BUCKETS
 
 TERSE_FROM = 4
 """A terse question names the fingerprint of so many items, not their ids: see `split`."""
-
-
-@dataclass(slots=True)
-class Block:
-    """Neighbouring ranges above `floor`, as columns.
-
-    `stamps` and `prefixes` are the upper bounds, `lows` the index of the first item of each range
-    and `high` that after the last; `prints` the fingerprints, None for a range said by its ids.
-    """
-
-    floor: Bound
-    high: int = 0
-    stamps: list[int] = field(default_factory=list)
-    prefixes: list[bytes] = field(default_factory=list)
-    lows: list[int] = field(default_factory=list)
-    prints: list[bytes | None] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.stamps)
-
-    def highs(self) -> list[int]:
-        """The index after the last item of each range."""
-        return [*self.lows[1:], self.high]
-
-    def upper(self, part: int) -> Bound:
-        """The upper bound of one range."""
-        return self.stamps[part], self.prefixes[part]
-
-    def part(self, begin: int, end: int) -> Block:
-        """The ranges begin ≤ index < end."""
-        return Block(
-            self.upper(begin - 1) if begin else self.floor,
-            self.lows[end] if end < len(self) else self.high,
-            self.stamps[begin:end],
-            self.prefixes[begin:end],
-            self.lows[begin:end],
-            self.prints[begin:end],
-        )
 
 
 @dataclass(frozen=True, slots=True)

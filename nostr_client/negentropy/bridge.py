@@ -22,13 +22,13 @@ import bisect
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.errors import NegentropyError
-from nostr_client.negentropy.blocks import Block
 from nostr_client.negentropy.encoding import (
     FINGERPRINT,
     FINGERPRINT_SIZE,
     INFINITY,
     PROTOCOL_VERSION,
     SKIP,
+    Block,
     Bound,
     MessageReader,
     MessageWriter,

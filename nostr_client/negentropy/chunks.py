@@ -18,8 +18,8 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from nostr_client.errors import InvalidInput
-from nostr_client.negentropy.encoding import ID_SIZE, INFINITY
-from nostr_client.negentropy.storage import SUM_MASK, check_item, fingerprint_of, separator
+from nostr_client.negentropy.encoding import ID_SIZE, INFINITY, SUM_MASK, fingerprint_of
+from nostr_client.negentropy.storage import check_item, separator
 
 CHUNK_ITEMS = 1_024
 """Items of a chunk: 40 KB to rewrite for one event, and 10,000 heads for 10 million events."""

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nostr_client.errors import InvalidInput
-from nostr_client.negentropy.encoding import FINGERPRINT_SIZE, ID_SIZE, INFINITY, varint
-from nostr_client.negentropy.storage import fingerprint_of
+from nostr_client.negentropy.encoding import (
+    FINGERPRINT_SIZE,
+    ID_SIZE,
+    INFINITY,
+    fingerprint_of,
+    varint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,8 @@ compared with the bytes that are there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.errors import InvalidInput, NegentropyError
@@ -15,11 +17,10 @@ from nostr_client.errors import InvalidInput, NegentropyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nostr_client.negentropy.blocks import Block
-
 PROTOCOL_VERSION = 0x61
 ID_SIZE = 32
 FINGERPRINT_SIZE = 16
+SUM_MASK = 2**256 - 1
 INFINITY = 2**64 - 1
 """The timestamp of the bound after every item; no item may have it."""
 
@@ -58,6 +59,12 @@ def varint(number: int) -> bytes:
     return VARINTS[number] if 0 <= number < _SMALL else encode_varint(number)
 
 
+def fingerprint_of(total: int, count: int) -> bytes:
+    """The fingerprint of `count` ids whose little endian sum is `total`."""
+    raw = (total & SUM_MASK).to_bytes(ID_SIZE, "little")
+    return sha256(raw + varint(count)).digest()[:FINGERPRINT_SIZE]
+
+
 def decode_varint(data: bytes, at: int) -> tuple[int, int]:
     """The number at `at`, and the offset after it.
 
@@ -87,6 +94,44 @@ class Ranges(NamedTuple):
     prefixes: list[bytes]
     modes: list[int]
     payloads: list[bytes]
+
+
+@dataclass(slots=True)
+class Block:
+    """Neighbouring ranges above `floor`, as columns.
+
+    `stamps` and `prefixes` are the upper bounds, `lows` the index of the first item of each range
+    and `high` that after the last; `prints` the fingerprints, None for a range said by its ids.
+    """
+
+    floor: Bound
+    high: int = 0
+    stamps: list[int] = field(default_factory=list)
+    prefixes: list[bytes] = field(default_factory=list)
+    lows: list[int] = field(default_factory=list)
+    prints: list[bytes | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.stamps)
+
+    def highs(self) -> list[int]:
+        """The index after the last item of each range."""
+        return [*self.lows[1:], self.high]
+
+    def upper(self, part: int) -> Bound:
+        """The upper bound of one range."""
+        return self.stamps[part], self.prefixes[part]
+
+    def part(self, begin: int, end: int) -> Block:
+        """The ranges begin ≤ index < end."""
+        return Block(
+            self.upper(begin - 1) if begin else self.floor,
+            self.lows[end] if end < len(self) else self.high,
+            self.stamps[begin:end],
+            self.prefixes[begin:end],
+            self.lows[begin:end],
+            self.prints[begin:end],
+        )
 
 
 class MessageReader:

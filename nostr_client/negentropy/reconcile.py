@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nostr_client.errors import InvalidInput, NegentropyError
-from nostr_client.negentropy.blocks import Block, locate, settle, split, whole
+from nostr_client.negentropy.blocks import locate, settle, split, whole
 from nostr_client.negentropy.encoding import (
     ID_SIZE,
     INFINITY,
     MIN_FRAME_LIMIT,
     PROTOCOL_VERSION,
+    Block,
     Bound,
     MessageReader,
     MessageWriter,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nostr_client.negentropy.blocks import LIST_BELOW, Block, Span, locate, settle, split
-from nostr_client.negentropy.encoding import FINGERPRINT, ID_LIST, INFINITY, SKIP, Bound
+from nostr_client.negentropy.blocks import LIST_BELOW, Span, locate, settle, split
+from nostr_client.negentropy.encoding import FINGERPRINT, ID_LIST, INFINITY, SKIP, Block, Bound
 from nostr_client.negentropy.matching import differences
 
 if TYPE_CHECKING:

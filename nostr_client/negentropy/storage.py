@@ -9,20 +9,17 @@ fingerprint of any range costs the same.
 from __future__ import annotations
 
 from bisect import bisect_left
-from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nostr_client.errors import InvalidInput
-from nostr_client.negentropy.encoding import FINGERPRINT_SIZE, ID_SIZE, INFINITY, varint
+from nostr_client.negentropy.encoding import ID_SIZE, INFINITY, fingerprint_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 ARRAY_THRESHOLD = 5_000
 """From this many items on numpy's columns are faster than plain ints (measured)."""
-
-SUM_MASK = 2**256 - 1
 
 
 class Storage(Protocol):
@@ -49,12 +46,6 @@ class Storage(Protocol):
     def item(self, index: int) -> tuple[int, bytes]:
         """Timestamp and id of one item."""
         ...
-
-
-def fingerprint_of(total: int, count: int) -> bytes:
-    """The fingerprint of `count` ids whose little endian sum is `total`."""
-    raw = (total & SUM_MASK).to_bytes(ID_SIZE, "little")
-    return sha256(raw + varint(count)).digest()[:FINGERPRINT_SIZE]
 
 
 def separator(before: tuple[int, bytes], after: tuple[int, bytes]) -> tuple[int, bytes]:

@@ -13,9 +13,16 @@ from nostr_client.store.connect import file_uri
 from nostr_client.store.faults import store_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
-    from nostr_client.store.sqlite import SqliteStore
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nostr_client.store.database import Database
+
+    ItemsWithin = Callable[
+        [sqlite3.Connection, Filter], tuple[NDArray[np.uint64], NDArray[np.uint8]]
+    ]
 
 EVERYTHING = Filter()
 """The scope of all events."""
@@ -24,12 +31,16 @@ EVERYTHING = Filter()
 class Fingerprints:
     """The kept fingerprints of one store file; one object for each open store.
 
-    A store in memory, or one that is read only, keeps none.
+    A store in memory, or one that is read only, keeps none. `items_within` gives the timestamps and
+    ids of what matches, inside a write transaction; `sweep` removes what has expired.
     """
 
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self._database = store.database
+    def __init__(
+        self, database: Database, items_within: ItemsWithin, sweep: Callable[[], Awaitable[int]]
+    ) -> None:
+        self._database = database
+        self._items_within = items_within
+        self._sweep = sweep
         self._users = 0
         self._tidying = False
 
@@ -53,7 +64,7 @@ class Fingerprints:
 
     def _create(self, conn: sqlite3.Connection, scope: Filter) -> None:
         if fingerprint_tables.find(conn, scope) is None:
-            stamps, ids = self._store.items_within(conn, scope)
+            stamps, ids = self._items_within(conn, scope)
             fingerprint_tables.create(conn, scope, stamps, ids.tobytes())
 
     @contextmanager
@@ -84,7 +95,7 @@ class Fingerprints:
         known = await self._database.read(lambda conn: fingerprint_tables.find(conn, scope))
         if known is None:
             return None
-        await self._store.sweep()  # what has expired is hidden everywhere else
+        await self._sweep()  # what has expired is hidden everywhere else
         heads: fingerprint_tables.Heads | None = None
         more = True
         while more:

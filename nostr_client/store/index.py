@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from nostr_client.errors import StoreError
-from nostr_client.store import digest
-from nostr_client.store import index_read as files
+from nostr_client.store import digest, index_read
 from nostr_client.store import index_schema as schema
 from nostr_client.store.base import Status
 from nostr_client.store.faults import Capture
@@ -35,8 +34,10 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.store.base import Outcome
+    from nostr_client.store.database import Database
+    from nostr_client.store.maintain import OnRemove
     from nostr_client.store.rows import TagHasher
-    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.store.save import OnBatch
 
 _SWAPS = 5
 """How often a reader follows an exchange that happens under its hands."""
@@ -85,6 +86,17 @@ class _Gap(NamedTuple):
     gone: Sequence[Event]
 
 
+class Indexed(Protocol):
+    """What an index needs of its store."""
+
+    database: Database
+    on_batch: list[OnBatch]
+    on_remove: list[OnRemove]
+
+    @property
+    def hasher(self) -> TagHasher: ...
+
+
 class Index:
     """The derived tables of one store. Make it by `await Index.open(store)`, one per store.
 
@@ -93,8 +105,7 @@ class Index:
     rebuild that failed.
     """
 
-    def __init__(self, store: SqliteStore, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store = store
+    def __init__(self, store: Indexed, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = store.database
         self._clock = clock
         self._updater = Updater(store.hasher)
@@ -109,7 +120,7 @@ class Index:
         """Why the tables are not what the events give, or ""; the next commit tries again."""
 
     @classmethod
-    async def open(cls, store: SqliteStore, *, clock: Callable[[], float] = time.monotonic) -> Self:
+    async def open(cls, store: Indexed, *, clock: Callable[[], float] = time.monotonic) -> Self:
         """Attach the index of a store, and bring it up to date if the store is open for writing.
 
         What it lacks is replayed where the digest of the events proves that it is all; else the
@@ -123,7 +134,7 @@ class Index:
             return index
         generation = await index._database.read(_generation)
         if store.database.path is not None:
-            files.delete_others(store.database.path, generation)
+            index_read.delete_others(store.database.path, generation)
         await index._database.attach(ALIAS, index.path(generation))
         await index._database.maintain(index._catch_up)
         store.on_batch.append(index._on_batch)
@@ -133,7 +144,7 @@ class Index:
 
     def path(self, generation: int) -> Path | None:
         """The file of a generation; None for a store in memory."""
-        return files.file_of(self._database.path, generation)
+        return index_read.file_of(self._database.path, generation)
 
     async def hot(self, name: str, value: str, kind: int) -> Hot | None:
         """What is kept of a target; None when it has fewer than HOT events, or is not tracked."""
@@ -193,17 +204,17 @@ class Index:
         path, before = self.path(old + 1), self.path(old)
         if path is None or before is None:
             raise StoreError("a store in memory has no index file to take over")
-        await self._database.maintain(lambda _: files.put(built, path))
+        await self._database.maintain(lambda _: index_read.put(built, path))
         try:
             await self._database.attach(ALIAS, path)
             await self._database.maintain(lambda conn: self._flip(conn, old + 1))
         except StoreError:
             await self._database.attach(ALIAS, before)
             self._moved = True  # the old file may have missed commits
-            await self._database.maintain(lambda _: files.delete(path))
+            await self._database.maintain(lambda _: index_read.delete(path))
             raise
         self._snapshot = None
-        await self._database.maintain(lambda _: files.delete(before))
+        await self._database.maintain(lambda _: index_read.delete(before))
         return old + 1
 
     def _flip(self, conn: sqlite3.Connection, generation: int) -> None:

@@ -79,7 +79,7 @@ class SqliteStore:
         self._hasher = TagHasher(hash_key)
         self._searchable = searchable
         self._authors = Authors()
-        self.fingerprints = Fingerprints(self)
+        self.fingerprints = Fingerprints(database, self.items_within, self.sweep)
         self._saver = Saver(
             TagHasher(hash_key),
             Authors(),

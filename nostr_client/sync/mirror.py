@@ -1,6 +1,6 @@
 """Two relays brought to the same events without a store, and without a list of their ids.
 
-Where both speak NIP-77 they are compared with each other (`crossing`): the bytes grow with what
+Where both speak NIP-77 they are compared with each other (`pair_session`): the bytes grow with what
 differs, and nothing is held but the ranges under way. Where one does not, its ids are read by REQ,
 a stretch of `SyncOptions.window` events after the other, and the other relay is compared with
 each. What only one has goes to the other as it is found, verified on its way.

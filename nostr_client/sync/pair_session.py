@@ -17,7 +17,6 @@ from nostr_client.errors import (
     RelayRefused,
     clip,
 )
-from nostr_client.negentropy.blocks import Block
 from nostr_client.negentropy.bridge import Bridge, Only
 from nostr_client.negentropy.encoding import (
     FINGERPRINT,
@@ -25,6 +24,7 @@ from nostr_client.negentropy.encoding import (
     ID_LIST,
     INFINITY,
     PROTOCOL_VERSION,
+    Block,
     Bound,
     MessageReader,
     MessageWriter,

@@ -224,7 +224,7 @@ def calls(path: Path) -> set[str]:
 
 
 def test_only_keys_makes_verified_events() -> None:
-    root = Path(keys.__file__).parents[1]
+    root = Path(keys.__file__).parents[2]
     parts = ("nostr_client", "agent", "tui")
     files = [path for part in parts for path in root.glob(f"{part}/**/*.py")]
     assert {path.name for path in files if "VerifiedEvent" in calls(path)} == {"keys.py"}

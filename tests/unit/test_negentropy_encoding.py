@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nostr_client.errors import InvalidInput, NegentropyError
-from nostr_client.negentropy.blocks import Block
 from nostr_client.negentropy.encoding import (
     FINGERPRINT,
     FRAME_MARGIN,
     ID_LIST,
     INFINITY,
     SKIP,
+    Block,
     MessageReader,
     MessageWriter,
     decode_varint,

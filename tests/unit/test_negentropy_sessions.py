@@ -18,7 +18,7 @@ from nostr_client.negentropy.storage import PlainStorage, Storage, seal
 from tests.negentropy_sets import Item, two_sets
 
 if TYPE_CHECKING:
-    from nostr_client.negentropy.blocks import Block
+    from nostr_client.negentropy.encoding import Block
 
 LIMITS = [0, 4096, 5000, 60_000]
 

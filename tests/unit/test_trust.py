@@ -274,7 +274,7 @@ def test_occupied_boxes() -> None:
 
 def test_trust_needs_no_numpy_and_no_event_loop() -> None:
     code = (
-        "import sys; from nostr_client import trust; trust.shape(bytes(256)); "
+        "import sys; from nostr_client.count import trust; trust.shape(bytes(256)); "
         "bad = {'asyncio', 'numpy', 'aiohttp'} & set(sys.modules); assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)

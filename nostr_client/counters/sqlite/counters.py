@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from nostr_client.counters import audit, rules
 from nostr_client.counters.base import Ack, Entry, NoStream
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
+    from nostr_client.counters.base import StreamInfo
     from nostr_client.counters.engine.session import Session
-    from nostr_client.counters.sqlite.store import SqliteCounterStore
+    from nostr_client.counters.sqlite.feed import Feed
+    from nostr_client.store.database import Database
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -34,10 +36,29 @@ POLL_S = 1.0
 """How soon a watch sees what another object or process wrote; own writes wake it at once."""
 
 
+class Streams(Protocol):
+    """What the counters of one stream need of their store."""
+
+    database: Database
+    feed: Feed
+
+    async def publish(self, work: Callable[[Session], Stored], stream: str = "") -> Stored:
+        """Run one publish, together with those that wait beside it."""
+
+    async def write(self, work: Callable[[Session], T], *, small: bool = False) -> T:
+        """Run `work` in a transaction, with what follows from it downstream."""
+
+    async def purge(self, stream: str, *, filter: str = "", seq: int = 0, keep: int = 0) -> int:
+        """Remove messages; how many."""
+
+    async def stream_info(self, name: str) -> StreamInfo:
+        """The stream's configuration and state."""
+
+
 class SqliteCounters(CounterCalls):
     """One stream; see `base.Counters`. Made by `SqliteCounterStore.counters`."""
 
-    def __init__(self, store: SqliteCounterStore, name: str) -> None:
+    def __init__(self, store: Streams, name: str) -> None:
         super().__init__(name)
         self._store = store
 

@@ -10,14 +10,15 @@ from nostr_client.errors import CounterError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from nostr_client.counters.engine.remote import Known, Parked, Remote
     from nostr_client.counters.engine.rows import Found
     from nostr_client.counters.engine.served import Page
+    from nostr_client.counters.engine.session import Session
     from nostr_client.counters.engine.take import Batch, Taken
     from nostr_client.counters.lineage import Head, Way
-    from nostr_client.counters.sqlite.store import SqliteCounterStore
+    from nostr_client.store.database import Database
 
 PER_VALUE = 6
 """Characters that JSON takes for a subject with its value, beside both."""
@@ -41,29 +42,35 @@ class TooMany(CounterError):
 class Remotes:
     """The part of a store that deals with other stores. Every call is safe to cancel."""
 
-    def __init__(self, store: SqliteCounterStore, clock: Callable[[], int]) -> None:
-        self._store = store
+    def __init__(
+        self,
+        database: Database,
+        write: Callable[[Callable[[Session], Taken]], Awaitable[Taken]],
+        clock: Callable[[], int],
+    ) -> None:
+        self._database = database
+        self._write = write
         self._clock = clock
 
     async def begin_run(self, run: str) -> None:
         """Name this run of the program that writes; before others may read."""
         now = self._clock()
-        await self._store.database.write(lambda conn: served.begin_run(conn, run, now))
+        await self._database.write(lambda conn: served.begin_run(conn, run, now))
 
     async def configure(self, names: Iterable[str]) -> None:
         """Say which sources there are now."""
         wanted = tuple(names)
-        await self._store.database.write(lambda conn: remote.configure(conn, wanted))
+        await self._database.write(lambda conn: remote.configure(conn, wanted))
 
     async def page(self, stream: str, after: int, limit: int, *, newest: bool = False) -> Page:
         """Kept messages after a sequence, oldest first. Raises NoStream."""
-        return await self._store.database.read(
+        return await self._database.read(
             lambda conn: served.page(conn, stream, after, limit, newest=newest)
         )
 
     async def values(self, stream: str, patterns: Sequence[str], most: int) -> Values:
         """The values that patterns name. Raises NoStream, TooMany (above `most` characters)."""
-        return await self._store.database.read(lambda conn: _values(conn, stream, patterns, most))
+        return await self._database.read(lambda conn: _values(conn, stream, patterns, most))
 
     async def take(self, source: Remote, batch: Batch) -> Taken:
         """Take what a source says, as `engine.take` does.
@@ -71,11 +78,11 @@ class Remotes:
         Raises NoStream, CounterError, and InvalidInput for a batch that contradicts itself.
         """
         take.check_batch(batch)
-        return await self._store.write(lambda session: take.take(session, source, batch))
+        return await self._write(lambda session: take.take(session, source, batch))
 
     async def confirm(self, name: str) -> bool:
         """Let a source go on whose values fell; False where none waits for that."""
-        return await self._store.database.write(lambda conn: remote.confirm(conn, name))
+        return await self._database.write(lambda conn: remote.confirm(conn, name))
 
     async def known(self, name: str) -> tuple[Known, list[Parked], int] | None:
         """What is kept of a source, some of what is parked of it, and how much that is."""
@@ -86,7 +93,7 @@ class Remotes:
                 return None
             return found, remote.parked(conn, name, 10), remote.count_parked(conn, name)
 
-        return await self._store.database.read(work)
+        return await self._database.read(work)
 
 
 def _values(conn: sqlite3.Connection, stream: str, patterns: Sequence[str], most: int) -> Values:

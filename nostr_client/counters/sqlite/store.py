@@ -53,7 +53,7 @@ class SqliteCounterStore:
         self._owns = owns
         self._cache = CatalogCache()
         self._group: Group[Stored] = Group(self.write)
-        self.remotes = Remotes(self, clock)
+        self.remotes = Remotes(database, self.write, clock)
 
     @classmethod
     async def open(cls, path: str | Path, *, clock: Callable[[], int] = time.time_ns) -> Self:
