@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 from tests.tui.chromium import browsing
 from tests.tui.driving import Driver, driving
 from tui.browser import serve
-from tui.child import DEMO, child
+from tui.embedded_agent import DEMO, embedded_agent
 
 if TYPE_CHECKING:
-    from tui.child import Child
+    from tui.embedded_agent import EmbeddedAgent
 
 TARGET: Final = Path(__file__).parents[1] / "docs" / "assets"
 SIZE: Final = (120, 34)
@@ -36,7 +36,7 @@ KEYS: Final = {
 async def main() -> None:
     """Wait until the demonstration has something to show, and take the pictures."""
     TARGET.mkdir(parents=True, exist_ok=True)
-    async with child(DEMO) as one:
+    async with embedded_agent(DEMO) as one:
         await one.place()
         async with driving(one.locate, SIZE, now=time.time, patience=PATIENCE_S) as tui:
             await tui.until(lambda: _has_lived(tui))
@@ -52,7 +52,7 @@ def _has_lived(tui: Driver) -> bool:
     return len(counted) == 5 and all(one.outcome for one in model.syncs.values())
 
 
-async def _browser(one: Child) -> bytes:
+async def _browser(one: EmbeddedAgent) -> bytes:
     api, token_file = await one.place()
     command = [sys.executable, "-m", "tui", "--api", api, "--token-file", str(token_file)]
     address, until = asyncio.Queue[str](), asyncio.Event()

@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = ("nostr_client", "agent", "tui")
 LINT = Path(sys.executable).with_name("lint-imports")
 
 
@@ -25,7 +28,7 @@ def lint(root: Path) -> subprocess.CompletedProcess[str]:
 
 
 def copy_tree(target: Path) -> None:
-    for package in ("nostr_client", "agent", "tui"):
+    for package in PACKAGES:
         shutil.copytree(ROOT / package, target / package)
     shutil.copy(ROOT / "pyproject.toml", target)
 
@@ -33,6 +36,12 @@ def copy_tree(target: Path) -> None:
 def test_contracts_hold() -> None:
     result = lint(ROOT)
     assert result.returncode == 0, result.stdout
+
+
+def test_no_modules_import_each_other_in_a_circle_not_even_for_types() -> None:
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    imports = {one: graph.find_modules_directly_imported_by(one) - {one} for one in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
 
 
 VIOLATIONS = [
@@ -52,6 +61,7 @@ VIOLATIONS = [
     ("nostr_client/counters/rules.py", "import nats", "rules -> nats"),
     ("agent/reindex/jvm.py", "import pyspark", "jvm -> pyspark"),
     ("tui/__init__.py", "import sqlite3", "tui -> sqlite3"),
+    ("tui/host.py", "if TYPE_CHECKING:\n    import tui.pages.watch", "host -> tui.pages.watch"),
 ]
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tui.action import Action
-from tui.deeds import asking, counters, moving, rebuilds, syncs, watches
+from tui.handlers import counters, jobs, navigation, watches
+from tui.host import Action
 
 W, WATCHES = ("watch",), ("overview", "watch")
 TABLES = ("overview", "relays", "syncs", "counters", "log")
@@ -17,11 +17,11 @@ REINDEX = ("reindex",)
 A = Action
 
 TABS: Final = (
-    A("overview", "1", "Overview", "Go to all watches.", moving.to("overview")),
-    A("relays", "2", "Relays", "Go to the relays.", moving.to("relays")),
-    A("syncs", "3", "Syncs", "Go to the syncs.", moving.to("syncs")),
-    A("counters", "4", "Counters", "Go to the counters.", moving.to("counters")),
-    A("logs", "5", "Log", "Go to the agent's log.", moving.to("log")),
+    A("overview", "1", "Overview", "Go to all watches.", navigation.to("overview")),
+    A("relays", "2", "Relays", "Go to the relays.", navigation.to("relays")),
+    A("syncs", "3", "Syncs", "Go to the syncs.", navigation.to("syncs")),
+    A("counters", "4", "Counters", "Go to the counters.", navigation.to("counters")),
+    A("logs", "5", "Log", "Go to the agent's log.", navigation.to("log")),
 )
 """The pages that are always there, in the order of their tabs."""
 
@@ -53,7 +53,7 @@ ACTIONS: Final = (
         "r",
         "Re-count",
         "Ask every relay of the watch again, now.",
-        watches.count,
+        watches.recount,
         WATCHES,
         "[NAME]",
         footer=70,
@@ -106,7 +106,7 @@ ACTIONS: Final = (
         "escape,backspace",
         "Back",
         "Back to all watches.",
-        moving.back,
+        navigation.back,
         (*W, *REINDEX),
         footer=75,
     ),
@@ -115,7 +115,7 @@ ACTIONS: Final = (
         "c",
         "Count",
         "Count once, now, and show what each relay said.",
-        asking.count,
+        watches.count_once,
         ("overview",),
         "QUERY TARGET",
         writes=True,
@@ -125,7 +125,7 @@ ACTIONS: Final = (
         "r",
         "Run",
         "Run the sync now.",
-        syncs.run,
+        jobs.run_sync,
         ("syncs",),
         "[NAME]",
         footer=80,
@@ -136,7 +136,7 @@ ACTIONS: Final = (
         "c",
         "Cancel",
         "Stop the sync, after a question; what was stored stays.",
-        syncs.cancel,
+        jobs.cancel_sync,
         ("syncs",),
         "[NAME]",
         footer=70,
@@ -147,7 +147,7 @@ ACTIONS: Final = (
         "a",
         "Add",
         "Keep the events of a filter in common with relays.",
-        syncs.add,
+        jobs.add_sync,
         ("syncs",),
         "NAME FILTER",
         footer=75,
@@ -158,7 +158,7 @@ ACTIONS: Final = (
         "delete,x",
         "Remove",
         "Remove the sync, after a question; the events stay.",
-        syncs.remove,
+        jobs.remove_sync,
         ("syncs",),
         "[NAME]",
         writes=True,
@@ -219,7 +219,7 @@ ACTIONS: Final = (
         "b",
         "Rebuild",
         "Go to the bulk rebuild of what is derived.",
-        moving.to("reindex"),
+        navigation.to("reindex"),
         ("overview", "log"),
     ),
     A(
@@ -227,7 +227,7 @@ ACTIONS: Final = (
         "r",
         "Rebuild",
         "Build the index again from the events, in a process of its own.",
-        rebuilds.run,
+        jobs.run_rebuild,
         REINDEX,
         footer=90,
         writes=True,
@@ -237,7 +237,7 @@ ACTIONS: Final = (
         "c",
         "Check",
         "Compare what is live with what the events give.",
-        rebuilds.check,
+        jobs.check_rebuild,
         REINDEX,
         footer=80,
         writes=True,
@@ -247,7 +247,7 @@ ACTIONS: Final = (
         "R",
         "Repair",
         "Compare, and mend what differs, after a question.",
-        rebuilds.repair,
+        jobs.repair_rebuild,
         REINDEX,
         footer=70,
         writes=True,
@@ -257,7 +257,7 @@ ACTIONS: Final = (
         "x",
         "Cancel",
         "Stop the rebuild; what is live stays as it is.",
-        rebuilds.cancel,
+        jobs.cancel_rebuild,
         REINDEX,
         footer=60,
         writes=True,
@@ -267,7 +267,7 @@ ACTIONS: Final = (
         "l",
         "Level",
         "Show only lines of this level and above.",
-        moving.level,
+        navigation.level,
         ("log",),
         "[LEVEL]",
         footer=80,
@@ -277,7 +277,7 @@ ACTIONS: Final = (
         "f",
         "Follow",
         "Stay with the newest line, or do not.",
-        moving.follow,
+        navigation.follow,
         ("log",),
         footer=70,
     ),
@@ -286,7 +286,7 @@ ACTIONS: Final = (
         "slash",
         "Filter",
         "Show rows with these words alone.",
-        moving.find,
+        navigation.find,
         TABLES,
         "[TEXT]",
         50,
@@ -296,7 +296,7 @@ ACTIONS: Final = (
         "s",
         "Sort",
         "Sort by the next column.",
-        moving.sort,
+        navigation.sort,
         ("overview", "relays"),
         "[COLUMN]",
         45,
@@ -306,21 +306,21 @@ ACTIONS: Final = (
         "S",
         "Turn",
         "Turn the order around.",
-        moving.turn,
+        navigation.turn,
         ("overview", "relays"),
     ),
-    A("copy", "y", "Copy", "Copy what is pointed at.", moving.copy, (*TABLES, "watch"), "", 20),
-    A("theme", "T", "Theme", "Choose other colours.", moving.theme, usage="[NAME]"),
-    A("commands", "colon", "Commands", "Type a command.", moving.palette, footer=40),
+    A("copy", "y", "Copy", "Copy what is pointed at.", navigation.copy, (*TABLES, "watch"), "", 20),
+    A("theme", "T", "Theme", "Choose other colours.", navigation.theme, usage="[NAME]"),
+    A("commands", "colon", "Commands", "Type a command.", navigation.palette, footer=40),
     A(
         "help",
         "question_mark,f1",
         "Help",
         "See all keys, search them, run them.",
-        moving.help,
+        navigation.help,
         footer=35,
     ),
-    A("quit", "q", "Quit", "Leave; the agent goes on.", moving.quit, footer=10),
+    A("quit", "q", "Quit", "Leave; the agent goes on.", navigation.quit, footer=10),
 )
 
 BY_NAME: Final = {one.name: one for one in ACTIONS}

@@ -1,4 +1,4 @@
-"""The application: pages, keys, and the news that go to whatever page is in front."""
+"""The application: the host of all pages and handlers; it gives the news to the page in front."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import contextlib
 import time
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.app import App
 
-from nostr_client.errors import NostrTallyError
+from nostr_client.errors import InvalidInput, NostrTallyError
 from tui import format
-from tui.action import bindings
-from tui.actions import ACTIONS, BY_NAME
-from tui.commands import Commands
+from tui.actions import ACTIONS, BY_NAME, TABS
+from tui.dialogs.palette import Commands
 from tui.glyphs import ASCII, UNICODE
+from tui.host import bindings
+from tui.key_queue import KeyDone, KeyQueue
 from tui.link import Link
 from tui.model import Model
 from tui.pages.counters import CountersPage
@@ -27,10 +28,8 @@ from tui.pages.reindex import ReindexPage
 from tui.pages.relays import RelaysPage
 from tui.pages.syncs import SyncsPage
 from tui.pages.watch import WatchPage
-from tui.plainsigns import PLAIN_SIGNS
-from tui.themes import OWN
-from tui.typed import Done, Typed
-from tui.work import is_whole, start
+from tui.themes import OWN, PLAIN_SIGNS
+from tui.workers import is_whole, start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
 
     from agent.api import schema
     from agent.api.client import AgentClient
+    from tui.host import Action, Brings
 
 T = TypeVar("T")
-Brings = Literal["", "agent", "demo"]
 
 REDRAWS_A_SECOND = 10
 """News that come faster wait for each other: more than this nobody can read."""
@@ -61,7 +60,7 @@ class TallyApp(App[None]):
     TITLE = "nostr-tally"
     CSS_PATH = "app.tcss"
     COMMANDS: ClassVar[set[Any]] = {Commands}
-    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, None)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012
         (0, "-tiny"),
         (60, "-narrow"),
@@ -119,7 +118,7 @@ class TallyApp(App[None]):
         """When each page last told of an error by itself."""
         self._drawn_at = 0.0
         self.waiting = False
-        self.typed = Typed(self, super().on_event)
+        self.key_queue = KeyQueue(self, super().on_event)
         self.link = Link(
             self.model,
             locate,
@@ -228,13 +227,37 @@ class TallyApp(App[None]):
 
     # Actions.
 
+    @property
+    def actions(self) -> Sequence[Action]:
+        """All actions."""
+        return ACTIONS
+
+    @property
+    def offered(self) -> Sequence[Action]:
+        """The actions that this session may do."""
+        return [one for one in ACTIONS if not (one.writes and self.read_only)]
+
+    @property
+    def tabs(self) -> Sequence[Action]:
+        """The actions that go to the pages that are always there."""
+        return TABS
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let a key run an action only on the pages of the action.
+
+        One key stands for several actions, each on other pages; Textual runs the first that may.
+        """
+        if action == "do":
+            return BY_NAME[str(parameters[0])].on(self.page_name)
+        return super().check_action(action, parameters)
+
     async def on_event(self, event: events.Event) -> None:
         """What is typed goes on in its order; all else at once."""
-        await (self.typed.take if self.typed.takes(event) else super().on_event)(event)
+        await (self.key_queue.take if self.key_queue.takes(event) else super().on_event)(event)
 
-    async def on_done(self, event: Done) -> None:
+    async def on_key_done(self, event: KeyDone) -> None:
         """A key has been dealt with."""
-        await self.typed.done(event.number)
+        await self.key_queue.done(event.number)
 
     def do(self, name: str, words: list[str] | None = None) -> Worker[None]:
         """Start an action; its end is not waited for."""
@@ -284,6 +307,12 @@ class TallyApp(App[None]):
         except NostrTallyError:
             return
         self.counters = found
+
+    def choose_theme(self, name: str) -> None:
+        """Take other colours. Raises InvalidInput for an unknown name."""
+        if name not in self.available_themes:
+            raise InvalidInput(f"there is no theme {name}")
+        self.theme = name
 
     # Talk.
 

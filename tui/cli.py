@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tui.app import TallyApp
-    from tui.child import Child
+    from tui.embedded_agent import EmbeddedAgent
 
 TERMINATED: Final = 143
 
@@ -113,17 +113,18 @@ def _locate(given: dict[str, Any]) -> Callable[[], tuple[str, str]]:
     return lambda: reach(given["api"], given["token_file"], read_only=given["read_only"])
 
 
-async def _brought(stack: AsyncExitStack, *, demo: bool, read_only: bool) -> Child | None:
+async def _brought(stack: AsyncExitStack, *, demo: bool, read_only: bool) -> EmbeddedAgent | None:
     """Start an agent as a child; None where one is running already."""
-    from tui import child
+    from tui import embedded_agent
 
-    if not demo and child.is_running():
+    if not demo and embedded_agent.is_running():
         return None
-    arguments = child.DEMO if demo else child.OWN
-    return await stack.enter_async_context(child.child(arguments, read_only=read_only))
+    arguments = embedded_agent.DEMO if demo else embedded_agent.OWN
+    process = embedded_agent.embedded_agent(arguments, read_only=read_only)
+    return await stack.enter_async_context(process)
 
 
-async def _serve(given: dict[str, Any], brought: Child | None) -> int:
+async def _serve(given: dict[str, Any], brought: EmbeddedAgent | None) -> int:
     """The application in browsers, each tab a process, until told to end."""
     from tui.browser import serve
 
@@ -148,7 +149,7 @@ def _command(given: dict[str, Any], api: str | None, token_file: Path | None) ->
     return words + (["--read-only"] if given["read_only"] else [])
 
 
-def _app(given: dict[str, Any], brought: Child | None) -> TallyApp:
+def _app(given: dict[str, Any], brought: EmbeddedAgent | None) -> TallyApp:
     from tui.app import TallyApp
     from tui.glyphs import speaks_unicode
 

@@ -11,7 +11,7 @@ from nostr_client.codecs.nip19 import Address, EventPointer, Note, Profile, Publ
 from nostr_client.count import canonical
 from nostr_client.errors import InvalidIdentifier
 from tests.field import field_case
-from tui.paste import read as pasted
+from tui.dialogs.paste import read as pasted
 
 if TYPE_CHECKING:
     from pathlib import Path

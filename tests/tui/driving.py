@@ -13,7 +13,7 @@ from tests.tui import world
 from tests.tui.backend import TOKEN
 from tui.app import TallyApp
 from tui.widgets.grid import Grid
-from tui.work import LONG
+from tui.workers import LONG
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -55,7 +55,7 @@ class Driver:
         busy = any(not w.is_finished for w in self.app.workers if w.group != LONG)
         screen = self.app.screen
         opening = isinstance(screen, ModalScreen) and screen.focused is None
-        return not busy and not opening and not self.app.waiting and not self.app.typed.waiting
+        return not busy and not opening and not self.app.waiting and not self.app.key_queue.waiting
 
     async def press(self, *keys: str) -> None:
         """Press keys one after the other, and wait for what they bring about."""

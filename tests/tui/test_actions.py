@@ -12,7 +12,7 @@ from tests.tui import world
 from tests.tui.backend import READ_TOKEN
 from tests.tui.driving import NAMES, SIZES, Driver, driving
 from tui.actions import ACTIONS, BY_NAME
-from tui.commands import Commands
+from tui.dialogs.palette import Commands
 from tui.pages.log import LEVELS
 from tui.widgets.frame import Keys
 
@@ -51,6 +51,19 @@ async def test_every_action_of_a_page_has_its_keys(page: str, api: Served, agent
     assert done == wanted
 
 
+@pytest.mark.parametrize("page", PAGES)
+async def test_the_keys_of_other_pages_do_nothing(page: str, api: Served, agent: Recorded) -> None:
+    here = {key for one in ACTIONS if one.on(page) for key in one.keys.split(",")}
+    others = [key for one in ACTIONS for key in one.keys.split(",") if key not in here]
+    async with driving(api.api.url) as tui:
+        await tui.app.go(page)
+        await tui.settled()
+        done = recording(tui)
+        await tui.press(*others)
+    assert others
+    assert not done
+
+
 def test_no_key_means_two_things_on_a_page() -> None:
     for page in PAGES:
         keys = [key for a in ACTIONS if a.on(page) for key in a.keys.split(",")]
@@ -77,7 +90,7 @@ async def test_every_action_is_in_the_help(api: Served, agent: Recorded) -> None
     chosen: list[str | None] = []
     async with driving(api.api.url) as tui:
         for action in ACTIONS:
-            await tui.app.push_screen(Help("overview", read_only=False), chosen.append)
+            await tui.app.push_screen(Help(ACTIONS, "overview"), chosen.append)
             await tui.settled()  # the cursor is in the dialog
             await tui.type(f"{action.name} {action.help}")
             await tui.press("enter")

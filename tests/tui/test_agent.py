@@ -25,8 +25,8 @@ from tests.agent.service.kit import an_agent, config_text
 from tests.rights import secret_file
 from tests.tui.driving import driving
 from tests.worlds import signer
-from tui.child import DEMO, Child, child
 from tui.cli import _locate
+from tui.embedded_agent import DEMO, EmbeddedAgent, embedded_agent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,7 +113,7 @@ async def test_an_agent_that_is_killed_is_away_until_it_is_back(tmp_path: Path) 
 
 def test_an_agent_of_our_own_that_has_said_nothing_yet_is_starting() -> None:
     with TemporaryFile() as said, TemporaryFile() as talk:
-        one = Child(Mock(returncode=None), said, talk)
+        one = EmbeddedAgent(Mock(returncode=None), said, talk)
         with pytest.raises(NetworkError, match=r"^the agent is starting$"):
             one.locate()
 
@@ -123,7 +123,10 @@ async def test_an_agent_of_our_own_lives_as_long_as_we_do(
 ) -> None:
     (tmp_path / "nostr-agent-demo-of-one-that-was-killed").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    async with child(DEMO) as one, driving(one.locate, now=time.time, patience=PATIENCE) as tui:
+    async with (
+        embedded_agent(DEMO) as one,
+        driving(one.locate, now=time.time, patience=PATIENCE) as tui,
+    ):
         await tui.until(lambda: "author-followers" in tui.text())
         await tui.until(lambda: any(w.figure for w in tui.app.model.watches.values()))
         assert one.process.returncode is None
@@ -152,7 +155,10 @@ def test_a_session_that_only_reads_has_no_other_token(
         out.write(msgspec.json.encode(line) + b"\n")
         out.flush()
         process = Mock(returncode=None, pid=1)
-        assert Child(process, out, talk, read_only=read_only).locate() == (line["api"], token)
+        assert EmbeddedAgent(process, out, talk, read_only=read_only).locate() == (
+            line["api"],
+            token,
+        )
 
 
 def test_an_agent_of_an_earlier_version_has_no_token_that_only_reads(tmp_path: Path) -> None:

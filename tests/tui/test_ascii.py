@@ -22,12 +22,13 @@ from textual.widgets import (
 
 from tests.tui import world
 from tests.tui.driving import SIZES, Driver, driving
+from tui.actions import ACTIONS
 from tui.dialogs.add import AddWatch
 from tui.dialogs.counted import Counted
 from tui.dialogs.help import Help
 from tui.dialogs.simple import Ask, Inform, Sure
 from tui.glyphs import ASCII
-from tui.plainsigns import TABLE
+from tui.themes import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ def dialogs() -> Iterator[Screen[Any]]:
     yield AddWatch(nothing, world.NPUB)
     yield Ask("Title", "hint…", nothing, said="wrong")
     yield Counted(world.counted("followers", world.estimate(184_312, 0.031)), ASCII)
-    yield Help("overview", read_only=False)
+    yield Help(ACTIONS, "overview")
     yield Inform("Title", LONG)
     yield Sure("Really?", "Yes")
 

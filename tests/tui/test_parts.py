@@ -17,13 +17,14 @@ from nostr_client.errors import InvalidInput
 from nostr_client.sync.report import SyncStatus
 from tests.tui import world
 from tests.tui.backend import Recorded
-from tui import format, plotting
-from tui.columns import GAP, Column, fit
-from tui.commands import parse
+from tui import format
+from tui.actions import ACTIONS
+from tui.dialogs.palette import parse
+from tui.dialogs.paste import free_name, read
 from tui.glyphs import ASCII, UNICODE, Glyphs, speaks_unicode
 from tui.model import Model
-from tui.paste import free_name, read
-from tui.widgets.grid import aligned, fitted
+from tui.widgets import plotting
+from tui.widgets.columns import GAP, Column, aligned, fit, fitted
 
 NUMBERS = st.integers(0, 2**63 - 1)
 
@@ -228,13 +229,13 @@ def test_names_are_free_and_fit() -> None:
     ],
 )
 def test_command_lines(line: str, name: str, words: list[str]) -> None:
-    found = parse(line)
+    found = parse(line, ACTIONS)
     assert found is not None
     assert (found.action.name, found.words) == (name, words)
 
 
 def test_what_is_no_command() -> None:
-    assert parse("counting") is None
+    assert parse("counting", ACTIONS) is None
 
 
 # The model.

@@ -17,8 +17,8 @@ from nostr_client.errors import InvalidInput, NetworkError
 from tests.tui import world
 from tests.tui.driving import SIZES, driving
 from tui.app import REDRAWS_A_SECOND
-from tui.child import Child
 from tui.cli import _app, cli
+from tui.embedded_agent import EmbeddedAgent
 
 if TYPE_CHECKING:
     from syrupy import SnapshotAssertion
@@ -97,7 +97,7 @@ async def test_what_is_brought_is_waited_for_and_not_asked_for(brings: str, told
 def test_the_application_knows_what_was_brought(flags: dict[str, bool] | None, brings: str) -> None:
     given = {"demo": False, "read_only": False, "ascii_only": True, "theme": "tally-dark"}
     given |= {"api": None, "token_file": None, **(flags or {})}
-    child = None if flags is None else Child(Mock(), Mock(), Mock())
+    child = None if flags is None else EmbeddedAgent(Mock(), Mock(), Mock())
     assert _app(given, child).brings == brings
 
 

@@ -10,8 +10,8 @@ from textual.widgets import Button, Input, Label, OptionList, Static
 
 from nostr_client.errors import InvalidInput
 from nostr_client.watch.definition import Watch
+from tui.dialogs.paste import Pasted, free_name, read
 from tui.dialogs.simple import Form
-from tui.paste import Pasted, free_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Collection

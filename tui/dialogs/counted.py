@@ -10,7 +10,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
-from tui import claims, format
+from tui import format
+from tui.widgets import claims
 from tui.widgets.grid import Grid
 
 if TYPE_CHECKING:

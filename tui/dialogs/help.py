@@ -9,18 +9,16 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
-from tui.actions import ACTIONS, BY_NAME
-from tui.columns import Column
-from tui.pages.page import matches
+from tui.widgets.columns import Column, matches
 from tui.widgets.grid import Cell, Grid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from tui.action import Action
+    from tui.host import Action
 
 COLUMNS = (
     Column("key", "Key", 5),
@@ -40,12 +38,12 @@ class Help(ModalScreen[str]):
         Binding("down", "move(1)", "Down", show=False, priority=True),
     ]
 
-    def __init__(self, page: str, *, read_only: bool) -> None:
+    def __init__(self, actions: Sequence[Action], page: str) -> None:
+        """`actions`: those that are offered; the ones of `page` come first."""
         super().__init__()
         self._page = page
-        here = [one for one in ACTIONS if one.on(page)]
-        there = [one for one in ACTIONS if not one.on(page)]
-        self._all = [one for one in [*here, *there] if not (read_only and one.writes)]
+        self._all = sorted(actions, key=lambda one: not one.on(page))
+        self._by_name = {one.name: one for one in actions}
 
     def compose(self) -> ComposeResult:
         with Vertical(id="help", classes="dialog"):
@@ -63,7 +61,7 @@ class Help(ModalScreen[str]):
         self.query_one(Grid).show([one.name for one in found])
 
     def _row(self, name: str) -> Mapping[str, Cell]:
-        one = BY_NAME[name]
+        one = self._by_name[name]
         tone = "" if one.on(self._page) else "dim"
         return {
             "key": Cell(one.key, "accent"),

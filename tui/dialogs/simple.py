@@ -16,7 +16,7 @@ from textual.widgets import Button, Input, Label, Static
 
 from nostr_client.errors import NostrTallyError
 from tui import format
-from tui.work import start
+from tui.workers import start
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

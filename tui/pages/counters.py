@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static, Tree
 
 from nostr_client.errors import InvalidInput, NostrTallyError
-from tui import format, ways
-from tui.action import bindings
-from tui.actions import ACTIONS
-from tui.columns import Column
-from tui.pages.page import NO_MATCH, Page, matches
+from tui import format
+from tui.pages import link_lines
+from tui.pages.page import NO_MATCH, Page
+from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
-from tui.work import start
+from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from textual.binding import BindingType
     from textual.widget import Widget
 
     from agent.api.client import AgentClient
@@ -51,7 +49,6 @@ class CountersPage(Page):
     """Subjects on the left; sources and increments of the one under the cursor on the right."""
 
     title_ = "counters"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "counters")
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +71,7 @@ class CountersPage(Page):
                 tree.can_focus = False
                 yield tree
                 yield Grid(INCREMENTS, self._increment_row, id="increments")
-        yield Static(id="ways", markup=False)
+        yield Static(id="links", markup=False)
 
     def on_mount(self) -> None:
         self.set_interval(EVERY_S, self._look_soon)
@@ -89,9 +86,9 @@ class CountersPage(Page):
         if changed & {"frame", "link"}:
             self._list()
         if "links" in changed:
-            told = ways.lines(self.model.links.values())
-            self.query_one("#ways").display = bool(told)
-            self.query_one("#ways", Static).update("\n".join(told))
+            told = link_lines.lines(self.model.links.values())
+            self.query_one("#links").display = bool(told)
+            self.query_one("#links", Static).update("\n".join(told))
 
     def _look_soon(self) -> None:
         start(self, self.look, "look")
@@ -101,17 +98,17 @@ class CountersPage(Page):
         if not self.is_current or self.model.stale:
             return
         try:
-            self._streams = list((await self.tally.ask(lambda c: c.streams())).streams)
+            self._streams = list((await self.host.ask(lambda c: c.streams())).streams)
             names = [one.name for one in self._streams]
             stream = self.stream if self.stream in names else (names or [""])[0]
             await self._load(stream, self.pattern)
         except NostrTallyError as error:
-            self.tally.trouble(str(error), "counters")
+            self.host.trouble(str(error), "counters")
 
     async def _load(self, stream: str, pattern: str) -> None:
         """Ask for these counters; they and what they are called change together."""
         choice = self._choice
-        found = await self.tally.ask(lambda c: c.counters(stream, pattern)) if stream else None
+        found = await self.host.ask(lambda c: c.counters(stream, pattern)) if stream else None
         if choice != self._choice:
             return
         self.stream, self.pattern = stream, pattern
@@ -138,7 +135,7 @@ class CountersPage(Page):
         found: list[Counter] = []
         for window in WINDOWS:
             after = max(0, seq - window)
-            told = await self.tally.ask(
+            told = await self.host.ask(
                 partial(_history, stream=stream, subject=subject, after=after)
             )
             if told.more:
@@ -184,7 +181,7 @@ class CountersPage(Page):
         try:
             await self._look_closer()
         except NostrTallyError as error:
-            self.tally.trouble(str(error), "counters")
+            self.host.trouble(str(error), "counters")
 
     def _tree(self, one: Counter | None) -> None:
         tree: Tree[None] = self.query_one("#sources", Tree)
@@ -208,7 +205,7 @@ class CountersPage(Page):
             "value": Cell(format.integer(one.value), "accent"),
             "incr": Cell(_signed(incr), "bad" if incr.startswith("-") else "good"),
             "sources": Cell(str(len(one.sources) or ""), "dim"),
-            "age": Cell(format.age(self.tally.now() - one.ts), "dim"),
+            "age": Cell(format.age(self.host.now() - one.ts), "dim"),
         }
 
     def _increment_row(self, seq: str) -> Mapping[str, Cell]:

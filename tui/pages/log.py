@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.widgets import Static
 
 from nostr_client.codecs.display import plural
 from nostr_client.errors import NostrTallyError, clip
 from tui import format
-from tui.action import bindings
-from tui.actions import ACTIONS
-from tui.columns import Column
-from tui.pages.page import Page, matches
+from tui.pages.page import Page
+from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from textual.binding import BindingType
     from textual.widget import Widget
 
     from agent.api.schema import LogLine
@@ -37,7 +34,6 @@ class LogPage(Page):
     """Lines as a table that stays with its end."""
 
     title_ = "log"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "log")
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,9 +49,9 @@ class LogPage(Page):
     async def entered(self) -> None:
         self.query_one("#lines").focus()
         try:
-            found = await self.tally.ask(lambda client: client.log(limit=1000))
+            found = await self.host.ask(lambda client: client.log(limit=1000))
         except NostrTallyError as error:
-            self.tally.trouble(str(error), "log")
+            self.host.trouble(str(error), "log")
         else:
             self.model.take_log(found.lines)
             self.show({"log"})

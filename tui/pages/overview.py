@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.containers import Horizontal
 from textual.widgets import Static
 
 from tui import format
-from tui.action import bindings
-from tui.actions import ACTIONS
-from tui.columns import Column
 from tui.model import MOVED_S
 from tui.pages import panels
-from tui.pages.page import NO_MATCH, Page, matches
+from tui.pages.page import NO_MATCH, Page
+from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
-from tui.work import start
+from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from textual.binding import BindingType
     from textual.widget import Widget
 
     from agent.api.schema import WatchState
@@ -49,7 +46,6 @@ class Overview(Page):
     """Watches as a table; panels below it."""
 
     title_ = "overview"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "overview")
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,15 +77,15 @@ class Overview(Page):
 
     async def _count(self) -> None:
         if self.is_current:
-            await self.tally.look_at_counters()
+            await self.host.look_at_counters()
             self.draw({"counters shown"})
 
     def show(self, changed: set[str]) -> None:
         if changed & {"watches", "link", "frame"}:
             grid = self.query_one("#watches", Grid)
-            grid.marked, grid.sign = self.sort, self.tally.glyphs.down
+            grid.marked, grid.sign = self.sort, self.host.glyphs.down
             if not self.reverse:
-                grid.sign = self.tally.glyphs.up
+                grid.sign = self.host.glyphs.up
             grid.show(self._names())
             self.say(grid, "#no-watches", self._missing())
         for name in panels.NAMES:
@@ -103,7 +99,7 @@ class Overview(Page):
         panel.border_title = name.title()
         width, height = panel.content_size
         if width and height:
-            panel.update(panels.draw(name, self.tally, width, height))
+            panel.update(panels.draw(name, self.host, width, height))
 
     def sort_by(self, column: str | None) -> None:
         if column is None:
@@ -138,10 +134,10 @@ class Overview(Page):
         return one.spec.name
 
     def _row(self, name: str) -> Mapping[str, Cell]:
-        one, glyphs = self.model.watches.get(name), self.tally.glyphs
+        one, glyphs = self.model.watches.get(name), self.host.glyphs
         if one is None:
             return GONE
-        now = self.tally.now()
+        now = self.host.now()
         moved = now - self.model.moved.get(name, -MOVED_S) < MOVED_S
         grid = self.query_one("#watches", Grid)
         troubles = len(one.warnings) + len(one.failing)
@@ -161,7 +157,7 @@ class Overview(Page):
     def _change(self, one: WatchState, span: str) -> Cell:
         n = one.changes.get(span)
         tone = "dim" if not n else "good" if n > 0 else "bad"
-        return Cell(format.change(n, self.tally.glyphs), tone)
+        return Cell(format.change(n, self.host.glyphs), tone)
 
     def _age(self, one: WatchState, now: float) -> tuple[str, str]:
         if one.updated_at is None:
@@ -173,8 +169,8 @@ class Overview(Page):
         if self.model.watches:
             return NO_MATCH
         if self.model.heard_at is None:
-            return STARTING[self.tally.brings] if self.tally.brings else NO_AGENT
-        if self.tally.read_only:
+            return STARTING[self.host.brings] if self.host.brings else NO_AGENT
+        if self.host.read_only:
             return "The agent has no watches."
         return NO_WATCHES
 

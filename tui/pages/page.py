@@ -1,8 +1,8 @@
-"""What all pages have: heading, tabs, keys, a line for a filter, and how they are told news."""
+"""What all pages have: heading, tabs, keys, a line for a filter, and how news reach them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding
 from textual.content import Content
@@ -10,10 +10,9 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from tui import format
-from tui.actions import ACTIONS, TABS
 from tui.widgets.frame import Heading, Keys, Tabs, TooSmall
 from tui.widgets.grid import Grid
-from tui.work import is_whole, start
+from tui.workers import is_whole, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from tui.app import TallyApp
+    from tui.host import Host
     from tui.model import Model
 
 
@@ -63,13 +62,13 @@ class Page(Screen[None]):
         """What rows must contain."""
 
     @property
-    def tally(self) -> TallyApp:
-        """The application, by its type."""
-        return cast("TallyApp", self.app)
+    def host(self) -> Host:
+        """The application, as far as a page knows it."""
+        return cast("Host", self.app)
 
     @property
     def model(self) -> Model:
-        return self.tally.model
+        return self.host.model
 
     # To be told by subclasses.
 
@@ -126,19 +125,18 @@ class Page(Screen[None]):
             return
         self.set_class(self.model.stale, "-stale")
         for grid in self.query(Grid):
-            grid.cut = self.tally.glyphs.ellipsis
+            grid.cut = self.host.glyphs.ellipsis
             grid.faded = self.model.stale and self.model.heard_at is not None
         self.head()
         if "frame" in changed:
-            actions = [one for one in ACTIONS if not (one.writes and self.tally.read_only)]
-            self.query_one(Keys).show(actions, self.title_)
-            self.query_one(Tabs).show(TABS, self.title_)
+            self.query_one(Keys).show(self.host.offered, self.title_)
+            self.query_one(Tabs).show(self.host.tabs, self.title_)
             self.query_one(TooSmall).show()
         self.show(changed)
 
     def head(self) -> None:
         """The heading alone."""
-        self.query_one(Heading).show(self.model, self.tally.now(), self.tally.glyphs)
+        self.query_one(Heading).show(self.model, self.host.now(), self.host.glyphs)
 
     def find(self, text: str = "") -> None:
         """Show rows with these words alone, or let them be typed."""
@@ -169,7 +167,7 @@ class Page(Screen[None]):
         self.sort_by(event.column)
 
     def on_grid_opened(self, event: Grid.Opened) -> None:
-        self.tally.do("watch show")
+        self.host.do("watch show")
 
     def say(self, grid: Grid, where: str, words: str, **more: str) -> None:
         """Show a table, or where it is empty the words that say what is missing.
@@ -189,9 +187,3 @@ NO_MATCH = "Nothing matches “$wanted”.\n\nEsc in the filter clears it."
 """What an empty table says where the filter hides all rows; see `Page.say`."""
 
 EVERYTHING = ("frame", "link", "status", "watches", "relays", "syncs", "counters", "links", "log")
-
-
-def matches(wanted: str, *texts: Any) -> bool:
-    """Whether every word of a filter stands in one of the texts."""
-    whole = " ".join(map(str, texts)).lower()
-    return all(word in whole for word in wanted.split())

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from tui import format
-from tui.widgets.grid import aligned, shortened
+from tui.widgets.columns import aligned, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent.api.schema import Relay, Sync
-    from tui.app import TallyApp
     from tui.glyphs import Glyphs
+    from tui.host import Host
 
 
-def draw(name: str, app: TallyApp, width: int, height: int) -> Content:
+def draw(name: str, host: Host, width: int, height: int) -> Content:
     """A panel of so many cells."""
-    lines = _PANELS[name](app, width)
+    lines = _PANELS[name](host, width)
     if len(lines) > height:
         more = f"and {len(lines) - height + 1} more"
         lines = [
@@ -45,20 +45,20 @@ def relay_sign(one: Relay, glyphs: Glyphs) -> str:
     return glyphs.off
 
 
-def _relays(app: TallyApp, width: int) -> list[Content]:
-    found = sorted(app.model.relays.values(), key=lambda one: (one.status == "connected", one.url))
+def _relays(host: Host, width: int) -> list[Content]:
+    found = sorted(host.model.relays.values(), key=lambda one: (one.status == "connected", one.url))
     lines = []
     for one in found:
         tail = format.milliseconds(one.latency_ms) if one.status == "connected" else one.status
         lines.append(
             Content.from_markup(
                 f"[{relay_tone(one)}]$sign[/] $name [$foreground-muted]$tail[/]",
-                sign=relay_sign(one, app.glyphs),
-                name=_fitted(app, format.host(one.url), width - len(tail) - 3),
+                sign=relay_sign(one, host.glyphs),
+                name=_fitted(host, format.host(one.url), width - len(tail) - 3),
                 tail=tail,
             )
         )
-    return lines or [_none(app.model.heard_at is not None)]
+    return lines or [_none(host.model.heard_at is not None)]
 
 
 def sync_part(one: Sync) -> float:
@@ -70,43 +70,43 @@ def sync_part(one: Sync) -> float:
     return moved / wanted if wanted else 0.0
 
 
-def _syncs(app: TallyApp, width: int) -> list[Content]:
+def _syncs(host: Host, width: int) -> list[Content]:
     lines = []
-    for one in app.model.syncs.values():
+    for one in host.model.syncs.values():
         state = "running" if one.running else one.outcome or "new"
         tone = {"running": "$text-accent", "complete": "$text-success"}.get(state, "$text-warning")
         if state == "new":
             tone = "$foreground-muted"
-        bar = format.progress(sync_part(one), 8, app.glyphs)
+        bar = format.progress(sync_part(one), 8, host.glyphs)
         lines.append(
             Content.from_markup(
                 f"$name [{tone}]$bar $state[/]",
-                name=_fitted(app, one.spec.name, width - len(state) - 10),
+                name=_fitted(host, one.spec.name, width - len(state) - 10),
                 bar=bar,
                 state=state,
             )
         )
-    return lines or [_none(app.model.heard_at is not None)]
+    return lines or [_none(host.model.heard_at is not None)]
 
 
-def _counters(app: TallyApp, width: int) -> list[Content]:
+def _counters(host: Host, width: int) -> list[Content]:
     lines = []
-    for subject, value in app.counters or ():
+    for subject, value in host.counters or ():
         room = min(16, max(5, width // 3))
         shown = format.integer(value)
         shown = aligned(shown if len(shown) <= room else format.tight(shown), room, right=True)
         lines.append(
             Content.from_markup(
                 "$subject [b]$value[/]",
-                subject=_fitted(app, subject, width - len(shown) - 1),
+                subject=_fitted(host, subject, width - len(shown) - 1),
                 value=shown,
             )
         )
-    return lines or [_none(app.counters is not None)]
+    return lines or [_none(host.counters is not None)]
 
 
-def _fitted(app: TallyApp, text: str, width: int) -> str:
-    return shortened(format.plain(text), max(4, width), app.glyphs.ellipsis)
+def _fitted(host: Host, text: str, width: int) -> str:
+    return shortened(format.plain(text), max(4, width), host.glyphs.ellipsis)
 
 
 def _none(known: bool) -> Content:
@@ -115,7 +115,7 @@ def _none(known: bool) -> Content:
     return Content.from_markup("[$foreground-muted]$text[/]", text=text)
 
 
-_PANELS: Final[dict[str, Callable[[TallyApp, int], list[Content]]]] = {
+_PANELS: Final[dict[str, Callable[[Host, int], list[Content]]]] = {
     "relays": _relays,
     "syncs": _syncs,
     "counters": _counters,

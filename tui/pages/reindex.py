@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.widgets import Static
 
@@ -10,17 +10,14 @@ from agent.api.schema import Rebuild
 from nostr_client.codecs.display import plural
 from nostr_client.errors import NostrTallyError, clip
 from tui import format
-from tui.action import bindings
-from tui.actions import ACTIONS
-from tui.columns import Column
 from tui.pages.page import Page
+from tui.widgets.columns import Column
 from tui.widgets.grid import GONE, Cell, Grid
-from tui.work import start
+from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from textual.binding import BindingType
     from textual.widget import Widget
 
 STAGES = (
@@ -42,7 +39,6 @@ class ReindexPage(Page):
     """Stages above, differences below; looked at every second while the page is in front."""
 
     title_ = "reindex"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "reindex")
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +61,7 @@ class ReindexPage(Page):
     async def look(self) -> None:
         """Ask how it goes; an agent that is away is shown in the heading already."""
         try:
-            self._shown = await self.tally.ask(lambda client: client.rebuild())
+            self._shown = await self.host.ask(lambda client: client.rebuild())
         except NostrTallyError:
             return
         self.show({"rebuild"})
@@ -76,7 +72,7 @@ class ReindexPage(Page):
         self.query_one("#rebuild-state", Static).update(headline(self._shown))
         grid = self.query_one("#stages", Grid)
         grid.show([one.name for one in self._shown.stages])
-        self.say(grid, "#no-stages", _missing(read_only=self.tally.read_only))
+        self.say(grid, "#no-stages", _missing(read_only=self.host.read_only))
         below = self.query_one("#differences", Grid)
         below.show([str(n) for n in range(len(self._shown.differences))])
         below.display = bool(below.keys)
@@ -89,7 +85,7 @@ class ReindexPage(Page):
         part = 1.0 if ended else one.done / one.total if one.total else 0.0
         wide = {p.column.key: p.width for p in self.query_one("#stages", Grid).placed()}
         tone = TONES.get(one.state, "")
-        bar = format.progress(part, wide.get("bar", 10), self.tally.glyphs)
+        bar = format.progress(part, wide.get("bar", 10), self.host.glyphs)
         return {
             "stage": Cell(one.name, "strong"),
             "state": Cell(one.state, tone),

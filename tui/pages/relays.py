@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from textual.content import Content
@@ -12,18 +12,15 @@ from textual.widgets import Static
 
 from nostr_client.errors import NostrTallyError
 from tui import format
-from tui.action import bindings
-from tui.actions import ACTIONS
-from tui.columns import Column
-from tui.pages.page import NO_MATCH, Page, matches
+from tui.pages.page import NO_MATCH, Page
 from tui.pages.panels import relay_sign
+from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
-from tui.work import start
+from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from textual.binding import BindingType
     from textual.widget import Widget
 
     from agent.api.schema import Relay, RelayInfo
@@ -52,7 +49,6 @@ class RelaysPage(Page):
     """Relays as a table, and the one under the cursor below it."""
 
     title_ = "relays"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "relays")
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +69,7 @@ class RelaysPage(Page):
         if not changed & {"relays", "link", "frame"}:
             return
         grid = self.query_one("#relays", Grid)
-        glyphs = self.tally.glyphs
+        glyphs = self.host.glyphs
         grid.marked, grid.sign = self.sort, glyphs.down if self.reverse else glyphs.up
         grid.show(self._urls())
         self.say(grid, "#no-relays", self._missing())
@@ -113,7 +109,7 @@ class RelaysPage(Page):
         return one.url
 
     def _row(self, url: str) -> Mapping[str, Cell]:
-        one, glyphs = self.model.relays.get(url), self.tally.glyphs
+        one, glyphs = self.model.relays.get(url), self.host.glyphs
         if one is None:
             return GONE
         up = one.status == "connected"
@@ -144,7 +140,7 @@ class RelaysPage(Page):
         if not url or url in self._infos or self.model.stale:
             return
         try:
-            self._infos[url] = await self.tally.ask(lambda client: client.relay_info(url))
+            self._infos[url] = await self.host.ask(lambda client: client.relay_info(url))
         except NostrTallyError as error:
             self._infos[url] = str(error)
         self._about()
@@ -182,7 +178,7 @@ def about(info: RelayInfo) -> list[str]:
 
 
 def _able(found: bool | None, page: Page) -> Cell:
-    glyphs = page.tally.glyphs
+    glyphs = page.host.glyphs
     if found is None:
         return Cell(f" {glyphs.dot}", "dim")
     return Cell(f" {glyphs.yes}", "good") if found else Cell(f" {glyphs.no}", "bad")

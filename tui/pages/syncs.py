@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.widgets import Static
 
 from tui import format
-from tui.action import bindings
-from tui.actions import ACTIONS
-from tui.columns import Column
-from tui.pages.page import NO_MATCH, Page, matches
+from tui.pages.page import NO_MATCH, Page
 from tui.pages.panels import sync_part
+from tui.widgets.columns import Column, matches
 from tui.widgets.grid import GONE, Cell, Grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from textual.binding import BindingType
     from textual.widget import Widget
 
     from agent.api.schema import RelayReport, Sync
@@ -54,7 +51,6 @@ class SyncsPage(Page):
     """Syncs above, the relays of one below."""
 
     title_ = "syncs"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "syncs")
 
     def body(self) -> Iterable[Widget]:
         yield Grid(SYNCS, self._row, id="syncs")
@@ -84,7 +80,7 @@ class SyncsPage(Page):
         below.border_title = self.pointed
 
     def _row(self, name: str) -> Mapping[str, Cell]:
-        one, glyphs = self.model.syncs.get(name), self.tally.glyphs
+        one, glyphs = self.model.syncs.get(name), self.host.glyphs
         if one is None:
             return GONE
         wide = self.query_one("#syncs", Grid).width_of("bar")
@@ -99,7 +95,7 @@ class SyncsPage(Page):
             "up": Cell(format.number(sum(r.uploaded for r in one.relays))),
             "saved": Cell(format.size(sum(map(saved, one.relays))), "dim"),
             "every": Cell(one.spec.interval, "dim"),
-            "ended": Cell(f"{format.age(self.tally.now() - ended)} ago" if ended else "", "dim"),
+            "ended": Cell(f"{format.age(self.host.now() - ended)} ago" if ended else "", "dim"),
         }
 
     def _relay_row(self, relay: str) -> Mapping[str, Cell]:
@@ -135,7 +131,7 @@ class SyncsPage(Page):
     def _missing(self) -> str:
         if self.model.syncs:
             return NO_MATCH
-        if self.tally.read_only:
+        if self.host.read_only:
             return "The agent has no syncs."
         return "No syncs yet.\n\nPress [b $text-accent]a[/] to keep the events of a filter."
 

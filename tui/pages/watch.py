@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -10,19 +10,18 @@ from textual.widgets import Digits, Static
 
 from nostr_client.codecs.display import plural
 from nostr_client.errors import NostrTallyError
-from tui import claims, format
-from tui.action import bindings
-from tui.actions import ACTIONS
+from tui import format
 from tui.glyphs import ASCII
-from tui.pages.page import Page, matches
-from tui.plotting import SPANS
+from tui.pages.page import Page
+from tui.widgets import claims
+from tui.widgets.columns import matches
 from tui.widgets.grid import GONE, Cell, Grid
-from tui.work import start
+from tui.widgets.plotting import SPANS
+from tui.workers import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from textual.binding import BindingType
     from textual.widget import Widget
 
     from agent.api.schema import Claim, Counted, History, WatchState
@@ -33,10 +32,9 @@ MOST: Final = 10_000
 
 
 class WatchPage(Page):
-    """The watch that `TallyApp.watched` names."""
+    """The watch that `Host.watched` names."""
 
     title_ = "watch"
-    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS, "watch")
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,13 +53,13 @@ class WatchPage(Page):
                 yield Static(id="what", markup=False)
                 yield Digits(id="digits")
                 yield Static(id="facts")
-            yield Plot(self.tally.glyphs, id="plot")
+            yield Plot(self.host.glyphs, id="plot")
         yield Grid(claims.COLUMNS, self._row, id="claims")
         yield Static(id="no-claims", classes="empty")
 
     @property
     def shown(self) -> WatchState | None:
-        return self.model.watches.get(self.tally.watched)
+        return self.model.watches.get(self.host.watched)
 
     async def entered(self) -> None:
         self.query_one("#claims").focus()
@@ -92,13 +90,13 @@ class WatchPage(Page):
 
     def _title(self, one: WatchState | None) -> str:
         if one is None:
-            return f"There is no watch {self.tally.watched}" if self.tally.watched else "No watch"
-        if self.tally.glyphs is ASCII:  # without the large digits
+            return f"There is no watch {self.host.watched}" if self.host.watched else "No watch"
+        if self.host.glyphs is ASCII:  # without the large digits
             return f"{one.spec.name}  {format.value(one.figure, ASCII)}"
         return one.spec.name
 
     def _facts(self, one: WatchState) -> Content:
-        glyphs, now = self.tally.glyphs, self.tally.now()
+        glyphs, now = self.host.glyphs, self.host.now()
         unit = (one.unit or "").replace("_", " ")
         lines = [Content.from_markup("[b]$sure[/] $unit", sure=self._sure(one), unit=unit)]
         if glyphs is not ASCII and not self._is_large(one):
@@ -121,13 +119,13 @@ class WatchPage(Page):
         return Content("\n").join(lines)
 
     def _sure(self, one: WatchState) -> str:
-        return format.certainty(one.figure, self.tally.glyphs) or "no answer yet"
+        return format.certainty(one.figure, self.host.glyphs) or "no answer yet"
 
     def _changes(self, one: WatchState) -> Content:
         parts = []
         for span in ("1h", "1d", "1w"):
             n = one.changes.get(span)
-            text = format.change(n, self.tally.glyphs) or "?"
+            text = format.change(n, self.host.glyphs) or "?"
             tone = "$foreground-muted" if not n else "$text-success" if n > 0 else "$text-error"
             parts.append(Content.from_markup(f"$span [{tone}]$text[/]", span=span, text=text))
         return Content("  ").join(parts)
@@ -145,7 +143,7 @@ class WatchPage(Page):
         one = self._claims.get(relay)
         if one is None:
             return GONE
-        return claims.row(one, self.tally.now(), self.tally.glyphs, spec)
+        return claims.row(one, self.host.now(), self.host.glyphs, spec)
 
     async def _look(self) -> None:
         """Ask for claims and history of what the model shows now; again if that has moved on."""
@@ -160,15 +158,15 @@ class WatchPage(Page):
                 self._seen = seen
                 await self._fetch(one.spec.name)
         except NostrTallyError as error:
-            self.tally.trouble(str(error), "watch")
+            self.host.trouble(str(error), "watch")
         finally:
             self._looking = False
 
     async def _fetch(self, name: str) -> None:
-        now, length = self.tally.now(), SPANS[self.span]
+        now, length = self.host.now(), SPANS[self.span]
         since = max(0.0, now - 1.2 * length) if length else 0.0
-        counted = await self.tally.ask(lambda client: client.explain(name))
-        history = await self.tally.ask(lambda client: client.history(name, since=since, limit=MOST))
+        counted = await self.host.ask(lambda client: client.explain(name))
+        history = await self.host.ask(lambda client: client.history(name, since=since, limit=MOST))
         self._claims = {one.relay: one for one in counted.relays}
         self._plot().show(history.points, now, self.span)
         self._list()
@@ -190,8 +188,8 @@ class WatchPage(Page):
         one = self.shown
         if one is None:
             return ""
-        bounds = format.in_words(one.figure, self.tally.glyphs)
-        return f"{one.spec.name}: {format.value(one.figure, self.tally.glyphs)} ({bounds})"
+        bounds = format.in_words(one.figure, self.host.glyphs)
+        return f"{one.spec.name}: {format.value(one.figure, self.host.glyphs)} ({bounds})"
 
 
 def _digits(one: WatchState | None) -> str:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from textual import events
 
-    from tui.action import Action
     from tui.glyphs import Glyphs
+    from tui.host import Action
     from tui.model import Model
 
 MOST_KEYS = 7

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding
@@ -18,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui import format
-from tui.columns import GAP, fit
+from tui.widgets.columns import GAP, aligned, fit, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,11 +25,9 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import BindingType
 
-    from tui.columns import Column, Placed
+    from tui.widgets.columns import Column, Placed
 
 HEADER = 1
-MIDDLE = 7
-"""Cells below which both ends of a text say less than its beginning."""
 
 
 class Cell(NamedTuple):
@@ -300,31 +297,3 @@ class Grid(ScrollView, can_focus=True):
     def row_region(self, index: int) -> Region:
         """Where a row is drawn."""
         return Region(0, index + HEADER, self.size.width, 1)
-
-
-def fitted(text: str, width: int, column: Column, cut: str = "…") -> str:
-    """A text as a column shows it: numbers that are too long say how large they are."""
-    if cell_len(text) > width:
-        if column.middle:
-            return shortened(text, width, cut)
-        text = format.tight(text) if column.right else text
-    return aligned(text, width, right=column.right, cut=cut)
-
-
-def shortened(text: str, width: int, cut: str = "…") -> str:
-    """A text of exactly `width` cells; one that is too long has the sign `cut` in its middle."""
-    if cell_len(text) <= width or width < MIDDLE:
-        return aligned(text, width, cut=cut)
-    tail = (width - 1) // 2
-    end = len(text)
-    while cell_len(text[end - 1 :]) <= tail:
-        end -= 1
-    head = set_cell_size(text, width - 1 - cell_len(text[end:]))
-    return head + cut + text[end:]
-
-
-def aligned(text: str, width: int, *, right: bool = False, cut: str = "…") -> str:
-    """A text of exactly `width` cells; one that is too long ends in the sign `cut`."""
-    if cell_len(text) > width:
-        return set_cell_size(text, max(0, width - 1)) + cut * min(1, width)
-    return text.rjust(width - cell_len(text) + len(text)) if right else set_cell_size(text, width)

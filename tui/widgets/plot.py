@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from textual.color import Color
 from textual_plotext import PlotextPlot
 
-from tui import plotting
 from tui.glyphs import ASCII
+from tui.widgets import plotting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

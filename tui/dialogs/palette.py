@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from textual.command import CommandPalette, DiscoveryHit, Hit, Provider, SearchIcon
 from textual.content import Content
 
-from tui.actions import ACTIONS
-
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from textual.command import Hits
 
-    from tui.action import Action
-    from tui.app import TallyApp
+    from tui.host import Action, Host
 
 
 class Line(NamedTuple):
@@ -25,10 +24,10 @@ class Line(NamedTuple):
     words: list[str]
 
 
-def parse(line: str) -> Line | None:
+def parse(line: str, actions: Iterable[Action]) -> Line | None:
     """A whole command, with or without the colon; the longest name that fits is meant."""
     bare = line.strip().removeprefix(":").strip()
-    fitting = [a for a in ACTIONS if bare == a.name or bare.startswith(f"{a.name} ")]
+    fitting = [a for a in actions if bare == a.name or bare.startswith(f"{a.name} ")]
     if not fitting:
         return None
     action = max(fitting, key=lambda one: len(one.name))
@@ -56,37 +55,34 @@ class Commands(Provider):
     """What the palette finds."""
 
     @property
-    def _tally(self) -> TallyApp:
-        return cast("TallyApp", self.app)
-
-    def _actions(self) -> list[Action]:
-        return [one for one in ACTIONS if not (one.writes and self._tally.read_only)]
+    def _host(self) -> Host:
+        return cast("Host", self.app)
 
     async def discover(self) -> Hits:
         """All, while nothing is typed."""
-        for one in self._actions():
+        for one in self._host.offered:
             yield DiscoveryHit(
-                _label(one), partial(self._tally.action_do, one.name), text=one.name, help=one.help
+                _label(one), partial(self._host.action_do, one.name), text=one.name, help=one.help
             )
 
     async def search(self, query: str) -> Hits:
         """A whole command first, then what looks like what was typed; else that there is none."""
-        line, typed = parse(query), query.removeprefix(":").strip()
-        known, found = self._actions(), False
+        line, typed = parse(query, self._host.actions), query.removeprefix(":").strip()
+        known, found = self._host.offered, False
         if line is not None and line.action in known and line.words:
             found = True
             yield self._whole(line)
         for one in known:
             if score := self._likeness(typed, one):
                 found = True
-                run = partial(self._tally.action_do, one.name)
+                run = partial(self._host.action_do, one.name)
                 yield Hit(score * 0.99, _label(one), run, text=one.name, help=one.help)
         if not found:
             yield self._none(line, typed)
 
     def _whole(self, line: Line) -> Hit:
         text = " ".join([line.action.name, *line.words])
-        run = partial(self._tally.action_do, line.action.name, line.words)
+        run = partial(self._host.action_do, line.action.name, line.words)
         return Hit(1.0, Content(f":{text}"), run, text=text, help=line.action.help)
 
     def _likeness(self, typed: str, one: Action) -> float:
@@ -104,7 +100,7 @@ class Commands(Provider):
         said = f"There is no command {typed}"
         if line is not None:
             said = f":{line.action.name} is not there in a session that only reads"
-        run = partial(self._tally.action_do, "commands", [typed])
+        run = partial(self._host.action_do, "commands", [typed])
         return Hit(0.01, Content(said), run, text=typed)
 
 

@@ -1,13 +1,19 @@
-"""Which columns of a table fit, and how wide each is. Pure."""
+"""The columns of a table: which of them fit, their texts, the rows that a filter keeps. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from tui import format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GAP: Final = 1
+MIDDLE: Final = 7
+"""Cells below which both ends of a text say less than its beginning."""
 
 
 class Column(NamedTuple):
@@ -65,3 +71,37 @@ def _stretched(columns: Sequence[Column], spare: int) -> list[int]:
         spare -= more
         shares -= columns[n].flex
     return widths
+
+
+def fitted(text: str, width: int, column: Column, cut: str = "…") -> str:
+    """A text as a column shows it: numbers that are too long say how large they are."""
+    if cell_len(text) > width:
+        if column.middle:
+            return shortened(text, width, cut)
+        text = format.tight(text) if column.right else text
+    return aligned(text, width, right=column.right, cut=cut)
+
+
+def shortened(text: str, width: int, cut: str = "…") -> str:
+    """A text of exactly `width` cells; one that is too long has the sign `cut` in its middle."""
+    if cell_len(text) <= width or width < MIDDLE:
+        return aligned(text, width, cut=cut)
+    tail = (width - 1) // 2
+    end = len(text)
+    while cell_len(text[end - 1 :]) <= tail:
+        end -= 1
+    head = set_cell_size(text, width - 1 - cell_len(text[end:]))
+    return head + cut + text[end:]
+
+
+def aligned(text: str, width: int, *, right: bool = False, cut: str = "…") -> str:
+    """A text of exactly `width` cells; one that is too long ends in the sign `cut`."""
+    if cell_len(text) > width:
+        return set_cell_size(text, max(0, width - 1)) + cut * min(1, width)
+    return text.rjust(width - cell_len(text) + len(text)) if right else set_cell_size(text, width)
+
+
+def matches(wanted: str, *texts: Any) -> bool:
+    """Whether every word of a filter stands in one of the texts."""
+    whole = " ".join(map(str, texts)).lower()
+    return all(word in whole for word in wanted.split())

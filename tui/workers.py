@@ -1,4 +1,4 @@
-"""Beginning something that is not waited for."""
+"""Start work of a page or dialog that nobody waits for."""
 
 from __future__ import annotations
 

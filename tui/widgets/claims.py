@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tui import format
-from tui.columns import Column
+from tui.widgets.columns import Column
 from tui.widgets.grid import Cell
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""An agent that belongs to this application: started with it, ended with it."""
+"""Run an agent as a child process: it starts and ends with this application."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Told(msgspec.Struct):
     read_token: str
 
 
-class Child:
+class EmbeddedAgent:
     """A running process; `locate` says where its agent is, once it is there."""
 
     def __init__(
@@ -106,7 +106,9 @@ class Child:
 
 
 @asynccontextmanager
-async def child(arguments: Sequence[str], *, read_only: bool = False) -> AsyncIterator[Child]:
+async def embedded_agent(
+    arguments: Sequence[str], *, read_only: bool = False
+) -> AsyncIterator[EmbeddedAgent]:
     """A Python process with these arguments, until the block is left.
 
     `read_only`: talk to its agent with the token that only reads.
@@ -120,7 +122,7 @@ async def child(arguments: Sequence[str], *, read_only: bool = False) -> AsyncIt
             stderr=talk,
             start_new_session=True,  # Ctrl-C is ours alone
         )
-        one = Child(process, said, talk, read_only=read_only)
+        one = EmbeddedAgent(process, said, talk, read_only=read_only)
         try:
             yield one
         finally:

@@ -1,4 +1,4 @@
-"""Keys one after the other: each is done before the next is given to whatever has the focus then.
+"""Pass keys on one after the other: each is done before the next goes to what has the focus then.
 
 Textual hands every key on at once to what has the focus at that time: of `/zaps`, typed fast, the
 letters would go to the table, where `a` and `x` are actions, before the filter's line is there.
@@ -24,7 +24,7 @@ LOST_S: Final = 0.5
 """After so long a key counts as done: what had it may have gone without a word."""
 
 
-class Done(Message, bubble=True):
+class KeyDone(Message, bubble=True):
     """Follows a key the same way, from what has the focus up to the application."""
 
     def __init__(self, number: int) -> None:
@@ -32,8 +32,8 @@ class Done(Message, bubble=True):
         self.number = number
 
 
-class Typed:
-    """What is typed and pasted into an application; `pass_on` gives an event to what it is for."""
+class KeyQueue:
+    """Keys and pastes that wait; `pass_on` gives an event to what it is for."""
 
     def __init__(self, app: App[Any], pass_on: Callable[[Event], Awaitable[None]]) -> None:
         self.waiting: deque[Event] = deque(maxlen=MOST)
@@ -65,5 +65,5 @@ class Typed:
         self._number += 1
         number = self._number
         await self._pass_on(event)
-        (self._app.focused or self._app.screen).post_message(Done(number))
+        (self._app.focused or self._app.screen).post_message(KeyDone(number))
         self._app.set_timer(LOST_S, lambda: self.done(number))

@@ -1,4 +1,4 @@
-"""Links of counters as lines of text: whence counts come, where they go, and what holds them up."""
+"""Links of counters as lines of text: where counts come from, where they go, what delays them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.api.schema import CounterLink
 from tests.tui.driving import driving
-from tui import ways
+from tui.pages import link_lines
 
 if TYPE_CHECKING:
     from tests.tui.backend import Recorded, Served
@@ -36,20 +36,20 @@ FR = CounterLink(
 
 
 def test_lines_show_trouble_first_and_are_bounded() -> None:
-    first, second = ways.lines([ES, FR])
+    first, second = link_lines.lines([ES, FR])
     assert first.startswith("stopped fr: count from npub1… app   70 s behind")
     assert first.endswith("its store went backwards   nostr-agent counter confirm fr")
     assert second == (
         "ok      es: count from http://es.example:4870 app   count.es.hits=1,234,567   2 gaps"
     )
-    assert ways.lines([ES, FR], 1)[1:] == ["1 more: nostr-agent counter sources"]
-    assert ways.lines([]) == []
+    assert link_lines.lines([ES, FR], 1)[1:] == ["1 more: nostr-agent counter sources"]
+    assert link_lines.lines([]) == []
 
 
 async def test_links_are_shown_as_the_agent_tells_of_them(api: Served, agent: Recorded) -> None:
     async with driving(api.api.url) as tui:
         await tui.press("4")
-        assert not tui.app.screen.query_one("#ways").display
+        assert not tui.app.screen.query_one("#links").display
         api.do(lambda: agent.feed.publish(link=ES))
         await tui.until(lambda: "http://es.example:4870" in tui.text())
         api.do(lambda: agent.feed.publish(link=FR))

@@ -1,1 +1,0 @@
-"""What actions do, by what they are about."""

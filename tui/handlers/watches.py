@@ -1,0 +1,134 @@
+"""Handlers of watches, and of a count that is asked once."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, get_args
+
+import msgspec
+
+from agent.api.schema import CountBody
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.errors import InvalidInput
+from nostr_client.watch.definition import QueryName
+
+if TYPE_CHECKING:
+    from agent.api.schema import Counted as CountedAnswer
+    from agent.api.schema import WatchState
+    from nostr_client.watch.definition import Watch
+    from tui.host import Host
+
+
+def _named(host: Host, words: list[str]) -> WatchState | None:
+    """The watch that is named, else the one that is pointed at."""
+    name = words[0] if words else host.watch_name
+    found = host.model.watches.get(name)
+    if found is None:
+        host.trouble(f"there is no watch {name}" if name else "there is no watch to do this with")
+    return found
+
+
+async def show(host: Host, words: list[str]) -> None:
+    """Go to the page of one watch."""
+    found = _named(host, words)
+    if found is not None:
+        host.watched = found.spec.name
+        await host.go("watch")
+
+
+async def add(host: Host, words: list[str]) -> None:
+    """Ask what to watch, and add it."""
+    from tui.dialogs.add import AddWatch
+
+    async def begin(spec: Watch) -> None:
+        await host.ask(lambda client: client.add_watch(spec))
+        host.tell(f"watching {spec.name}")
+
+    form = AddWatch(begin, " ".join(words), taken=set(host.model.watches))
+    await host.push_screen_wait(form)
+
+
+async def recount(host: Host, words: list[str]) -> None:
+    """Ask all relays again."""
+    found = _named(host, words)
+    if found is not None:
+        await host.ask(lambda client: client.recount(found.spec.name))
+        host.tell(f"asking {plural(found.asked, 'relay')} of {found.spec.name}")
+
+
+async def remove(host: Host, words: list[str]) -> None:
+    """Remove it when that is really meant."""
+    found = _named(host, words)
+    if found is None:
+        return
+    name = found.spec.name
+    if await host.sure(f"Remove the watch {name} and its history?", "Remove"):
+        await host.ask(lambda client: client.remove_watch(name))
+        host.tell(f"removed {name}")
+        if host.page_name == "watch":
+            await host.go("overview")
+
+
+async def exclude(host: Host, words: list[str]) -> None:
+    """Leave a relay out of the number of the watch that is open, or take it back."""
+    await _switch(host, words, "excluded", ("counting without", "counting again with"))
+
+
+async def trust(host: Host, words: list[str]) -> None:
+    """Believe a relay in any case for the watch that is open, or not any more."""
+    await _switch(host, words, "trusted", ("believing", "testing again"))
+
+
+async def _switch(host: Host, words: list[str], field: str, told: tuple[str, str]) -> None:
+    found = _named(host, [host.watched] if host.watched else [])
+    relay = words[0] if words else host.page.pointed
+    if found is None or not relay:
+        return
+    url, held = normalize(relay), list(map(normalize, getattr(found.spec, field)))
+    is_new = url not in held
+    urls = [*held, url] if is_new else [one for one in held if one != url]
+    spec = msgspec.structs.replace(found.spec, **{field: tuple(urls)})
+    await host.ask(lambda client: client.change_watch(spec.name, spec))
+    host.tell(f"{told[0] if is_new else told[1]} {relay}{_but(spec, url)}")
+
+
+def _but(spec: Watch, url: str) -> str:
+    """What holds back a relay that is trusted."""
+    is_both = url in map(normalize, spec.excluded) and url in map(normalize, spec.trusted)
+    return ": trusted, but left out until you take it back (e)" if is_both else ""
+
+
+async def span(host: Host, words: list[str]) -> None:
+    """The next span of the plot, or the one named."""
+    host.watch_page.choose_span(words[0] if words else None)
+
+
+async def count_once(host: Host, words: list[str]) -> None:
+    """Ask, and show the number with what each relay said."""
+    from tui.dialogs.counted import Counted
+
+    async def ask(line: str) -> None:
+        body = _count_body(line)
+        host.tell(f"counting {body.query}")
+        found.append(await host.ask(lambda client: client.count(body)))
+
+    found: list[CountedAnswer] = []
+    line, hint = shlex.join(words), "query and target: followers npub1…"
+    given = line if len(words) > 1 else ""
+    await host.fill("Count once", hint, ask, given, held=line)
+    for one in found:
+        await host.push_screen_wait(Counted(one, host.glyphs))
+
+
+def _count_body(line: str) -> CountBody:
+    try:
+        query, target = [*shlex.split(line), "", ""][:2]
+    except ValueError as error:  # a quote that is not closed
+        raise InvalidInput(f"a query and a target are needed: {error}") from error
+    if query not in get_args(QueryName):
+        raise InvalidInput(f"the query is one of: {', '.join(get_args(QueryName))}")
+    try:
+        return msgspec.convert({"query": query, "target": target}, CountBody)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"a query and a target are needed: {error}") from error
