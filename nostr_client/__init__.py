@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nostr_client.client import (
@@ -136,7 +136,7 @@ if TYPE_CHECKING:
     from nostr_client.sync.procedure import Syncer
     from nostr_client.sync.report import RelayReport, SyncReport, SyncStatus
 
-__version__: Final = "0.1.0"
+__version__ = "0.1.0"
 
 _EXPORTS: dict[str, str] = {
     "Capabilities": "nostr_client.network.relay_state",
