@@ -86,7 +86,7 @@ async def test_what_live_watches_keep_is_stored_and_counted(tmp_path: Path) -> N
             return (live.kept, live.heard) == (4, 8)
 
         await eventually(heard)
-        assert (await agent.client.store()).kinds == {"3": 4}
+        assert (await agent.client.store()).kinds == {3: 4}
         found = (await agent.client.counters("ingest", ">")).counters
         assert {one.subject: one.value for one in found} == {
             "events.3": "4",

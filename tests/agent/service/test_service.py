@@ -151,7 +151,7 @@ async def test_the_first_failure_is_told_with_what_and_when_and_no_secret(tmp_pa
     async with Hook(refuse=9) as hook, FaultyRelay(events=[follow(1)]) as relay:
         more = watch_text(
             f'alerts = [{{ when = ">= 1", webhook = "{hook.url}T0ken?key=s3cret" }},'
-            ' { when = "< 5", webhook = "http://user:s3cret@[T0ken]/T0ken" }]'
+            ' { when = "< 5", webhook = "http://user:s3cret@127.0.0.1:1/T0ken" }]'
         )
         async with an_agent(tmp_path, [relay.url], more) as agent:
 
