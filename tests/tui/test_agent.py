@@ -59,7 +59,7 @@ async def test_every_reaction_moves_the_number(tmp_path: Path) -> None:
         an_agent(tmp_path, [relay.url]) as agent,
         RelayPool() as pool,
         driving(
-            lambda: (agent.service.api.url, agent.service.secrets), now=time.time, patience=PATIENCE
+            lambda: (agent.service.api.url, agent.service.token), now=time.time, patience=PATIENCE
         ) as tui,
     ):
         await agent.client.add_watch(Watch(name="r", query="reactions", target=NOTE))

@@ -54,7 +54,7 @@ async def recount(host: Host, words: list[str]) -> None:
     found = _named(host, words)
     if found is not None:
         await host.ask(lambda client: client.recount(found.spec.name))
-        host.tell(f"asking {plural(found.asked, 'relay')} of {found.spec.name}")
+        host.tell(f"asking the {plural(found.asked, 'relay')} of {found.spec.name}")
 
 
 async def remove(host: Host, words: list[str]) -> None:

@@ -401,7 +401,7 @@ async def test_the_token_is_for_its_owner_alone(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
         path = tmp_path / "token"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert path.read_text().strip() == agent.service.secrets
+        assert path.read_text().strip() == agent.service.token
 
 
 # The stream.
@@ -451,7 +451,7 @@ async def test_a_slow_client_is_cut_with_a_reason_and_comes_back(tmp_path: Path)
 
 async def test_the_end_of_the_agent_ends_its_streams(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
-        client = AgentClient(agent.service.api.url, agent.service.secrets)
+        client = AgentClient(agent.service.api.url, agent.service.token)
         events = client.events()
         await anext(events)
         service = agent.service
@@ -474,7 +474,7 @@ async def test_where_no_agent_is_nothing_is_said_of_tls() -> None:
 async def test_a_client_that_was_closed_asks_nothing_more(tmp_path: Path) -> None:
     """Nobody would close what it opened then."""
     async with an_agent(tmp_path) as agent:
-        client = AgentClient(agent.service.api.url, agent.service.secrets)
+        client = AgentClient(agent.service.api.url, agent.service.token)
         assert (await client.status()).ready
         await client.close()
         with pytest.raises(NetworkError, match="was closed"):

@@ -77,7 +77,7 @@ async def test_a_stream_that_nobody_reads_is_cut_and_holds_up_nothing(tmp_path: 
         )
         writer.write(
             b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
-            b"Authorization: Bearer " + agent.service.secrets.encode() + b"\r\n\r\n"
+            b"Authorization: Bearer " + agent.service.token.encode() + b"\r\n\r\n"
         )
         assert b"200" in await reader.readline()
         feed = agent.service.agent.feed

@@ -80,7 +80,7 @@ def secrets_in(text: str) -> set[str]:
 
 
 async def answer(agent: Running, method: str, path: str, **how: Any) -> str:
-    headers = {"Authorization": f"Bearer {agent.service.secrets}"}
+    headers = {"Authorization": f"Bearer {agent.service.token}"}
     url = agent.service.api.url + path
     async with (
         aiohttp.ClientSession(headers=headers) as session,
