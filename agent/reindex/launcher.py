@@ -28,6 +28,9 @@ GRACE_S: Final = 30.0
 
 STDERR_KEPT: Final = 50
 
+LAST_WORDS_S: Final = 1.0
+"""Seconds for what a child that has ended said on stderr: what it started may hold that open."""
+
 COMMAND = (sys.executable, "-m", "agent.reindex.child")
 
 
@@ -56,16 +59,16 @@ async def messages(job: Job) -> AsyncGenerator[Message]:
     explained = False
     try:
         child.stdin.write(to_line(job))
-        await child.stdin.drain()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            await child.stdin.drain()  # a child that has ended said why before
         async for line in child.stdout:
             message = _read(line)
             explained = explained or isinstance(message, Failed)
             yield message
         code = await child.wait()
         if code and not explained:
+            await asyncio.wait([talk], timeout=LAST_WORDS_S)
             raise ReindexFailed(_why(code, errors))
-    except (BrokenPipeError, ConnectionResetError) as error:
-        raise ReindexFailed("the rebuild's process ended at once") from error
     finally:
         await asyncio.shield(_end(child))
         talk.cancel()

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nostr_client.network.access.budget import JITTER, REMEMBERED, Budget, Budgets
@@ -159,6 +159,7 @@ def do(budget: Budget, what: str, now: float) -> float | None:
 
 
 @given(OPS)
+@example([("refused", 0.0, 0), ("answered", 5.0, 1), ("refused", 0.0, 0), ("wait", 0.0, 0)])
 def test_two_programs_with_one_file_have_one_budget(ops: list[tuple[str, float, int]]) -> None:
     with TemporaryDirectory() as folder:
         files = [BudgetFile(Path(folder) / "b") for _ in range(2)]
@@ -167,7 +168,8 @@ def test_two_programs_with_one_file_have_one_budget(ops: list[tuple[str, float, 
         one, now = Budget(LIMITS, lambda: 1.0), 100.0
         for what, pause, who in ops:
             now += pause
-            assert do(shared[who], what, now) == do(one, what, now)
+            expected = do(one, what, now)  # which earns in fewer steps: floats differ at their end
+            assert do(shared[who], what, now) == pytest.approx(expected, abs=1e-5)
         for file in files:
             file.close()
 

@@ -106,11 +106,19 @@ class Budget:
 
     def answered(self, now: float) -> None:
         """The relay answered after its pause: the next one is a short one again."""
-        if not self._pause:
-            return  # nearly always: no other program need be asked
+        if not self._pause and not self._others_pause():
+            return  # nearly always: no lock is needed
         with self._together(now):
             if now >= self._until:
                 self._pause = 0.0
+
+    def _others_pause(self) -> bool:
+        """Whether another program was refused, at a glance: the lock shows what is true."""
+        if self._shared is None:
+            return False
+        file, place = self._shared
+        known = file.read(place)
+        return known is not None and known.pause != 0
 
     @contextmanager
     def _together(self, now: float) -> Iterator[bool]:

@@ -306,6 +306,22 @@ async def test_what_java_says_on_stdout_is_told_as_text(
         assert [one.text for one in heard] == ["engine: reference (a test)", said]
 
 
+async def test_a_child_that_ends_before_it_hears_its_job_is_believed(
+    tmp_path: Path, waiting_input: inputs.Input, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a Java that cannot start: why it ended is said, whether or not it read."""
+    job, _ = run.make_job(waiting_input, engine="reference", out=tmp_path / "out", now=NOW)
+    monkeypatch.setattr(launcher, "to_line", lambda job: b" " * 2**20)  # more than a pipe takes
+    for script, why in (
+        ("""print('{"type":"failed","message":"no Spark","code":1}')""", "^no Spark$"),
+        ("import sys; sys.exit('no Java')", "ended with 1: no Java$"),
+        ("", "ended without a result$"),
+    ):
+        monkeypatch.setattr(launcher, "COMMAND", [sys.executable, "-c", script])
+        with pytest.raises(ReindexFailed, match=why):
+            await run.build(job, "a test", silent)
+
+
 @pytest.mark.parametrize(
     ("memory", "told"),
     [("1m", "512m"), ("511m", "512m"), ("4", "as 4g"), ("4096k", "as 4g"), ("0g", "as 4g"),

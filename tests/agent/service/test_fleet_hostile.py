@@ -51,7 +51,7 @@ def said(messages: list[dict[str, Any]], last: int, **changes: Any) -> bytes:
 
 
 def message(seq: int, subject: str, value: str | None) -> dict[str, Any]:
-    return {"seq": seq, "subject": subject, "value": value, "ts": 0.0}
+    return {"seq": seq, "subject": subject, "value": value, "ts": 0}
 
 
 def config(folder: Path, liars: Mapping[str, str], honest: str) -> str:
