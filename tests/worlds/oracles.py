@@ -86,7 +86,8 @@ def count(
         if relay.url in result.merged.excluded and _is_honest(relay, world):
             report.fail("an honest relay is left out", f"{at}: {relay.url}")
     asked = [relay for relay in relays if relay.url in (answered | standing) - made_up]
-    if world.steps[step].action == "count":
+    watched = world.steps[step].action == "watch"
+    if not watched:
         _finished(world, step, relays, report)
     right = truth.of_count(
         world, asked, [one for relay in asked for one in ever[relay.url].values()]
@@ -107,7 +108,8 @@ def count(
     events = result.events
     if events is not None and not unheard and events.value > right.most_events + FEW_INVENTED:
         report.fail("a value above the truth", f"{at}: {result.events}, {right.most_events}")
-    if proof.of_count(world, asked, answered_before, silent=bool(failed)):
+    silent = bool(failed)
+    if proof.of_count(world, asked, answered_before, silent=silent, watched=watched):
         report.tally["count: proof was to be had"] += 1
         report.tally["count: exact"] += result.exact
         if not result.exact:

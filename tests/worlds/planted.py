@@ -115,7 +115,7 @@ def _summed(sets: Iterable[frozenset[bytes]]) -> frozenset[tuple[int, bytes]]:
     return frozenset((i, key) for i, one in enumerate(sets) for key in one)
 
 
-def _at_least(cls: type[Figure], value: int) -> Figure:
+def _at_least(cls: type[Figure], value: int, *, as_said: bool = False) -> Figure:
     return Figure.at_least(value)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nostr_client.count.by_id import IDS_AT_ONCE
 from nostr_client.count.judging import SAMPLE
+from nostr_client.count.procedure import needs_others
 from tests.worlds.behaviours import (
     COUNT,
     READ,
@@ -34,15 +35,36 @@ if TYPE_CHECKING:
 
 
 def of_count(
-    world: World, relays: Sequence[SimRelay], read_before: Collection[str], *, silent: bool
+    world: World,
+    relays: Sequence[SimRelay],
+    read_before: Collection[str],
+    *,
+    silent: bool,
+    watched: bool,
 ) -> bool:
-    """Whether an exact number was to be had from these relays in this step."""
+    """Whether an exact number was to be had from these relays in this step.
+
+    A watch asks each relay for itself, beside what the others said before. So at first none was
+    asked about what others alone hold, and an event may be deleted there.
+    """
     if silent or not relays or any(has_junk(relay, world) for relay in relays):
         return False
     several = len(relays) > 1
     if several and not world.has_registers and not _few_differ(world, relays):
         return False
+    if watched and needs_others(world.query) and not _all_alike(world, relays):
+        return False
     return all(_read(world, relay, relay.url in read_before, several) for relay in relays)
+
+
+def _all_alike(world: World, relays: Sequence[SimRelay]) -> bool:
+    """Whether no relay lacks what another one holds."""
+    return len(set(map(frozenset, _held(world, relays)))) == 1
+
+
+def _held(world: World, relays: Sequence[SimRelay]) -> list[set[str]]:
+    """The ids of what counts, of each relay."""
+    return [{o.id for o in one.served() if matches(world.wire, o)} for one in relays]
 
 
 def _few_differ(world: World, relays: Sequence[SimRelay]) -> bool:
@@ -50,7 +72,7 @@ def _few_differ(world: World, relays: Sequence[SimRelay]) -> bool:
 
     Relays may name their events by id (NIP-77), of which it samples where they are many.
     """
-    held = [{o.id for o in one.served() if matches(world.wire, o)} for one in relays]
+    held = _held(world, relays)
     once = Counter(key for ids in held for key in ids)
     alone = [sum(once[key] == 1 for key in ids) for ids in held]
     lacking = [len(once) - len(ids) for ids in held]
