@@ -81,5 +81,6 @@ def test_every_module_of_the_sdk_has_a_layer() -> None:
     contracts = project["tool"]["importlinter"]["contracts"]
     (layers,) = [one["layers"] for one in contracts if one["id"] == "sdk-layers"]
     placed = set(re.findall(r"nostr_client\.(\w+)", " ".join(layers)))
-    modules = {path.stem for path in (ROOT / "nostr_client").iterdir()} - {"py", "errors"}
+    files = [path.relative_to(ROOT / "nostr_client") for path in ROOT.glob("nostr_client/**/*.py")]
+    modules = {path.parts[0].removesuffix(".py") for path in files} - {"errors"}
     assert {one for one in modules if not one.startswith("_")} <= placed
