@@ -56,7 +56,7 @@ async def _browser(one: EmbeddedAgent) -> bytes:
     api, token_file = await one.place()
     command = [sys.executable, "-m", "tui", "--api", api, "--token-file", str(token_file)]
     address, until = asyncio.Queue[str](), asyncio.Event()
-    serving = asyncio.create_task(serve(command, one.locate()[1], 0, address.put_nowait, until))
+    serving = asyncio.create_task(serve(command, 0, address.put_nowait, until))
     with tempfile.TemporaryDirectory() as folder:
         async with browsing(Path(folder), await address.get()) as page:
             await page.until("document.body.classList.contains('-first-byte')")
