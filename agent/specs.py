@@ -106,7 +106,7 @@ def check_http_url(url: str) -> None:
 
 
 def _port(parts: SplitResult) -> int | None:
-    """The port of a URL, None for that of its scheme, 0 for what is no port."""
+    """The port of a URL, None for the default of its scheme, 0 for an invalid one."""
     try:
         return parts.port
     except ValueError:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WatchStates:
-    """The states of all watches by name; `watches` and `specs` give those that there are now."""
+    """The states of all watches by name; `watches` and `specs` give the current ones."""
 
     def __init__(self, database: Database, watches: Watches, specs: Specs) -> None:
         self.all: dict[str, schema.WatchState] = {}

@@ -62,7 +62,7 @@ def _head(found: Messages) -> Head:
 def joined(batches: Sequence[Batch]) -> Batch:
     """Pages of the newest of every subject as one: of a subject that came twice the later one.
 
-    Raises InvalidInput where the stream was put back or made anew in between.
+    Raises InvalidInput where the stream was restored or created again in between.
     """
     first, last = batches[0], batches[-1]
     if any(batch.head.key != first.head.key for batch in batches):

@@ -167,7 +167,7 @@ T = TypeVar("T")
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine to its end; Ctrl-C cancels it and is raised again.
 
-    A store that another process writes is told with the agent's command for the same.
+    Where another process writes the store, the error names the agent's command for the same thing.
     """
     try:
         return asyncio.run(coroutine)

@@ -1,7 +1,7 @@
 """The tables of `store.db`.
 
 `event.seq` is given in the order of arrival and never twice, so "what came after" is a number.
-`tag.h` is a keyed hash of name and value (`taghash`): eight bytes in place of sixty-four. `tag`
+`tag.h` is a keyed hash of name and value (`rows`): eight bytes in place of sixty-four. `tag`
 carries kind and author, so counts, registers and limits are answered by its key range alone; the
 kind stands before the time in its key, because whoever asks for a tag asks for kinds too, and
 counting one kind then passes over no row of another.

@@ -150,7 +150,7 @@ def _wanted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _wrapped_for(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Whom `rules.wrapped_for` reads out of gift wraps, once each."""
+    """The recipients of gift wraps, as `rules.wrapped_for` reads them, once each."""
     for batch in batches:
         found = []
         for id_, tags in zip(*(c.to_pylist() for c in batch.columns), strict=True):
