@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from agent.api.schema import Refusal, Scope
+from agent.relay.guard import bearer_of as bearer_of
+from agent.relay.guard import host_name as host_name
+from agent.relay.guard import is_loopback as is_loopback
 
 
 class Access(NamedTuple):
@@ -68,27 +69,3 @@ def _scope(access: Access, bearer: str) -> Scope:
 
 def _same(bearer: str, token: str) -> bool:
     return hmac.compare_digest(bearer.encode("utf-8", "replace"), token.encode())
-
-
-def host_name(host: str) -> str:
-    """The name in a Host header, lower case, without port and brackets; "" if it is none."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
-
-
-def is_loopback(name: str) -> bool:
-    """Whether a name or address is this machine alone."""
-    if name in ("localhost", "localhost."):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def bearer_of(authorization: str | None) -> str | None:
-    """The token in `Authorization: Bearer …`, or None."""
-    scheme, _, value = (authorization or "").partition(" ")
-    return value.strip() if scheme.lower() == "bearer" and value.strip() else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agent.demo.running import Demonstration
     from agent.demo.world import Post
     from nostr_client.count import CountResult
+    from nostr_client.count.told import Figure
 
 NEWCOMERS: Final = 20
 PACE_S: Final = 0.1
@@ -35,19 +36,6 @@ TIMEOUT_S: Final = 10.0
 
 PATIENCE_S: Final = 60.0
 """Until the agent must have caught up."""
-
-
-class Number(Protocol):
-    """A number and its bounds: the SDK's figure, or the API's."""
-
-    @property
-    def value(self) -> int: ...
-    @property
-    def low(self) -> int: ...
-    @property
-    def high(self) -> int | None: ...
-    @property
-    def exact(self) -> bool: ...
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,14 +50,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     right: bool
 
 
-def holds(figure: Number | None, truth: int) -> bool:
+def holds(figure: Figure | None, truth: int) -> bool:
     """Whether a figure is true: the truth lies from low to high, and is equal where exact."""
     if figure is None or (figure.exact and figure.value != truth):
         return False
     return figure.low <= truth and (figure.high is None or truth <= figure.high)
 
 
-def check(name: str, figure: Number | None, truth: int) -> Checked:
+def check(name: str, figure: Figure | None, truth: int) -> Checked:
     """A figure beside the truth."""
     if figure is None:
         value, low, high, exact = None, None, None, False

@@ -20,7 +20,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from agent.reindex.tempdir import part_of
+from agent.reindex.tempdir import flush, part_of
 from nostr_client.counters.engine.read import check_sums
 from nostr_client.counters.engine.served import begin_run
 from nostr_client.errors import InvalidInput, SchemaTooOld, StoreCorrupt, StoreError
@@ -59,7 +59,7 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
         _make(part, target)
         _copy(store, part, progress)
         check(part)
-        _sync(part)
+        flush(part)
         _write_sum(part, target)
         part.replace(target)
         _sync_folder(target)
@@ -103,7 +103,7 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
             if sums:
                 check_sum(backup)  # it is the file that was copied
             _begin_run(part)
-            _sync(part)
+            flush(part)
             kept = _put_in_place(part, store)
         finally:
             _discard(part)
@@ -150,7 +150,7 @@ def _write_sum(part: Path, target: Path) -> None:
     try:
         _make(new, target)
         new.write_text(f"{_sum(part)}  {target.name}\n", "utf-8")
-        _sync(new)
+        flush(new)
         new.replace(place)
     except OSError as error:
         new.unlink(missing_ok=True)
@@ -335,11 +335,7 @@ def _take_back(names: Sequence[tuple[Path, Path]]) -> None:
 def _sync_folder(path: Path) -> None:
     """Bring a file's name to the disk, where the system can."""
     with contextlib.suppress(OSError):
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        flush(path.parent)
 
 
 def _free(store: Path) -> Path:
@@ -354,11 +350,3 @@ _FILES: Final = ("", "-wal", "-shm")
 
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent.reindex.inputs import open_store
 from agent.reindex.parquet import chunks
+from agent.reindex.tempdir import flush
 from nostr_client.errors import StoreCorrupt, StoreError
 from nostr_client.store import index_schema as schema
 from nostr_client.store.connect import file_uri, make_private
@@ -84,10 +84,10 @@ def publish(
     try:
         rows = _write(rows_of, part, mark, numbers, progress, about)
         _check(part)
-        _sync(part)
+        flush(part)
         ready()
         part.replace(target)
-        _sync(target.parent)
+        flush(target.parent)
     except sqlite3.Error as error:
         raise store_error(error) from error
     finally:
@@ -168,11 +168,3 @@ def _check(part: Path) -> None:
         found = [text for (text,) in conn.execute("PRAGMA quick_check(5)")]
     if found != ["ok"]:
         raise StoreError(f"the rebuilt index is damaged: {'; '.join(found)}")
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

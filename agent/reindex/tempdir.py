@@ -1,6 +1,6 @@
-"""What a process needs only while it lives, folders and half made files: it goes with it, or later.
+"""Temporary folders and partly written files: removed with their process, or after it.
 
-What a killed process left goes when the next one of its kind starts.
+The next process of its kind removes what a killed process left.
 """
 
 from __future__ import annotations
@@ -123,3 +123,12 @@ def _owned(parent: Path, prefix: str) -> tuple[Path, WriterLock]:
 
 def _lock(folder: Path) -> WriterLock:
     return WriterLock(folder / "owner")
+
+
+def flush(path: Path) -> None:
+    """Have the disk hold what was written to a file, or to a folder's list of names."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

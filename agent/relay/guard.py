@@ -12,46 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from nostr_client.codecs.keys import verify
-from nostr_client.codecs.kinds import CLIENT_AUTH
-from nostr_client.codecs.relay_url import normalize
-from nostr_client.errors import InvalidEvent, InvalidInput, InvalidRelayURL
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from agent.relay.options import Access
-    from nostr_client.codecs.event import Event
-
-
-MAX_KEYS = 32
-"""Keys that one connection may prove: apps hold a handful, each costs a set entry per query."""
-
-
-def auth_refusal(
-    event: Event, challenge: str, urls: AbstractSet[str], now: float, window_s: int
-) -> str:
-    """Why `event` does not prove its key on this connection, or ""; `now` in Unix seconds."""
-    if event.kind != CLIENT_AUTH:
-        return f"invalid: AUTH takes an event of kind {CLIENT_AUTH}"
-    if event.first_tag("challenge") != challenge:
-        return "invalid: not the challenge of this connection"
-    if _normal(event.first_tag("relay")) not in urls:
-        return "invalid: the relay tag names another relay"
-    if abs(event.created_at - now) > window_s:
-        return f"invalid: created_at is more than {window_s} s from now"
-    try:
-        verify(event)
-    except InvalidEvent as error:
-        return f"invalid: {error}"
-    return ""
-
-
-def _normal(url: str | None) -> str | None:
-    try:
-        return normalize(url or "")
-    except InvalidRelayURL:
-        return None
 
 
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost."})
@@ -118,10 +82,13 @@ def host_name(host: str) -> str:
 
 def bearer(authorization: str | None, query: str | None) -> str | None:
     """The token of a request: from `Authorization: Bearer …`, else from `?token=…`."""
+    return bearer_of(authorization) or query
+
+
+def bearer_of(authorization: str | None) -> str | None:
+    """The token in `Authorization: Bearer …`, or None."""
     scheme, _, value = (authorization or "").partition(" ")
-    if scheme.lower() == "bearer" and value.strip():
-        return value.strip()
-    return query
+    return value.strip() if scheme.lower() == "bearer" and value.strip() else None
 
 
 def _origin_allowed(origin: str, access: Access) -> bool:

@@ -26,6 +26,7 @@ from agent.relay.outputs import End
 from agent.relay.policy import everything
 from agent.relay.session import Session
 from nostr_client.codecs.filters import Filter
+from nostr_client.network.waiting import end
 
 if TYPE_CHECKING:
     import sqlite3
@@ -311,17 +312,9 @@ async def _running(
             await core.drain(CLOSE_S)
             await server.goodbye()
     finally:
-        await _end(working)
+        await end(working)
         await runner.cleanup()
         await core.close()
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for it; a failure of its own is raised."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.result()
 
 
 async def _frames(ws: web.WebSocketResponse) -> AsyncIterator[str | bytes]:

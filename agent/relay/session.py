@@ -11,7 +11,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.relay.guard import MAX_KEYS, auth_refusal
 from agent.relay.limits import CountFigures, check_filters, clamp, shared_offset
 from agent.relay.negotiation import Negotiation
 from agent.relay.outputs import (
@@ -28,6 +27,7 @@ from agent.relay.outputs import (
 )
 from agent.relay.policy import WriteContext, judged
 from agent.relay.privacy import Viewer
+from nostr_client.codecs.keys import verify
 from nostr_client.codecs.kinds import CLIENT_AUTH
 from nostr_client.codecs.messages import (
     Auth,
@@ -49,11 +49,13 @@ from nostr_client.codecs.messages import (
     parse_client_message,
 )
 from nostr_client.codecs.private_kinds import is_protected, reposts_protected
-from nostr_client.errors import MalformedMessage, clip
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.errors import InvalidEvent, InvalidRelayURL, MalformedMessage, clip
 from nostr_client.store.base import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from agent.relay.context import Context, Peer
     from agent.relay.outputs import Job, Output
@@ -61,6 +63,10 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.messages import ClientMessage, Hint
     from nostr_client.store.base import Outcome
+
+
+MAX_KEYS = 32
+"""Keys that one connection may prove: apps hold a handful, each costs a set entry per query."""
 
 
 REASON_BYTES = 200
@@ -371,3 +377,29 @@ class Session:
         """The client does not take what it asked for."""
         self._context.counted["slow_readers"] += 1
         return End(1008, "rate-limited: you read too slowly")
+
+
+def auth_refusal(
+    event: Event, challenge: str, urls: AbstractSet[str], now: float, window_s: int
+) -> str:
+    """Why `event` does not prove its key on this connection, or ""; `now` in Unix seconds."""
+    if event.kind != CLIENT_AUTH:
+        return f"invalid: AUTH takes an event of kind {CLIENT_AUTH}"
+    if event.first_tag("challenge") != challenge:
+        return "invalid: not the challenge of this connection"
+    if _normal(event.first_tag("relay")) not in urls:
+        return "invalid: the relay tag names another relay"
+    if abs(event.created_at - now) > window_s:
+        return f"invalid: created_at is more than {window_s} s from now"
+    try:
+        verify(event)
+    except InvalidEvent as error:
+        return f"invalid: {error}"
+    return ""
+
+
+def _normal(url: str | None) -> str | None:
+    try:
+        return normalize(url or "")
+    except InvalidRelayURL:
+        return None

@@ -199,7 +199,7 @@ class Visible:
     async def figures(self, filters: Sequence[Filter], *, registers: bool = False) -> CountFigures:
         """The number of a union, with its registers where they are asked for, of one snapshot.
 
-        Filters whose registers are asked for share an offset (`counting.shared_offset`).
+        Filters whose registers are asked for share an offset (`limits.shared_offset`).
         """
         return await self._look(lambda shown: shown.figures(filters, registers=registers))
 

@@ -29,7 +29,7 @@ from agent.service.supervision import Notifier, taking_long
 from agent.service.ticker import Ticker
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import NostrTallyError
-from nostr_client.network.waiting import task_group
+from nostr_client.network.waiting import end, task_group
 from nostr_client.watch.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -195,21 +195,13 @@ async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> Asyn
             agent.journal.info("drained", cut_off=cut)
             await agent.parts.ingest.drain()
             await agent.keep_relays()
-        await _end(working)
+        await end(working)
 
 
 async def _work(agent: Agent, ticker: Ticker) -> None:
     async with task_group() as group:
         group.create_task(agent.run())
         group.create_task(ticker.run())
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for it; a failure of its own is raised."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.result()
 
 
 @contextlib.contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import click
 
 from nostr_client.cli.output import say
 from nostr_client.codecs.display import seconds
+from nostr_client.count import QueryName
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -21,16 +22,7 @@ else:
 
 INDEXERS_VARIABLE = "NOSTR_TALLY_INDEXERS"
 
-NAMES = (
-    "followers",
-    "reactions",
-    "reposts",
-    "quotes",
-    "replies",
-    "comments",
-    "replies+comments",
-    "zaps",
-)
+NAMES: Final = get_args(QueryName)
 
 F = TypeVar("F", bound=Callable[..., Any])
 

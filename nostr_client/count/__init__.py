@@ -8,7 +8,7 @@ make together. Start with `queries`, then `procedure`. Names load on first use, 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from nostr_client.count.queries import (
@@ -27,10 +27,23 @@ if TYPE_CHECKING:
     )
     from nostr_client.count.result import CountResult
 
+QueryName = Literal[
+    "followers",
+    "reactions",
+    "reposts",
+    "quotes",
+    "replies",
+    "comments",
+    "replies+comments",
+    "zaps",
+]
+"""The canonical queries by name; here, as command lines and forms need them without the rest."""
+
 __all__ = [
     "CANONICAL",
     "CountResult",
     "Query",
+    "QueryName",
     "canonical",
     "comments",
     "followers",

@@ -1,4 +1,4 @@
-"""How the tasks of one event loop wait for each other: a condition, and groups of tasks."""
+"""How the tasks of one event loop wait for each other: conditions, and groups of tasks."""
 
 from __future__ import annotations
 
@@ -54,3 +54,20 @@ async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
         found = first
     if found is not None:
         raise found
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for it; a failure of its own is raised."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()
+
+
+async def set_within(event: asyncio.Event, seconds: float) -> None:
+    """Return once the event is set, or after so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -54,7 +54,7 @@ class Facts:
         ids = [bytes.fromhex(event.id) for event in events]
         self.raw_ids: Sequence[bytes] = ids
         """The ids of the batch, in its order."""
-        self.held = _held(conn, ids)
+        self.held = held_ids(conn, ids)
         self.doomed: dict[int, bytes] = {}
         """Stored events that this batch removes, seq to id."""
         id_tombs, self._addr_tombs, vanished = conn.execute(_ANY).fetchone()
@@ -165,7 +165,8 @@ def block_author(conn: sqlite3.Connection, a: int, until: int) -> None:
     )
 
 
-def _held(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
+def held_ids(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
+    """Those of some ids whose events are stored, in hex."""
     return {id_.hex() for (id_,) in rows_in(conn, "SELECT id FROM event WHERE id IN", ids)}
 
 

@@ -18,7 +18,7 @@ from nostr_client.store.lookup import Authors, rows_in
 from nostr_client.store.maintain import settle
 from nostr_client.store.options import StoreOptions
 from nostr_client.store.rows import TagHasher
-from nostr_client.store.save import Saver
+from nostr_client.store.save import Saver, held_ids
 from nostr_client.store.schema import HASH_KEY, STORE
 from nostr_client.store.search import SEARCH
 from nostr_client.store.snapshot import Snapshot, ascending, stream
@@ -188,7 +188,7 @@ class SqliteStore:
     async def held(self, ids: Iterable[str]) -> set[str]:
         """Those of the ids whose events are here, expired ones that wait for the sweep too."""
         raw = [bytes.fromhex(id_) for id_ in ids]
-        return await self.database.read(lambda conn: _held(conn, raw))
+        return await self.database.read(lambda conn: held_ids(conn, raw))
 
     def stream(self, filters: Sequence[Filter]) -> AsyncIterator[Event]:
         return stream(lambda one, skip: self.page([one], PAGE_BYTES, skip), filters)
@@ -336,10 +336,6 @@ def _hash_key_and_search(conn: sqlite3.Connection) -> tuple[bytes, bool]:
     return read_hash_key(conn), maintain.has_search(conn)
 
 
-def _held(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
-    return {id_.hex() for (id_,) in rows_in(conn, "SELECT id FROM event WHERE id IN", ids)}
-
-
 def _known(conn: sqlite3.Connection, ids: Sequence[bytes]) -> set[str]:
     settled = rows_in(conn, "SELECT id FROM settled WHERE id IN", ids)
-    return _held(conn, ids) | {id_.hex() for (id_,) in settled}
+    return held_ids(conn, ids) | {id_.hex() for (id_,) in settled}

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from nostr_client.codecs.display import DURATION, IN_WORDS, duration, seconds
 from nostr_client.codecs.relay_url import normalize
+from nostr_client.count import QueryName as QueryName
 from nostr_client.errors import InvalidInput, clip, host_alone
 from nostr_client.options import SHORTEST_INTERVAL, WATCH_NAME, WATCH_NAME_IN_WORDS
 
@@ -40,16 +41,6 @@ Duration = Annotated[str, Meta(pattern=DURATION, description=IN_WORDS)]
 Url = Annotated[str, Meta(min_length=1, max_length=2048)]
 FilterObject = dict[str, Any]
 
-QueryName = Literal[
-    "followers",
-    "reactions",
-    "reposts",
-    "quotes",
-    "replies",
-    "comments",
-    "replies+comments",
-    "zaps",
-]
 Policy = Literal["exclude", "flag", "off"]
 BodyFormat = Literal["json", "ntfy", "slack", "matrix", "discord"]
 

@@ -313,7 +313,7 @@ def faults() -> tuple[Fault, ...]:
             "a sync believes a snapshot without a proof of its floor",
             {f"{sync}.floor.prove_floor": _proves_nothing_and_says_so},
         ),
-        Fault("relays are added up", {"nostr_client.count.merge.rules._union": _summed}),
+        Fault("relays are added up", {"nostr_client.count.merge.rules.union": _summed}),
         Fault(
             "nothing is ever exact",
             {"nostr_client.count.merge.Figure.exactly": classmethod(_at_least)},

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural
 from nostr_client.codecs.typed import filter_of
 from nostr_client.errors import InvalidInput
+from nostr_client.watch.definition import QueryName
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 OF_PEOPLE: Final = ("followers", "zaps")
-OF_EVENTS: Final = (
-    "reactions",
-    "reposts",
-    "quotes",
-    "replies",
-    "comments",
-    "replies+comments",
-    "zaps",
-)
+OF_EVENTS: Final = tuple(one for one in get_args(QueryName) if one != "followers")
 LONGEST: Final = 64 * 1024
 WHAT: Final = "npub, nevent, naddr, event id or filter"
 

@@ -64,15 +64,15 @@ class Members(NamedTuple):
 
 def members(sources: Sequence[Source]) -> Members:
     """What the relays hold and name together, without what is retracted."""
-    retracted = _union(source.claim.retracted.ids for source in sources)
+    retracted = union(source.claim.retracted.ids for source in sources)
     readings = [s.claim.reading for s in sources if s.claim.answered and s.claim.reading]
     listings = [s.listing for s in sources if s.listing]
-    read = _union(reading.events for reading in readings)
+    read = union(reading.events for reading in readings)
     lists = [listing.ids for listing in listings]
-    believed = _union(s.listing.ids for s in sources if s.listing and s.trusted)
-    verified = _union(listing.verified for listing in listings)
+    believed = union(s.listing.ids for s in sources if s.listing and s.trusted)
+    verified = union(listing.verified for listing in listings)
     proven = read | verified | believed | _twice(lists)
-    named = (read | _union(lists)) - retracted
+    named = (read | union(lists)) - retracted
     counted = proven - retracted  # what only one relay names weakens no proof
     by_ids = any(s.listing or s.claim.retracted.asked is not None for s in sources)
     return Members(
@@ -127,5 +127,6 @@ def _events(reading: Reading) -> frozenset[bytes]:
     return reading.events
 
 
-def _union(sets: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
+def union(sets: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
+    """All ids of some sets."""
     return frozenset().union(*sets)

@@ -16,7 +16,7 @@ import msgspec
 from nostr_client import hll
 from nostr_client.count.merge.better import Term, corrected
 from nostr_client.count.merge.drift import gone_at_most
-from nostr_client.count.merge.members import Members, Source, members
+from nostr_client.count.merge.members import Members, Source, members, union
 from nostr_client.count.merge.outliers import FEWEST, SATURATED
 from nostr_client.count.merge.sketches import (
     Estimate,
@@ -271,7 +271,7 @@ def amount_figure(weighed: Sequence[Weighed]) -> Figure | None:
             worth.update(reading.amounts)
     if not told:
         return None
-    for deleted in _union(w.claim.retracted.ids for w in weighed if w.claim.answered):
+    for deleted in union(w.claim.retracted.ids for w in weighed if w.claim.answered):
         worth.pop(deleted, None)
     total = sum(worth.values())
     if all_read(weighed) and _are_known(weighed, _ids):
@@ -365,8 +365,8 @@ def _less_deleted(read: Figure, weighed: Sequence[Weighed], found: Members | Non
     A reading does not keep who wrote which event, so a deleted event may be its author's only one.
     The same is true of events that a relay may know as deleted and was not asked about.
     """
-    deleted = _union(w.claim.retracted.ids for w in weighed if w.claim.answered)
-    gone = len(deleted & _union(map(_ids, readings(weighed))))
+    deleted = union(w.claim.retracted.ids for w in weighed if w.claim.answered)
+    gone = len(deleted & union(map(_ids, readings(weighed))))
     if found is not None:
         gone += found.deleted
     if not gone:
@@ -387,7 +387,7 @@ def _ids(reading: Reading) -> frozenset[bytes]:
 def _read_figure(weighed: Sequence[Weighed], part: Callable[[Reading], frozenset[bytes]]) -> Figure:
     """What was read: exact where this round proved all of it, else at least that."""
     found = readings(weighed)
-    number = len(_union(map(part, found)))
+    number = len(union(map(part, found)))
     if _are_known(weighed, part):
         return Figure.exactly(number, as_said=not looked_for(weighed))
     unsure = gone_at_most(found, part) + len(_doubted(found))
@@ -554,7 +554,3 @@ def _from_counts(weighed: Sequence[Weighed]) -> Figure | None:
     high = one.claim.count_high if vouched else None
     firm = one.firm_count is not None
     return Figure(value=value, low=low, high=high, lower_bound=not firm, as_said=firm)
-
-
-def _union(sets: Iterable[frozenset[bytes]]) -> frozenset[bytes]:
-    return frozenset().union(*sets)

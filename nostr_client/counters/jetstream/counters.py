@@ -14,7 +14,7 @@ from nostr_client.counters.jetstream import direct, wire
 from nostr_client.counters.rules import parse_integer
 from nostr_client.counters.subjects import check_patterns, matches
 from nostr_client.errors import CounterError
-from nostr_client.network.waiting import task_group
+from nostr_client.network.waiting import set_within, task_group
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -149,7 +149,7 @@ class JetStreamCounters(CounterCalls):
                 if entries:
                     after_seq = entries[-1].seq
                 else:
-                    await _wait(news)
+                    await set_within(news, POLL_S)
 
     async def _changes(self, patterns: Sequence[str], after: int) -> list[Entry]:
         """What comes next over all patterns, in order, and nothing beyond a page that was cut."""
@@ -189,11 +189,3 @@ def _consumer(inbox: str, patterns: Sequence[str]) -> dict[str, Any]:
         "inactive_threshold": _IDLE_NS,
         "filter_subjects": list(patterns),
     }
-
-
-async def _wait(news: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(POLL_S):
-            await news.wait()
-    except TimeoutError:
-        return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
@@ -15,6 +14,7 @@ from nostr_client.counters.engine.publish import Stored, publish
 from nostr_client.counters.rules import parse_integer
 from nostr_client.counters.subjects import Wanted, check_patterns
 from nostr_client.errors import CounterError
+from nostr_client.network.waiting import set_within
 
 if TYPE_CHECKING:
     import sqlite3
@@ -177,7 +177,7 @@ class SqliteCounters(CounterCalls):
                 for entry in entries:
                     yield entry
                 if seen == after_seq:
-                    await _wait(news)
+                    await set_within(news, POLL_S)
                 after_seq = seen
         finally:
             self._store.feed.leave(news)
@@ -199,11 +199,3 @@ def to_ack(stored: Stored) -> Ack:
     """What was stored as the protocol tells it."""
     value = parse_integer(stored.val) if stored.val is not None else None
     return Ack(stored.stream, "", stored.seq, value, stored.duplicate)
-
-
-async def _wait(news: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(POLL_S):
-            await news.wait()
-    except TimeoutError:
-        return
