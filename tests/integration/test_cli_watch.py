@@ -227,7 +227,8 @@ async def test_a_relay_that_a_watch_leaves_out_is_shown_and_not_counted(
         _, out, _ = await run("watch", "run", "--once")
         assert "followers: 1 (exact)" in out
     _, out, _ = await run("watch", "show", "me", "--json")
-    assert shown_of(out) == (1, sorted(made.relays))
+    value, relays = shown_of(out)
+    assert (value, sorted(relays)) == (1, sorted(made.relays))
     _, out, _ = await run("watch", "show", "me")
     assert f"{made.excluded[0]}: left out by you" in out
 
