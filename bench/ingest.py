@@ -23,9 +23,9 @@ from nostr_client.codecs.event import has_valid_id, parse_event
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent, verify
 from nostr_client.codecs.messages import parse_relay_message
+from nostr_client.network.event_queue import Overflow
 from nostr_client.network.ingest import Ingest
 from nostr_client.network.pool import RelayPool
-from nostr_client.network.subscription import Overflow
 from nostr_client.options import Limits, Options
 from nostr_client.store.sqlite import SqliteStore
 
@@ -88,7 +88,7 @@ async def ours(url: str, path: Path, limit: int) -> int:
         Ingest(store, verifier=pool.verifier, known=store.known) as ingest,
     ):
         wanted = Filter(limit=limit)
-        with pool.subscribe(wanted, [url], live=False, overflow=Overflow.WAIT) as events:
+        async with pool.subscribe(wanted, [url], live=False, overflow=Overflow.WAIT) as events:
             await ingest.take(events)
         return (await store.stats()).events
 

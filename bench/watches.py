@@ -129,7 +129,7 @@ async def _ask(relay: Relay, questions: list[tuple[str, Filter]]) -> None:
         if what == "count":
             await relay.count([asked])
             continue
-        with relay.subscribe([asked], live=False) as page:
+        async with relay.subscribe([asked], live=False) as page:
             while await page.batch():
                 continue
 

@@ -4,8 +4,8 @@ import argparse
 import asyncio
 import time
 
-from nostr_client import KeySigner, RelayPool, SourceConfig, SqliteCounterStore, StreamConfig
-from nostr_client.counters import nostr
+from nostr_client import KeySigner, RelayPool
+from nostr_client.counters import SourceConfig, SqliteCounterStore, StreamConfig, nostr
 from nostr_client.counters.engine.remote import Remote
 
 KEY = KeySigner.generate()
@@ -17,7 +17,7 @@ async def publish(pool: RelayPool, *relays: str) -> None:
         await store.create_stream(APP)
         await (await store.counters("app")).add("app.plays", 3)
         content = nostr.render(await store.remotes.values("app", [">"], nostr.MOST_EVENT))
-    event = KEY.sign_now(nostr.template("app", content, time.time(), last=0))
+    event = KEY.sign_now(nostr.template("app", content, int(time.time())))
     for url, answer in (await pool.publish(event, relays)).items():
         print(f"{url}: {answer.status}")
 

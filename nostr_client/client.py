@@ -32,7 +32,7 @@ from nostr_client.count.wallets.rows import WALLETS
 from nostr_client.errors import InvalidInput, NoRelays, NostrTallyError
 from nostr_client.network.ingest import Ingest
 from nostr_client.network.outbox import PoolFetch, RelayFinder
-from nostr_client.network.pool import PublishResult, RelayPool
+from nostr_client.network.pool import FetchResult, PublishResult, RelayPool
 from nostr_client.options import Options, ReadBudget
 from nostr_client.sync.options import Direction, Mode, SyncOptions
 from nostr_client.watch.clock import SystemClock
@@ -76,7 +76,7 @@ WATCHED = "watched"
 
 
 class NostrClient:
-    """Many relays behind one object; connections are made when they are needed, and kept.
+    """Counts, watches, syncs, reads and publishes over many relays.
 
     Use it as an async context manager, or `close()` it. `relays` are asked where a call names
     none. `signer` answers AUTH when a request needs it. `timeout` is the time in seconds for all
@@ -146,7 +146,7 @@ class NostrClient:
         read: bool | None = None,
         verify_zaps: bool = False,
     ) -> CountResult:
-        """Count over relays: one number, and what each relay said (NIP-45).
+        """Count over relays (NIP-45): return one number, and a claim for each relay.
 
         Returns at the deadline at the latest (`timeout`, in seconds); what a relay did is a
         status in the result, never an exception. `verify_zaps`, for zaps alone, asks the wallets of
@@ -205,7 +205,7 @@ class NostrClient:
         interval: float | None = None,
         live: bool | None = None,
     ) -> Watching:
-        """The number as it changes: an async iterator of results, the first once all were asked.
+        """Return an async iterator of results, the first one once every relay was asked.
 
         A `Watch` says what is asked of whom, how often, and what is done about relays that lie;
         `relays`, `interval` (in seconds) and `live` stand for its own. Each relay is asked by
@@ -244,7 +244,7 @@ class NostrClient:
         *,
         book: WatchBook | None = None,
     ) -> AsyncIterator[Engine]:
-        """What keeps watches fresh over this client's connections, for as long as the block runs.
+        """Open the engine that keeps watches fresh over this client's connections.
 
         `refresh` and `run` it; `merged` gets each number. With a `book`, claims and history are
         kept there, and turns go on where an earlier run left them. See `wanted` for the relays.
@@ -283,7 +283,7 @@ class NostrClient:
             yield engine
 
     def wanted(self, watches: Iterable[Watch], questions: Mapping[str, Query] = {}) -> Wanted:
-        """What an engine of this client is to keep fresh.
+        """Return what an engine of this client keeps fresh.
 
         Watches without relays are asked on this client's own, or on those of their targets' authors
         (NIP-65). A client that keeps events keeps those that come live, too. `questions`: by name,
@@ -312,7 +312,7 @@ class NostrClient:
     async def explain(
         self, query: Query | Filter | Sequence[Filter], *, relays: RelayNames | None = None
     ) -> CountResult:
-        """What a number is made of: `merged.parts` say which claims were used, and why others not.
+        """Explain a number: `merged.parts` say which claims were used, and why others were not.
 
         With a store nobody is asked: the claims kept for `relays` are merged as they stand now, by
         default those of all relays that were ever asked. Without one, or where nothing is kept yet,
@@ -351,12 +351,27 @@ class NostrClient:
         relays: RelayNames | None = None,
         live: bool = True,
     ) -> Subscription:
-        """Verified events of all relays, each once, as an async iterator to be closed.
+        """Open an async iterator of verified events from all relays, each event once.
 
         Not `live`: the stored events alone. Raises InvalidInput for no relay.
         """
         urls = [url for url, _ in self._urls(relays)]
         return self.pool.subscribe(filters, urls, live=live)
+
+    async def fetch_events(
+        self,
+        filters: Filter | Sequence[Filter],
+        *,
+        relays: RelayNames | None = None,
+        timeout: float | None = None,
+    ) -> FetchResult:
+        """Read stored events from every relay and return each event once, newest first.
+
+        `timeout` in seconds, for all relays. A relay that fails is in `errors`, never an exception.
+        Raises InvalidInput for no relay. Safe to cancel.
+        """
+        urls = [url for url, _ in self._urls(relays)]
+        return await self.pool.fetch_events(filters, urls, timeout)
 
     async def publish(
         self,
@@ -365,7 +380,7 @@ class NostrClient:
         relays: RelayNames | None = None,
         timeout: float | None = None,
     ) -> Mapping[str, PublishResult]:
-        """Hand an event to every relay; gives a status for each, by the name it was given by.
+        """Send an event to every relay; return a status for each, by the relay's name as given.
 
         `timeout` in seconds, for each. Raises InvalidInput for no relay.
         """
@@ -388,7 +403,7 @@ class NostrClient:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> SyncReport:
-        """Bring events from the relays into the store (NIP-77), the other way, or both.
+        """Move events from the relays into the store (NIP-77), the other way, or both.
 
         Nothing leaves the store unless `direction` is up or both. Then events of private kinds
         (`private_kinds`) and by other keys than the signer's stay here, unless a filter names
@@ -434,7 +449,7 @@ class NostrClient:
         include_others: bool = False,
         on_progress: OnProgress | None = None,
     ) -> SyncReport:
-        """Copy what `second` lacks from `first`, without a store; `up` the other way, or both.
+        """Copy to `second` what it lacks from `first`, without a store; `up` copies the other way.
 
         What is handed over, what a status means and what is raised is as in `sync`. A client with a
         store remembers there what was refused and withheld, and stores no event.
@@ -463,7 +478,7 @@ class NostrClient:
         )
 
     async def relay_info(self, url: str) -> RelayInfo:
-        """A relay's own description (NIP-11). Raises NetworkError, ProtocolError."""
+        """Return a relay's description of itself (NIP-11). Raises NetworkError, ProtocolError."""
         return await self.pool.relay(url).info()
 
     def _urls(self, relays: RelayNames | None) -> list[tuple[str, str]]:

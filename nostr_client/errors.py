@@ -63,7 +63,7 @@ class NostrTallyError(Exception):
 
 
 class InvalidInput(NostrTallyError, ValueError):
-    """A value that you passed is not what the function takes: your bug, or your data's."""
+    """A value that you passed is not what the function accepts."""
 
 
 class InvalidEvent(InvalidInput):
@@ -99,7 +99,7 @@ class RelayError(NostrTallyError):
 
 
 class ProtocolError(RelayError):
-    """The relay's bug: what it sent is no message of any NIP that we speak."""
+    """The relay sent something that is not a message of the protocol."""
 
 
 class MalformedMessage(ProtocolError):
@@ -128,7 +128,7 @@ class NegentropyError(ProtocolError):
 
 
 class RelayRefused(RelayError):
-    """The relay said no; `prefix` is the word before the colon of its reason, or ""."""
+    """The relay refused; `prefix` is the word before the colon of its reason, or ""."""
 
     def __init__(self, reason: str, *, prefix: str = "", relay: str = "") -> None:
         super().__init__(clip(reason) or "refused without a reason", relay=relay)
@@ -181,7 +181,7 @@ class DeadlineExceeded(RelayError, TimeoutError):
 
 
 class StoreError(NostrTallyError):
-    """The local store could not do it; nothing acknowledged is lost."""
+    """The local store failed; nothing acknowledged is lost."""
 
 
 class StoreLocked(StoreError):

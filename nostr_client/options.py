@@ -43,7 +43,7 @@ def _require_positive(values: DataclassInstance) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long to wait, in seconds."""
+    """Sets how long to wait, in seconds."""
 
     connect: float = 10.0
     """Name lookup, TCP, TLS and the WebSocket handshake: slow mobile links need 5 to 8."""
@@ -84,7 +84,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much to take from one relay before it is cut off; what was cut is counted."""
+    """Sets how much to accept from one relay before it is cut off; what is cut is counted."""
 
     message_bytes_in: int = 2 * 1024 * 1024
     """Bytes of one incoming message: contact lists of 10,000 follows are 850 kB."""
@@ -195,7 +195,7 @@ class RelayBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBudget:
-    """How much to read from one relay that cannot count for us; a hit makes a lower bound."""
+    """Bounds what is read from one relay; where it is spent, the number is a lower bound."""
 
     bytes: int = 32 * 1024 * 1024
     """Bytes of events, passed by one or two at most: 1,000 contact lists are about 30 MB."""
@@ -209,7 +209,7 @@ class ReadBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How connections are made."""
+    """Sets how connections are made."""
 
     compress: bool = True
     """Offer permessage-deflate: event JSON shrinks three- to fivefold."""
@@ -238,7 +238,7 @@ class ConnectionOptions:
         choose_proxies(self.proxy, self.no_proxy, {})  # raises InvalidInput
 
     def proxies(self, environ: Mapping[str, str] | None = None) -> Proxies:
-        """Which URLs go through which proxy; `environ` is by default that of this process.
+        """Return which URLs go through which proxy; `environ` is by default this process's.
 
         Raises InvalidInput for a bad variable.
         """
@@ -249,7 +249,7 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Everything that a relay, a pool or a client can be told, in one value."""
+    """Holds all options of a relay, a pool or a client."""
 
     timeouts: Timeouts = field(default_factory=Timeouts)
     """How long to wait for each step."""
@@ -271,4 +271,4 @@ class Options:
     """When to connect again."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
-    """How connections are made."""
+    """Sets how connections are made."""

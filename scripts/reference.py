@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference/ that are made from the code: `python scripts/reference.py`.
+"""Write the pages of docs/reference/ that are generated from the code: `make reference`.
 
 A test compares what is written with what is made.
 """
@@ -20,6 +20,7 @@ from agent.cli import cli as agent_cli
 from agent.config import parse
 from agent.service.run import running
 from nostr_client.cli.app import cli as client_cli
+from scripts import sdk_reference
 from tui.actions import ACTIONS
 from tui.cli import cli as tui_cli
 
@@ -87,7 +88,13 @@ log = "error"
 
 def pages() -> dict[str, str]:
     """The text of every page by its file name."""
-    return {"cli.md": _cli(), "http.md": _http(), "metrics.md": _metrics(), "tui.md": _tui()}
+    return {
+        "cli.md": _cli(),
+        "http.md": _http(),
+        "metrics.md": _metrics(),
+        "sdk.md": sdk_reference.page(MADE),
+        "tui.md": _tui(),
+    }
 
 
 def _cli() -> str:

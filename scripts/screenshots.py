@@ -1,6 +1,6 @@
-"""`make screenshots`: pictures of the terminal application, of the demonstration as it runs.
+"""`make screenshots` takes pictures of the terminal application over the running demonstration.
 
-SVG of the pages, and one PNG of the page of `--serve` in Chromium, into docs/assets.
+It writes an SVG of each page, and a PNG of `nostr-tui --serve` in Chromium, into docs/assets.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from tui.embedded_agent import EmbeddedAgent
 
 TARGET: Final = Path(__file__).parents[1] / "docs" / "assets"
-SIZE: Final = (120, 34)
+WIDTH: Final = 140
 PATIENCE_S: Final = 120
-KEYS: Final = {
-    "overview": ("1",),
-    "watch": ("1", "home", "enter", "h"),
-    "relays": ("2", "home", "down"),
-    "syncs": ("3",),
-    "counters": ("4",),
+PICTURES: Final = {
+    "overview": (26, ("1",)),
+    "watch": (28, ("1", "home", "enter", "h")),
+    "relays": (20, ("2", "home", "down")),
+    "syncs": (16, ("3",)),
+    "counters": (22, ("4",)),
 }
+"""Height in lines, so that each picture is full, and the keys that open the page."""
 
 
 async def main() -> None:
@@ -38,9 +39,10 @@ async def main() -> None:
     TARGET.mkdir(parents=True, exist_ok=True)
     async with embedded_agent(DEMO) as one:
         await one.place()
-        async with driving(one.locate, SIZE, now=time.time, patience=PATIENCE_S) as tui:
-            await tui.until(lambda: _has_lived(tui))
-            for name, keys in KEYS.items():
+        for name, (height, keys) in PICTURES.items():
+            size = (WIDTH, height)
+            async with driving(one.locate, size, now=time.time, patience=PATIENCE_S) as tui:
+                await tui.until(lambda tui=tui: _has_lived(tui))
                 await tui.press(*keys)
                 (TARGET / f"tui-{name}.svg").write_text(plain(await tui.picture()), "utf-8")
         (TARGET / "tui-browser.png").write_bytes(await _browser(one))

@@ -7,6 +7,7 @@ that tests left are read. Keys of few different bytes are no secrets: tests writ
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ _in_logs: list[str] = []
 _make = keys.KeySigner.__init__
 
 
+@functools.wraps(_make)
 def _noted(self: keys.KeySigner, secret: bytes, **options: Any) -> None:
     _make(self, secret, **options)
     note(bytes(secret))

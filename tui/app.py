@@ -71,7 +71,7 @@ class TallyApp(App[None]):
         (0, "-flat"),
         (16, "-low"),
         (24, "-middle"),
-        (34, "-high"),
+        (28, "-high"),
     ]
     MODES: ClassVar[dict[str, Any]] = {
         "overview": Overview,

@@ -211,13 +211,14 @@ class Publishing:
             readers = dict.fromkeys((*one.readers, signer.pubkey))
             content = self._sealer().seal(content, list(readers))
         now = self._clock.wall()
-        template = nostr.template(one.section.stream, content, now, note.created_at)
-        if template.created_at > now + nostr.AHEAD_S:
-            ahead = template.created_at - int(now)
+        at = nostr.next_time(now, note.created_at)
+        if at > now + nostr.AHEAD_S:
+            ahead = at - int(now)
             raise InvalidInput(
                 f"its newest event is dated {ahead} s ahead, and a later one would be read by"
                 " nobody: set the clock right, or delete that event (NIP-09)"
             )
+        template = nostr.template(one.section.stream, content, at)
         verified = await self._sign_with().sign(template)
         size = len(verified.event.to_json())
         if size > nostr.MOST_EVENT:
@@ -225,7 +226,7 @@ class Publishing:
                 f"its event has {size} characters, above {nostr.MOST_EVENT}: add counters up in a"
                 " stream with fewer subjects, and publish that"
             )
-        note = Note(template.created_at, digest, verified.event.id, now)
+        note = Note(at, digest, verified.event.id, now)
         await self._keep(one.section.stream, note)
         await self._store.save([verified])
         self.published += 1

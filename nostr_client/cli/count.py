@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from nostr_client.options import Options
 
 
-UNITS = {Unit.AUTHORS: "distinct authors", Unit.EVENTS: "events"}
 MOST_WALLETS = 5
 """Wallets of which it is said why they are not known; --json has all."""
 
@@ -63,7 +62,7 @@ def show(
     """Print the table, its relays called by `names`, and the merged line on stdout."""
     out = out or console()
     out.print(table(result, names))
-    out.print(merged_line(result), style="bold", soft_wrap=True)
+    out.print(str(result), style="bold", soft_wrap=True)
     for line in second_lines(result):
         out.print(line, soft_wrap=True)
 
@@ -117,16 +116,6 @@ def size(octets: int) -> str:
     if octets < 1000:
         return f"{octets} B"
     return f"{octets / 1e3:.0f} kB" if octets < 1e6 else f"{octets / 1e6:.1f} MB"
-
-
-def merged_line(result: CountResult) -> str:
-    """The answer in one line."""
-    name = result.query.name if result.query.name != "filter" else "matching"
-    asked = len(result.relays)
-    heard = f"{result.answered} of {plural(asked, 'relay')} answered"
-    if result.merged.figure is None:
-        return f"{name}: not known ({heard})"
-    return f"{name}: {said(result.merged.figure)} {UNITS[result.unit]} ({heard})"
 
 
 def second_lines(result: CountResult) -> list[str]:

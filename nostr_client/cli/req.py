@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from nostr_client.client import NostrClient
     from nostr_client.codecs.filters import Filter
-    from nostr_client.network.subscription import Source
+    from nostr_client.network.event_queue import Source
     from nostr_client.options import Options
 
 
@@ -73,7 +73,7 @@ async def _print_events(
         asked = [url for url in urls if url not in skipped]
         if not asked:
             return [(url, *_UNSEARCHED) for url in skipped]
-        with client.subscribe(filters, relays=asked, live=seconds is None) as events:
+        async with client.subscribe(filters, relays=asked, live=seconds is None) as events:
             try:
                 async with asyncio.timeout(seconds):
                     async for found in events:

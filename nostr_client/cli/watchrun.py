@@ -233,9 +233,7 @@ def _tell(name: str, result: CountResult, as_json: bool) -> None:
     if as_json:
         print_json({"watch": name} | result.to_dict())
         return
-    from nostr_client.cli.count import merged_line
-
-    click.echo(f"{series.moment(time.time())}  {name}  {merged_line(result)}")
+    click.echo(f"{series.moment(time.time())}  {name}  {result}")
 
 
 def unknown(name: str) -> InvalidInput:

@@ -50,25 +50,35 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return hash(self.id)  # equal events have equal ids
 
     def to_json(self) -> str:
-        """The event as compact JSON, keys in NIP-01's order; raises InvalidEvent for surrogates."""
+        """Return the event as compact JSON, keys in NIP-01's order.
+
+        Raises InvalidEvent for lone surrogates.
+        """
         return _encode(self).decode()
 
     def tag_values(self, name: str) -> Iterator[str]:
-        """The second item of each tag called `name`, in order; tags without one are passed over."""
+        """Yield the second item of each tag called `name`, in order."""
         return (tag[1] for tag in self.tags if tag[0] == name and len(tag) > 1)
 
     def first_tag(self, name: str) -> str | None:
-        """The second item of the first tag called `name` that has one, else None."""
+        """Return the second item of the first tag called `name` that has one, else None."""
         return next(self.tag_values(name), None)
+
+    def __repr__(self) -> str:
+        shown = f"id={self.id!r}, kind={self.kind}, pubkey={self.pubkey!r}"
+        return f"Event({shown}, tags={len(self.tags)}, content={clip(self.content, 40)!r})"
 
 
 class EventTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Signer makes an event from; `created_at` in Unix seconds. Checked when signed."""
+    """The parts of an event that a Signer signs; checked when it is signed.
+
+    `created_at` is in Unix seconds; None means the time of signing.
+    """
 
     kind: int
     content: str = ""
     tags: Tags = ()
-    created_at: int
+    created_at: int | None = None
 
 
 _encoder: Final = msgspec.json.Encoder()

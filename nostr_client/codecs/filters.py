@@ -89,7 +89,7 @@ class Filter:
         return cls(tags=tags, **known)
 
     def to_dict(self) -> dict[str, Any]:
-        """The filter as decoded JSON, in wire order: lists, then tags as given, then the rest."""
+        """Return the filter as decoded JSON in wire order: lists, tags as given, then the rest."""
         out: dict[str, Any] = {}
         for name in _LISTS:
             values = getattr(self, name)
@@ -102,11 +102,11 @@ class Filter:
         return out
 
     def to_json(self) -> str:
-        """`to_dict()` as compact JSON."""
+        """Return the filter as compact JSON."""
         return _encoder.encode(self.to_dict()).decode()
 
     def cache_key(self) -> str:
-        """One string for all spellings of the same filter: attributes and values sorted, once each.
+        """Return one string for all spellings of a filter: attributes and values sorted, once each.
 
         Not for registers of filters with several attributes or values: their HLL offset depends
         on the order that this forgets.
@@ -118,7 +118,7 @@ class Filter:
         return _encoder.encode(dict(sorted(fields.items()))).decode()
 
     def replace(self, **changes: Any) -> Filter:
-        """A copy with some arguments of the constructor changed (InvalidFilter)."""
+        """Return a copy with some arguments of the constructor changed. Raises InvalidFilter."""
         if changes.keys() <= _TIMES:
             return self._with_times(changes)
         now: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
@@ -144,7 +144,7 @@ class Filter:
         return self.since is not None and self.until is not None and self.since > self.until
 
     def matches(self, event: Event) -> bool:
-        """True when the event meets every condition; `limit` and `search` are not looked at."""
+        """Return whether the event meets every condition; `limit` and `search` are ignored."""
         ids, authors, kinds = self._sets
         if kinds is not None and event.kind not in kinds:
             return False

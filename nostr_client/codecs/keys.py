@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import coincurve
@@ -16,6 +17,7 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.event import (
     Event,
     EventTemplate,
+    Tags,
     check_event,
     compute_id,
     has_plain_fields,
@@ -25,15 +27,69 @@ from nostr_client.codecs.event import (
 from nostr_client.errors import InvalidEvent, InvalidIdentifier, InvalidKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 class VerifiedEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event whose structure, id and signature hold; made by this module's functions alone."""
+    """A verified event: its structure, id and signature hold.
+
+    `verify`, `verify_many` and signers make it, and a store accepts nothing else. It has the
+    fields of its `event`, so it can be used where an event is read.
+    """
 
     event: Event
+
+    @property
+    def id(self) -> str:
+        """The event id, 64 lower-case hex characters."""
+        return self.event.id
+
+    @property
+    def pubkey(self) -> str:
+        """The author's public key, 64 lower-case hex characters."""
+        return self.event.pubkey
+
+    @property
+    def created_at(self) -> int:
+        """When the author says that the event was made, in Unix seconds."""
+        return self.event.created_at
+
+    @property
+    def kind(self) -> int:
+        """The kind, 0 to 65535."""
+        return self.event.kind
+
+    @property
+    def tags(self) -> Tags:
+        """The tags, each of one string or more."""
+        return self.event.tags
+
+    @property
+    def content(self) -> str:
+        """The content, as the author signed it."""
+        return self.event.content
+
+    @property
+    def sig(self) -> str:
+        """The BIP-340 signature, 128 lower-case hex characters."""
+        return self.event.sig
+
+    def tag_values(self, name: str) -> Iterator[str]:
+        """Yield the second item of each tag called `name`, in order."""
+        return self.event.tag_values(name)
+
+    def first_tag(self, name: str) -> str | None:
+        """Return the second item of the first tag called `name` that has one, else None."""
+        return self.event.first_tag(name)
+
+    def to_json(self) -> str:
+        """Return the event as compact JSON, keys in NIP-01's order."""
+        return self.event.to_json()
+
+    def __repr__(self) -> str:
+        return f"Verified{self.event!r}"
 
 
 def verify(event: Event) -> VerifiedEvent:
@@ -50,7 +106,7 @@ def verify(event: Event) -> VerifiedEvent:
 
 
 def verify_many(events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
-    """Verify each event; the result has the same length and order, an error in place of a bad one.
+    """Verify each event; return a list of the same order, with an error for a bad one.
 
     Meant for a worker thread, in chunks of 64 to 256: libsecp256k1 runs without the GIL.
     """
@@ -84,7 +140,7 @@ def _signature_holds(event: Event) -> bool:
 
 
 class Signer(Protocol):
-    """Whoever can sign for one key: a key in memory, an extension, a remote signer (NIP-46)."""
+    """Signs events for one key: a key in memory, an extension, a remote signer (NIP-46)."""
 
     @property
     def pubkey(self) -> str:
@@ -97,21 +153,31 @@ class Signer(Protocol):
 
 
 class KeySigner:
-    """A Signer with its secret key in memory. Neither repr nor pickle gives the secret away."""
+    """A Signer with its secret key in memory. Neither repr nor pickle shows the secret.
 
-    __slots__ = ("_pubkey", "_rand", "_secret")
+    `secret`: 32 bytes. `rand` gives BIP-340's auxiliary randomness. `now` gives Unix seconds, for
+    templates without a time. Raises InvalidKey.
+    """
 
-    def __init__(self, secret: bytes, *, rand: Callable[[int], bytes] = os.urandom) -> None:
-        """Take 32 secret bytes; `rand` gives BIP-340's auxiliary randomness. Raises InvalidKey."""
+    __slots__ = ("_now", "_pubkey", "_rand", "_secret")
+
+    def __init__(
+        self,
+        secret: bytes,
+        *,
+        rand: Callable[[int], bytes] = os.urandom,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         if len(secret) != 32 or not 0 < int.from_bytes(secret, "big") < _CURVE_ORDER:
             raise InvalidKey("not a secret key of secp256k1: 32 bytes, neither 0 nor too large")
         self._secret = coincurve.PrivateKey(bytes(secret))
         self._pubkey = self._secret.public_key_xonly.format().hex()
         self._rand = rand
+        self._now = now
 
     @classmethod
     def generate(cls, rand: Callable[[int], bytes] = os.urandom) -> KeySigner:
-        """A signer with a fresh key from `rand`, the operating system's source by default.
+        """Make a signer with a new key from `rand`, by default the operating system's source.
 
         Raises InvalidKey when `rand` gives no key twice in a row: by chance once in 2^256.
         """
@@ -121,8 +187,18 @@ class KeySigner:
             return cls(rand(32), rand=rand)
 
     @classmethod
+    def from_hex(cls, text: str) -> KeySigner:
+        """Make a signer from a secret key of 64 hex characters.
+
+        Raises InvalidIdentifier or InvalidKey, never with the text in the message.
+        """
+        if not nip19.looks_hex(text.strip()):
+            raise InvalidIdentifier("not a secret key: expected 64 hex characters")
+        return cls.from_nsec(text)
+
+    @classmethod
     def from_nsec(cls, text: str, where: str = "") -> KeySigner:
-        """A signer from `nsec1...` or 64 hex characters; `where`: what held them, such as a file.
+        """Make a signer from `nsec1...` or 64 hex characters; `where` names its source.
 
         Raises InvalidIdentifier or InvalidKey, never with the text in the message.
         """
@@ -138,14 +214,23 @@ class KeySigner:
         """The public key, 64 lower-case hex characters."""
         return self._pubkey
 
+    @property
+    def npub(self) -> str:
+        """The public key as `npub1...`."""
+        return nip19.PublicKey(self._pubkey).encode()
+
     def nsec(self) -> str:
-        """The secret key as `nsec1...`: for showing to its owner alone."""
+        """Return the secret key as `nsec1...`: show it to its owner only."""
         return nip19.encode_secret(self._secret.secret)
 
     def sign_now(self, template: EventTemplate) -> VerifiedEvent:
-        """Make a signed event at once; about 60 µs. Raises InvalidEvent for a bad template."""
+        """Make a signed event at once; about 60 µs. Raises InvalidEvent for a bad template.
+
+        A template without `created_at` is dated now.
+        """
         tags = tuple(tuple(tag) for tag in template.tags)
-        parts = (self._pubkey, template.created_at, template.kind, tags, template.content)
+        at = int(self._now()) if template.created_at is None else template.created_at
+        parts = (self._pubkey, at, template.kind, tags, template.content)
         event_id = compute_id(*parts)
         sig = self._secret.sign_schnorr(bytes.fromhex(event_id), self._rand(32))
         event = Event(event_id, *parts, sig.hex())
@@ -153,7 +238,7 @@ class KeySigner:
         return VerifiedEvent(event)
 
     async def sign(self, template: EventTemplate) -> VerifiedEvent:
-        """As `sign_now`; never waits, so cancellation cannot leave half an event."""
+        """Make a signed event, as `sign_now` does; never waits. Raises InvalidEvent."""
         return self.sign_now(template)
 
     def __repr__(self) -> str:

@@ -52,7 +52,7 @@ class RelayInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that were there and could not be used."""
 
     def supports(self, nip: int) -> bool:
-        """Whether the document lists this NIP; a hint only."""
+        """Return whether the document lists this NIP; that is a hint only."""
         return nip in self.supported_nips
 
 

@@ -81,7 +81,7 @@ NO_TARGET: Final = "?"
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A question to count: filters that are OR'd, folded, and the name people know it by.
+    """A question to count: its name, and filters that are OR'd.
 
     `target` is the hex id, hex pubkey or address that a canonical query is about, else None.
     `author` is whoever it is by, where that is known, and `hints` are relays that the identifier
@@ -130,7 +130,7 @@ class Query(msgspec.Struct, frozen=True):
 
     @property
     def note(self) -> str | None:
-        """What registers and counts cannot tell of this question, as text for people."""
+        """What registers and counts cannot distinguish for this question, as text for people."""
         return _NOTES.get(self.name) if self._names_in_passing else None
 
     @property
@@ -155,7 +155,7 @@ class Query(msgspec.Struct, frozen=True):
         return self.offset is not None and (self.unit is Unit.AUTHORS or self.one_per_author)
 
     def hold(self, event: Event) -> Held | None:
-        """What is kept of a matching event; None where it does not count after all.
+        """Return what is stored of a matching event; None where it does not count.
 
         The author of a zap is who paid, and its amount is in millisats.
         """
@@ -191,7 +191,7 @@ class Query(msgspec.Struct, frozen=True):
         )
 
     def hold_any(self, event: Event) -> Held:
-        """As `hold`; a matching event that does not count is kept as VOID.
+        """Return what `hold` does; a matching event that does not count becomes VOID.
 
         What a relay counts and names is every event that matches, so that is what is compared.
         """
@@ -213,13 +213,13 @@ class Query(msgspec.Struct, frozen=True):
         return not others and first is not None and _replaceable(first)
 
     def to_dict(self) -> dict[str, Any]:
-        """The query as JSON values: `name`, `target`, `filters` as sent."""
+        """Return the query as JSON values: `name`, `target`, `filters` as sent."""
         wire = [f.to_dict() for f in self.filters]
         return {"name": self.name, "target": self.target, "filters": wire}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Query:
-        """What `to_dict` gave, with or without `author` and `hints`.
+        """Read what `to_dict` returned, with or without `author` and `hints`.
 
         Raises InvalidInput and its kinds, KeyError, TypeError.
         """
@@ -253,7 +253,7 @@ def _replaceable(asked: tuple[int, ...]) -> bool:
 
 
 def query(filters: Filter | Iterable[Filter]) -> Query:
-    """Any question: filters are OR'd, `limit` is ignored. Raises InvalidFilter for none at all."""
+    """Count what matches any filter; `limit` is ignored. Raises InvalidFilter without filters."""
     given = (filters,) if isinstance(filters, Filter) else tuple(filters)
     if not given:
         raise InvalidFilter("a count needs a filter")
@@ -264,18 +264,18 @@ def query(filters: Filter | Iterable[Filter]) -> Query:
 
 
 def followers(target: str) -> Query:
-    """Who follows a pubkey (npub, nprofile, hex): kind 3 with its `p` tag."""
+    """Count who follows a pubkey (npub, nprofile, hex): kind 3 with its `p` tag."""
     pubkey = nip19.decode_pubkey(target)
     return _canonical("followers", pubkey, "#p", [kinds.CONTACTS])
 
 
 def reactions(target: str) -> Query:
-    """Reactions to an event (note, nevent, hex) or address (naddr): kind 7."""
+    """Count reactions to an event (note, nevent, hex) or address (naddr): kind 7."""
     return _about("reactions", target, [kinds.REACTION])
 
 
 def reposts(target: str) -> Query:
-    """Reposts (NIP-18): kind 6 of notes, kind 16 of anything else, as an address always is.
+    """Count reposts (NIP-18): kind 6 of notes, kind 16 of anything else.
 
     An id does not say what it is of, nor does the hint of an nevent prove it, so both are asked.
     """
@@ -286,31 +286,31 @@ def reposts(target: str) -> Query:
 
 
 def replies(target: str) -> Query:
-    """Replies to an event, direct or below it in the thread: kind 1."""
+    """Count replies to an event, direct or below it in the thread: kind 1."""
     return _about("replies", target, [kinds.TEXT_NOTE])
 
 
 def quotes(target: str) -> Query:
-    """Quotes of an event: kinds 1 and 1111 with its `q` tag."""
+    """Count quotes of an event: kinds 1 and 1111 with its `q` tag."""
     found = nip19.event_or_address(target)
     return _canonical("quotes", found, "#q", [kinds.TEXT_NOTE, kinds.COMMENT])
 
 
 def comments(target: str) -> Query:
-    """Comments on an event (NIP-22, at any depth): kind 1111 with its root tag `E` or `A`."""
+    """Count comments on an event (NIP-22, at any depth): kind 1111 with its `E` or `A` tag."""
     found = nip19.event_or_address(target)
     name = "#A" if ":" in found else "#E"
     return _canonical("comments", found, name, [kinds.COMMENT])
 
 
 def replies_and_comments(target: str) -> Query:
-    """Replies (kind 1) and comments (NIP-22, kind 1111) to an event or address, together."""
+    """Count replies (kind 1) and comments (NIP-22, kind 1111) to an event or address."""
     one, other = replies(target), comments(target)
     return Query((*one.filters, *other.filters), "replies+comments", one.target)
 
 
 def zaps(target: str) -> Query:
-    """Zaps (NIP-57) of an event, an address or a person; each receipt is read and checked."""
+    """Count zaps (NIP-57) of an event, an address or a person; each receipt is checked."""
     name, found = _anything(target)
     return _canonical("zaps", found, name, [RECEIPT])
 

@@ -322,7 +322,7 @@ class Reader:
         limit = min(asked.limit or left, left)
         found: list[Held] = []
         question = asked if limit == asked.limit else asked.replace(limit=limit)
-        with self._relay.subscribe([question], live=False) as page:
+        async with self._relay.subscribe([question], live=False) as page:
             self._begin(page)
             try:
                 ended = await self._read_page(page, found)

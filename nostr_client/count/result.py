@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from nostr_client.codecs.display import plural, said
 from nostr_client.count.merge import Claim, Figure, Merged, Unit
 from nostr_client.count.queries import Query
 from nostr_client.count.wallets import Wallet, WalletStatus
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nostr_client.count.merge import Receipt
+
+
+_UNITS = {Unit.AUTHORS: "distinct authors", Unit.EVENTS: "events"}
 
 
 class VerifiedZaps(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +95,11 @@ def _receipts(merged: Merged) -> dict[bytes, tuple[Receipt, int]]:
 
 
 class CountResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What all relays say together, and what each said, in the order they were named.
+    """The merged number, and each relay's claim in the order the relays were named.
 
     `value` is in `unit`, which the question decides (`Query.unit`): distinct authors for a named
-    question, events for filters and zaps. It is None when no relay told that number. `authors` and
-    `events` hold both numbers.
+    question, events for filters and zaps. It is None when no relay gave that number. `authors` and
+    `events` hold both numbers. `str(result)` is the sentence that the command line prints.
     """
 
     query: Query
@@ -106,12 +110,12 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def authors(self) -> Figure | None:
-        """Distinct authors, or None when nobody said."""
+        """Distinct authors, or None when no relay gave them."""
         return self.merged.authors
 
     @property
     def events(self) -> Figure | None:
-        """Events, or None when nobody said."""
+        """Events, or None when no relay gave them."""
         return self.merged.events
 
     @property
@@ -121,17 +125,17 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def value(self) -> int | None:
-        """The number, or None when nobody said: an error is not a zero."""
+        """The number, or None when no relay gave one: an error is not a zero."""
         return self.merged.figure.value if self.merged.figure else None
 
     @property
     def low(self) -> int | None:
-        """Lower end of where the truth lies."""
+        """Lower end of the interval that holds the truth, None without a number."""
         return self.merged.figure.low if self.merged.figure else None
 
     @property
     def high(self) -> int | None:
-        """Upper end, None where nothing bounds it."""
+        """Upper end of that interval, None where nothing bounds it."""
         return self.merged.figure.high if self.merged.figure else None
 
     @property
@@ -146,12 +150,12 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def as_said(self) -> bool:
-        """True when the number is what relays say: a count, or ids that they name."""
+        """True when the number rests on what relays claim: a count, or ids that they name."""
         return self.merged.figure is not None and self.merged.figure.as_said
 
     @property
     def contents(self) -> dict[str, int] | None:
-        """Events by what they say, most first, of those that were read; None if not asked for.
+        """Events that were read, by content, most frequent first; None if not asked for.
 
         Reactions: `+` likes, `-` dislikes, emoji. Replies: `direct` and `thread`. See
         `Query.by_content`.
@@ -166,17 +170,27 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str | None:
-        """What the number cannot tell, where it does not come from events alone; else None."""
-        told = any(c.answered and c.reading is None for c in self.merged.claims)
-        return self.query.note if told else None
+        """What registers and counts cannot distinguish, where the number uses them; else None."""
+        unread = any(c.answered and c.reading is None for c in self.merged.claims)
+        return self.query.note if unread else None
 
     @property
     def answered(self) -> int:
         """How many relays gave something to count with."""
         return sum(claim.answered for claim in self.relays)
 
+    def __str__(self) -> str:
+        name = "matching" if self.query.name == "filter" else self.query.name
+        answered = f"{self.answered} of {plural(len(self.relays), 'relay')} answered"
+        if self.merged.figure is None:
+            return f"{name}: not known ({answered})"
+        return f"{name}: {said(self.merged.figure)} {_UNITS[self.unit]} ({answered})"
+
+    def __repr__(self) -> str:
+        return f"<CountResult {self}>"
+
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON values, as the command line and the HTTP API give it.
+        """Return the result as JSON values, as the command line and the HTTP API give it.
 
         `amount` (millisats) is there for zaps alone, `contents` and `verified` where they were
         asked for, `note` where there is one.

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from nostr_client.codecs.display import said
+
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is said of one relay's answer wherever it is shown.
@@ -51,20 +53,23 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def exactly(cls, value: int, *, as_said: bool = False) -> Figure:
-        """The figure of a number that is known."""
+        """Make the figure of a number that is known."""
         return cls(value=value, low=value, high=value, exact=True, as_said=as_said)
 
     @classmethod
     def at_least(cls, value: int, low: int | None = None) -> Figure:
-        """The figure of a number that something is missing from."""
+        """Make the figure of a number that something is missing from."""
         return cls(value=value, low=value if low is None else low, high=None, lower_bound=True)
 
     def or_word(self, word: Figure | None) -> Figure:
-        """The figure of a part that is known, beside a count that may be more than that part."""
+        """Make the figure of a known part beside a count that may be larger."""
         if word is None:
             return Figure.at_least(self.value, self.low)
         return Figure.at_least(max(self.value, word.value), max(self.low, word.low))
 
+    def __str__(self) -> str:
+        return said(self)
+
     def to_dict(self) -> dict[str, Any]:
-        """The figure as JSON values."""
+        """Return the figure as JSON values."""
         return msgspec.structs.asdict(self)

@@ -2,4 +2,42 @@
 
 `subjects`, `rules`, `config` and `audit` are pure; `base` is the protocol; `sqlite`
 (over `engine`) and `jetstream` are its backends; `ingest` counts what the event store takes in.
+Names load on first use, as the pure modules need no SQLite.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
+    from nostr_client.counters.push import Pusher, PushOptions, PushReport
+    from nostr_client.counters.sqlite import SqliteCounterStore
+
+_EXPORTS: dict[str, str] = {
+    "PushOptions": "push",
+    "PushReport": "push",
+    "Pusher": "push",
+    "SourceConfig": "config",
+    "SqliteCounterStore": "sqlite",
+    "StreamConfig": "config",
+    "TransformConfig": "config",
+}
+
+__all__ = [
+    "PushOptions",
+    "PushReport",
+    "Pusher",
+    "SourceConfig",
+    "SqliteCounterStore",
+    "StreamConfig",
+    "TransformConfig",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use (PEP 562)."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)

@@ -75,15 +75,18 @@ def render(found: Values) -> str:
     return msgspec.json.encode(content).decode()
 
 
-def template(stream: str, content: str, now: float, last: int) -> EventTemplate:
-    """The event to sign, later than the `last` one whatever the clock says: of two of one second
-    relays keep the one with the lower id, which may be the older."""
-    return EventTemplate(
-        kind=kinds.APP_DATA,
-        created_at=max(int(now), last + 1),
-        tags=(("d", stream),),
-        content=content,
-    )
+def next_time(now: float, last: int) -> int:
+    """Return the date of the next event in Unix seconds, later than `last` whatever the clock says.
+
+    Of two events of one second, relays keep the one with the lower id, which may be the older.
+    """
+    return max(int(now), last + 1)
+
+
+def template(stream: str, content: str, created_at: int) -> EventTemplate:
+    """Make the event of a stream, to be signed."""
+    tags = (("d", stream),)
+    return EventTemplate(kind=kinds.APP_DATA, created_at=created_at, tags=tags, content=content)
 
 
 def parse(content: str, stream: str, event: Event) -> Batch:

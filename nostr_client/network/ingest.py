@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.filters import Filter
-    from nostr_client.network.subscription import Received, Source, Subscription
+    from nostr_client.network.event_queue import Received, Source
+    from nostr_client.network.subscription import Subscription
     from nostr_client.network.verifier import Verifier
 
 

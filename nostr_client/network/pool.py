@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import msgspec
 
+from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import (
     DeadlineExceeded,
@@ -22,24 +23,26 @@ from nostr_client.errors import (
     ProtocolError,
     RelayError,
     RelayRefused,
+    clip,
 )
+from nostr_client.network.event_queue import EventQueue, Overflow
 from nostr_client.network.relay import Relay, as_filters
-from nostr_client.network.subscription import Overflow, Subscription
+from nostr_client.network.subscription import Subscription
 from nostr_client.network.transport import Transport
 from nostr_client.network.verifier import ThreadVerifier, Verifier
 from nostr_client.network.waiting import task_group
 from nostr_client.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.codecs.keys import Signer, VerifiedEvent
+    from nostr_client.codecs.keys import Signer
     from nostr_client.codecs.messages import CountAnswer
+    from nostr_client.network.event_queue import Resubscribe
     from nostr_client.network.paging.page import Page
     from nostr_client.network.relay_state import Capabilities
-    from nostr_client.network.subscription import Resubscribe
     from nostr_client.options import ReadBudget
 
 T = TypeVar("T")
@@ -60,25 +63,48 @@ class PublishStatus(StrEnum):
 
 
 class PublishResult(msgspec.Struct, frozen=True):
-    """One relay's answer to one event; `message` is the relay's own text, or the error's."""
+    """One relay's answer to one event; `message` is the relay's text or that of the error."""
 
     status: PublishStatus
     message: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.status}: {clip(self.message)}" if self.message else str(self.status)
+
 
 class Gathered(msgspec.Struct, Generic[T], frozen=True):
-    """What each relay said, by normalised URL: an answer or an error, never both."""
+    """What each relay answered, by normalised URL: an answer or an error, never both."""
 
     answers: Mapping[str, T]
     errors: Mapping[str, RelayError]
 
 
+class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Stored events of many relays, each once, newest first; iterating it yields the events.
+
+    `errors` has the relays that failed, by URL; events that came before the error are in `events`.
+    `complete`: every relay sent EOSE. A relay may hold more all the same, as its cap cuts too.
+    """
+
+    events: tuple[VerifiedEvent, ...]
+    errors: Mapping[str, RelayError]
+    complete: bool
+
+    def __iter__(self) -> Iterator[VerifiedEvent]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __repr__(self) -> str:
+        return f"<FetchResult events={len(self.events)} errors={list(self.errors)}>"
+
+
 class RelayPool:
-    """One Relay for each normalised URL, with one transport and one verifier for all.
+    """Holds one Relay for each normalised URL, with one transport and one verifier for all.
 
     Use it as an async context manager, or `close()` it. `known` are capabilities of an earlier run,
-    by normalised URL. `relay_args` go to every Relay it makes:
-    the injected clocks, for tests.
+    by normalised URL. `relay_args` go to every Relay that it makes, such as clocks for tests.
     """
 
     def __init__(
@@ -117,11 +143,11 @@ class RelayPool:
 
     @property
     def verifier(self) -> Verifier:
-        """What verifies the events of this pool, once each; for an `Ingest` beside it."""
+        """Verifies the events of this pool, once each; an `Ingest` may share it."""
         return self._verifier
 
     def spell(self, urls: Iterable[str]) -> None:
-        """Note how the user spells relays that are asked for by their normal form later.
+        """Record how the user spells relays that are named by their normal form later.
 
         Of several spellings of one relay the first stays. Raises InvalidRelayURL.
         """
@@ -129,13 +155,13 @@ class RelayPool:
             self._spellings.setdefault(normalize(url), url)
 
     def spelling(self, url: str) -> str:
-        """How the user spells the relay at a normalised URL."""
+        """Return how the user spells the relay at a normalised URL."""
         return self._spellings.get(url, url)
 
     def relay(
         self, url: str, *, capabilities: Capabilities | None = None, stranger: bool = False
     ) -> Relay:
-        """The relay at a URL, made at the first call; not connected before it is asked something.
+        """Return the relay at a URL, made at the first call and connected at its first request.
 
         `capabilities` are those of an earlier run, for a relay that is new here. `stranger`: the
         user did not name it. A relay that only strangers named connects to public addresses alone,
@@ -167,7 +193,7 @@ class RelayPool:
         return self._relays[key]
 
     def transport(self, *, stranger: bool = False) -> Transport:
-        """What connects; for hosts that only `stranger`s named, to public addresses alone."""
+        """Return what connects; for a host that only strangers named, to public addresses only."""
         if not stranger:
             return self._transport
         if self._guarded is None:
@@ -175,7 +201,10 @@ class RelayPool:
         return self._guarded
 
     async def remove(self, url: str) -> None:
-        """Close the relay at a URL and forget it; unknown ones pass."""
+        """Close the relay at a URL and forget it; an unknown URL is ignored.
+
+        Raises InvalidRelayURL.
+        """
         key = normalize(url)
         self._strangers.discard(key)
         relay = self._relays.pop(key, None)
@@ -222,7 +251,10 @@ class RelayPool:
         relays: Iterable[str],
         timeout: float | None = None,
     ) -> Gathered[CountAnswer]:
-        """COUNT on every relay; `Timeouts.count` for each, `timeout` for all, in seconds."""
+        """Send COUNT to every relay; `Timeouts.count` bounds each, `timeout` all, in seconds.
+
+        Raises InvalidRelayURL. Safe to cancel.
+        """
         return await self.gather(relays, lambda relay: relay.count(filters), timeout)
 
     async def fetch(
@@ -235,7 +267,8 @@ class RelayPool:
     ) -> Gathered[Page]:
         """Read stored events from every relay, a page for each; an event is verified once for all.
 
-        A page whose `error` is set holds what came before it.
+        A page whose `error` is set holds what came before the error. Raises InvalidRelayURL. Safe
+        to cancel.
         """
         return await self.gather(
             relays,
@@ -243,10 +276,34 @@ class RelayPool:
             timeout,
         )
 
+    async def fetch_events(
+        self,
+        filters: Filter | Sequence[Filter],
+        relays: Iterable[str],
+        timeout: float | None = None,
+    ) -> FetchResult:
+        """Read stored events from every relay and return each event once, newest first.
+
+        `timeout` in seconds. A relay that fails is in `errors`. Raises InvalidRelayURL. Safe to
+        cancel.
+        """
+        found = await self.fetch(filters, relays, timeout)
+        pages = found.answers
+        once = {one.id: one for page in pages.values() for one in page.events}
+        late = {url: page.error for url, page in pages.items() if page.error is not None}
+        return FetchResult(
+            events=tuple(sorted(once.values(), key=lambda one: (-one.created_at, one.id))),
+            errors=MappingProxyType({**found.errors, **late}),
+            complete=not found.errors and all(page.complete for page in pages.values()),
+        )
+
     async def publish(
         self, event: VerifiedEvent, relays: Iterable[str], timeout: float | None = None
     ) -> dict[str, PublishResult]:
-        """Hand an event to every relay; a status for each, by normalised URL."""
+        """Send an event to every relay; return a status for each, by normalised URL.
+
+        `timeout` in seconds. Raises InvalidRelayURL. After a cancellation a relay may have it.
+        """
         told = await self.gather(relays, lambda relay: relay.publish(event, timeout), timeout)
         answered = {
             url: PublishResult(PublishStatus.OK, ok.message) for url, ok in told.answers.items()
@@ -262,22 +319,22 @@ class RelayPool:
         overflow: Overflow | None = None,
         resubscribe: Resubscribe | None = None,
     ) -> Subscription:
-        """One subscription over many relays: each event once, from whichever relay is first.
+        """Open one subscription over many relays; each event comes once, from the fastest relay.
 
-        Ends when every relay ended. Raises InvalidRelayURL.
+        It ends when every relay ended. Raises InvalidRelayURL.
         """
         taking_part = list({relay.url: relay for relay in map(self.relay, relays)}.values())
-        subscription = Subscription(
+        limits = self.options.limits
+        queue = EventQueue(
             as_filters(filters),
-            self._verifier,
-            self.options.limits,
+            limits,
             live=live,
             overflow=overflow or (Overflow.DROP if live else Overflow.WAIT),
             resubscribe=resubscribe,
         )
         for relay in taking_part:
-            relay.adopt(subscription)
-        return subscription
+            relay.feed(queue)
+        return Subscription(queue, self._verifier, limits)
 
     async def close(self) -> None:
         """Close every relay; returns when nothing is left running."""

@@ -29,10 +29,11 @@ from nostr_client.errors import (
 )
 from nostr_client.network.access.budget import OF_PROCESS, admitted
 from nostr_client.network.deadlines import Deadlines
+from nostr_client.network.event_queue import EventQueue, Overflow
 from nostr_client.network.paging.page import Page, read_page
 from nostr_client.network.relay_state import Capabilities, Knowledge, RelayStats, RelayStatus
 from nostr_client.network.session import Finished, RoundTrip, Session
-from nostr_client.network.subscription import Overflow, Subscription
+from nostr_client.network.subscription import Subscription
 from nostr_client.network.supervisor import Supervisor
 from nostr_client.network.transport import Transport
 from nostr_client.network.verifier import ThreadVerifier, Verifier
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from nostr_client.codecs.messages import Ok
     from nostr_client.errors import HeldBack
     from nostr_client.network.access.budget import Budgets
+    from nostr_client.network.event_queue import Resubscribe
     from nostr_client.network.negchannel import NegChannel
-    from nostr_client.network.subscription import Resubscribe
     from nostr_client.network.transport import WebSocket
     from nostr_client.options import ReadBudget
 
@@ -56,7 +57,7 @@ Owned = TypeVar("Owned", Transport, ThreadVerifier)
 
 
 class Relay:
-    """See the module. Close it, or use it as an async context manager; entering only starts it.
+    """Talks to one relay. Use it as an async context manager, or `close()` it.
 
     `signer` answers AUTH when a request needs it, never before. `capabilities` are those of an
     earlier run. A pool passes its `transport` and `verifier`; else the relay has its own.
@@ -89,7 +90,7 @@ class Relay:
         self._verifier: Verifier = verifier or self._own(
             ThreadVerifier(chunk=self.options.limits.verify_chunk)
         )
-        self._subscriptions: dict[Subscription, None] = {}
+        self._queues: dict[EventQueue, None] = {}
         self._budget = (budgets or OF_PROCESS).of(self.url, self.options)
         self._knowledge = Knowledge(self.options.limits, capabilities)
         self._ids = itertools.count(1)
@@ -149,7 +150,7 @@ class Relay:
         await self.close()
 
     def name_by_user(self, url: str, transport: Transport, signer: Signer | None) -> None:
-        """Take a relay that only strangers named as one that the user names now.
+        """Treat a relay that only strangers named as one that the user names.
 
         `signer` answers its AUTH from now on. From the next attempt on, which is due at once, it is
         reached by `transport` at the user's spelling.
@@ -162,7 +163,7 @@ class Relay:
 
     @property
     def verifier(self) -> Verifier:
-        """What verifies the events of this relay; for an `Ingest` beside it."""
+        """Verifies the events of this relay; an `Ingest` may share it."""
         return self._verifier
 
     @property
@@ -189,7 +190,7 @@ class Relay:
         return tuple(self._knowledge.notices)
 
     def held_back(self) -> HeldBack | None:
-        """The error of a request that our own budget for this relay holds back now, else None."""
+        """Return the error of a request while our own budget for this relay is spent, else None."""
         return self._deadlines.held_back()
 
     @property
@@ -199,11 +200,11 @@ class Relay:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the relay showed that it can do."""
+        """What the relay has shown that it supports."""
         return self._knowledge.capabilities
 
     def learn(self, **changes: Any) -> None:
-        """Note what the relay showed that it can do: fields of `Capabilities`."""
+        """Record what the relay has shown that it supports: fields of `Capabilities`."""
         self._knowledge.learn(**changes)
 
     # Requests.
@@ -234,7 +235,7 @@ class Relay:
     async def publish(
         self, event: VerifiedEvent, timeout: float | None = None, *, paced: bool = False
     ) -> Ok:
-        """Hand an event over and wait for the OK that says the relay has it.
+        """Send an event, and wait for the relay's OK.
 
         Default `Timeouts.publish`, in seconds. Raises RelayRefused with the relay's reason,
         NetworkError and DeadlineExceeded when it is not known whether it has it: publishing again
@@ -257,44 +258,44 @@ class Relay:
         overflow: Overflow | None = None,
         resubscribe: Resubscribe | None = None,
     ) -> Subscription:
-        """Ask for events, now and after each reconnect; not `live`: until EOSE, and once.
+        """Subscribe now and after each reconnect; without `live`, once and until EOSE.
 
         `overflow`: by default WAIT for a stored query, DROP for a live one. Never waits and never
         raises for the relay: its refusal ends the iteration.
         """
-        subscription = Subscription(
+        limits = self.options.limits
+        queue = EventQueue(
             as_filters(filters),
-            self._verifier,
-            self.options.limits,
+            limits,
             live=live,
             overflow=overflow or (Overflow.DROP if live else Overflow.WAIT),
             resubscribe=resubscribe,
         )
-        self.adopt(subscription)
-        return subscription
+        self.feed(queue)
+        return Subscription(queue, self._verifier, limits)
 
-    def adopt(self, subscription: Subscription) -> None:
-        """Take part in a subscription that several relays feed.
+    def feed(self, queue: EventQueue) -> None:
+        """Put the events of this relay into a queue that several relays may feed.
 
         One that is not live ends here at once while the relay waits for its next attempt.
         """
-        subscription.attach(self.url, Tally(), lambda: self._release(subscription))
+        queue.attach(self.url, Tally(), lambda: self._release(queue))
         session = self._supervisor.session
         held_back = self._deadlines.held_back(self.options.timeouts.eose)
-        if held_back is not None and not subscription.live:
-            subscription.mark_ended(self.url, held_back)
+        if held_back is not None and not queue.live:
+            queue.mark_ended(self.url, held_back)
             return
-        if all(one.matches_nothing for one in subscription.filters):
-            subscription.mark_ended(self.url, None)
+        if all(one.matches_nothing for one in queue.filters):
+            queue.mark_ended(self.url, None)
             return
-        if not subscription.live and self.status is RelayStatus.DISCONNECTED:
-            subscription.mark_ended(self.url, self._supervisor.error)
+        if not queue.live and self.status is RelayStatus.DISCONNECTED:
+            queue.mark_ended(self.url, self._supervisor.error)
             return
-        self._subscriptions[subscription] = None
+        self._queues[queue] = None
         if session is None:
             self._supervisor.start()
         else:
-            session.subscribe(subscription)
+            session.subscribe(queue)
 
     async def fetch(
         self,
@@ -325,7 +326,7 @@ class Relay:
     async def negotiate(
         self, query: Filter | str, message: bytes, timeout: float | None = None
     ) -> NegChannel:
-        """Open a NIP-77 session with its first message; the channel gives what the relay answers.
+        """Open a NIP-77 session with its first message; the channel returns the relay's answers.
 
         Raises NetworkError, and RelayRefused when the message is too long for the relay.
         """
@@ -347,7 +348,7 @@ class Relay:
             await request.session.authenticate()
 
     async def info(self, *, refresh: bool = False) -> RelayInfo:
-        """The NIP-11 document, read once; its limits are honoured from then on.
+        """Read the NIP-11 document, once; its limits are honoured from then on.
 
         Raises NetworkError, or ProtocolError when what the relay serves is none.
         """
@@ -366,7 +367,10 @@ class Relay:
         return info
 
     async def supports(self, nip: int) -> bool | None:
-        """Whether the NIP-11 document lists a NIP; None where there is no document to read."""
+        """Return whether the NIP-11 document lists a NIP, None where no document can be read.
+
+        Never raises for the relay. Safe to cancel.
+        """
         try:
             return (await self.info()).supports(nip)
         except (NetworkError, ProtocolError):
@@ -402,19 +406,19 @@ class Relay:
         )
 
     def _resubscribe(self, session: Session) -> None:
-        for subscription in list(self._subscriptions):
-            session.subscribe(subscription)
+        for queue in list(self._queues):
+            session.subscribe(queue)
 
     def _went_down(self, error: RelayError, for_good: bool) -> None:
-        for subscription in list(self._subscriptions):
-            if for_good or not subscription.live:
-                del self._subscriptions[subscription]
-                subscription.mark_ended(self.url, error)
+        for queue in list(self._queues):
+            if for_good or not queue.live:
+                del self._queues[queue]
+                queue.mark_ended(self.url, error)
 
-    def _release(self, subscription: Subscription) -> None:
-        self._subscriptions.pop(subscription, None)
+    def _release(self, queue: EventQueue) -> None:
+        self._queues.pop(queue, None)
         if self._supervisor.session is not None:
-            self._supervisor.session.unsubscribe(subscription)
+            self._supervisor.session.unsubscribe(queue)
 
     def _told(self, what: object) -> None:
         match what:
@@ -427,7 +431,7 @@ class Relay:
             case RoundTrip():
                 self._supervisor.stats.round_trip(what.milliseconds)
             case Finished():
-                self._subscriptions.pop(what.subscription, None)
+                self._queues.pop(what.queue, None)
                 self._supervisor.stats.faults += what.fault
 
 

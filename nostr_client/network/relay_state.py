@@ -107,7 +107,7 @@ class Knowledge:
         self._limits = limits
 
     def learn(self, **changes: Any) -> None:
-        """Note what the relay showed that it can do: fields of `Capabilities`."""
+        """Record what the relay has shown that it supports: fields of `Capabilities`."""
         self.capabilities = msgspec.structs.replace(self.capabilities, **changes)
 
     def told_time(self, date: float | None, now: float) -> None:

@@ -22,10 +22,10 @@ from nostr_client.errors import (
     Unsupported,
     innermost,
 )
+from nostr_client.network.event_queue import EventQueue, Received
 from nostr_client.network.negchannel import NegChannel
 from nostr_client.network.pacing import Window
 from nostr_client.network.pump import Pump
-from nostr_client.network.subscription import Received, Subscription
 from nostr_client.network.waiting import Gate
 from nostr_client.protocol import (
     Abused,
@@ -73,7 +73,7 @@ class RoundTrip(msgspec.Struct, frozen=True):
 class Finished(msgspec.Struct, frozen=True):
     """A subscription will get no more events from this relay."""
 
-    subscription: Subscription
+    queue: EventQueue
     fault: bool
     """Whether the relay sent what nobody asked for, and was cut off."""
 
@@ -103,7 +103,7 @@ class Session:
         self._tell = tell
         self._counts: dict[str, asyncio.Future[CountAnswer | RelayError]] = {}
         self._publishes: dict[str, list[asyncio.Future[Ok | RelayError]]] = {}
-        self._subscriptions: dict[str, Subscription] = {}
+        self._queues: dict[str, EventQueue] = {}
         self._negs: dict[str, NegChannel] = {}
         self._group: asyncio.TaskGroup | None = None
         self._budget = budget
@@ -154,24 +154,24 @@ class Session:
                 self._publishes.pop(event.id, None)
                 self.connection.abandon_publish(event.id)
 
-    def subscribe(self, subscription: Subscription) -> None:
+    def subscribe(self, queue: EventQueue) -> None:
         """Send the REQ of a subscription; a refusal ends it."""
         relay = self.connection.relay
-        tally = subscription.sources[relay].tally
-        filters = subscription.question(relay)
+        tally = queue.sources[relay].tally
+        filters = queue.question(relay)
         try:
-            sub_id = self.connection.subscribe(filters, live=subscription.live, tally=tally)
+            sub_id = self.connection.subscribe(filters, live=queue.live, tally=tally)
         except RelayError as error:
-            subscription.mark_ended(relay, error)
-            self._tell(Finished(subscription, False))
+            queue.mark_ended(relay, error)
+            self._tell(Finished(queue, False))
             return
-        self._subscriptions[sub_id] = subscription
+        self._queues[sub_id] = queue
         self._flush()
 
-    def unsubscribe(self, subscription: Subscription) -> None:
+    def unsubscribe(self, queue: EventQueue) -> None:
         """Send CLOSE for a subscription, if it is open here."""
-        for sub_id in [k for k, one in self._subscriptions.items() if one is subscription]:
-            del self._subscriptions[sub_id]
+        for sub_id in [k for k, one in self._queues.items() if one is queue]:
+            del self._queues[sub_id]
             self.connection.unsubscribe(sub_id)
             self._pump.withdraw("REQ", sub_id)
         self._flush()
@@ -273,14 +273,14 @@ class Session:
         self._flush()
 
     async def _event(self, found: EventMatched) -> None:
-        subscription = self._subscriptions.get(found.sub_id)
-        if subscription is None:
+        queue = self._queues.get(found.sub_id)
+        if queue is None:
             return
         item = Received(self.connection.relay, found.event, found.size)
-        if not subscription.offer(item):
+        if not queue.offer(item):
             self._pump.stalled = True
             try:
-                await subscription.put(item)
+                await queue.put(item)
             finally:
                 self._pump.stalled = False
 
@@ -355,17 +355,17 @@ class Session:
             _resolve(waiter, told.error)
 
     def _stored_end(self, told: StoredEnd) -> None:
-        subscription = self._subscriptions.get(told.sub_id)
-        if subscription is not None:
-            subscription.mark_stored_end(self.connection.relay)
+        queue = self._queues.get(told.sub_id)
+        if queue is not None:
+            queue.mark_stored_end(self.connection.relay)
 
     def _subscription_ended(self, told: SubscriptionEnded) -> None:
         self._judge_end(told.error)
-        subscription = self._subscriptions.pop(told.sub_id, None)
-        if subscription is not None:
-            subscription.mark_ended(self.connection.relay, told.error)
+        queue = self._queues.pop(told.sub_id, None)
+        if queue is not None:
+            queue.mark_ended(self.connection.relay, told.error)
             fault = self._ended is None and isinstance(told.error, ProtocolError)
-            self._tell(Finished(subscription, fault))
+            self._tell(Finished(queue, fault))
 
     def _auth_needed(self, told: AuthNeeded) -> None:
         self._tell(told)

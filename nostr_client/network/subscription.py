@@ -1,76 +1,26 @@
-"""Events of one subscription, on one relay or on many: a bounded queue with statistics.
-
-A relay puts raw events in; the reader takes verified events, each id once. The reader decides what
-a full queue means: `Overflow.WAIT` stops reading from the relay (nothing is lost, and the rest of
-that connection waits too), `Overflow.DROP` counts and drops the newest. Stored events wait under
-DROP too, as long as somebody reads.
-"""
+"""`Subscription` iterates over the verified events of one subscription, each id once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import Callable
-from enum import StrEnum
+from collections import deque
 from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from nostr_client.codecs.event import Event
-from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import VerifiedEvent
-from nostr_client.errors import RelayError
-from nostr_client.network.waiting import Gate
-from nostr_client.protocol import Sent, Tally
+from nostr_client.protocol import Sent
 from nostr_client.protocol.state import wanted_events
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping
     from types import TracebackType
 
-    from nostr_client.errors import InvalidEvent
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.errors import InvalidEvent, RelayError
+    from nostr_client.network.event_queue import EventQueue, Received, Source
     from nostr_client.network.verifier import Verifier
     from nostr_client.options import Limits
-
-Resubscribe = Callable[[str, "Sequence[Filter]"], "Sequence[Filter]"]
-
-_PATIENCE = 5.0  # seconds that a reader may be busy before DROP drops stored events too
-_REMEMBERED = 20_000  # ids a subscription knows again: a reconnect repeats what was stored
-_QUEUE_BYTES_PER_EVENT = 16 * 1024  # mean room for a queued event; few are larger
-
-
-class Overflow(StrEnum):
-    """What to do when the reader is slower than the relay."""
-
-    WAIT = "wait"
-    DROP = "drop"
-
-
-class Received(msgspec.Struct, frozen=True):
-    """One raw event: it matched the filter, and nothing else is known about it."""
-
-    relay: str
-    event: Event
-    size: int
-    """Length of its frame in characters."""
-
-
-class Source(msgspec.Struct):
-    """What one relay contributed to a subscription."""
-
-    tally: Tally
-    filters: tuple[Filter, ...]
-    """What this relay was asked for."""
-    asked: bool = False
-    stored_end: bool = False
-    ended: bool = False
-    error: RelayError | None = None
-    delivered: int = 0
-    duplicates: int = 0
-    invalid: int = 0
-    """Events whose id or signature does not hold."""
-    dropped: int = 0
-    """Events lost because the queue was full."""
 
 
 class SubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,120 +39,44 @@ class SubscriptionStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subscription:
-    """An async iterator of verified events; made by `Relay.subscribe` and `RelayPool.subscribe`.
+    """Iterates over verified events; made by `Relay.subscribe` and `RelayPool.subscribe`.
 
-    Ends when every relay ended; raises the RelayError when the only relay refused, and after the
-    queue is empty. Use it as a context manager, or `close()` it: both send CLOSE. After a reconnect
-    `resubscribe(relay, filters)` says what to ask that relay for; by default the same again.
+    It ends when every relay ended. When the only relay refused, it raises the RelayError once the
+    queue is empty. Use it as an async context manager, or `close()` it: both send CLOSE.
     """
 
-    def __init__(
-        self,
-        filters: Sequence[Filter],
-        verifier: Verifier,
-        limits: Limits,
-        *,
-        live: bool = True,
-        overflow: Overflow = Overflow.WAIT,
-        resubscribe: Resubscribe | None = None,
-    ) -> None:
-        self.filters = tuple(filters)
-        self.live = live
-        self.overflow = overflow
-        self.resubscribe = resubscribe
-        self.sources: dict[str, Source] = {}
-        self.closed = False
+    def __init__(self, queue: EventQueue, verifier: Verifier, limits: Limits) -> None:
+        self._queue = queue
         self._verifier = verifier
         self._chunk = 2 * limits.verify_chunk  # two threads have work at once
-        self._most = limits.queue
-        self._most_bytes = max(limits.queue * _QUEUE_BYTES_PER_EVENT, limits.message_bytes_in)
-        self._queue: deque[Received] = deque()
-        self._queued_bytes = 0
-        self._ration: int | None = None
-        self._offered_bytes = 0
-        self._unread = False  # the queue has been full for long and nobody takes from it
         self._ready: deque[VerifiedEvent] = deque()
-        self._delivered: OrderedDict[str, None] = OrderedDict()
-        self._gate = Gate()
-        self._detach: list[Callable[[], None]] = []
 
-    # The relay's side.
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """What the relays are asked for."""
+        return self._queue.filters
 
-    def attach(self, relay: str, tally: Tally, detach: Callable[[], None]) -> None:
-        """A relay takes part; `detach` is called once, when the reader closes."""
-        self.sources[relay] = Source(tally, self.filters)
-        self._detach.append(detach)
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """What each relay contributed, by normalised URL."""
+        return self._queue.sources
 
-    def question(self, relay: str) -> tuple[Filter, ...]:
-        """What to ask a relay for: at first the filters, then what `resubscribe` makes of them."""
-        source = self.sources[relay]
-        if source.asked and self.resubscribe is not None:
-            source.filters = tuple(self.resubscribe(relay, source.filters))
-        source.asked = True
-        return source.filters
-
-    def offer(self, item: Received) -> bool:
-        """Queue one event, or count why not; False when the relay has to wait for room."""
-        source = self.sources[item.relay]
-        if self.closed:
-            return True
-        if item.event.id in self._delivered:
-            source.duplicates += 1
-        elif not self._full():
-            self._queue.append(item)
-            self._queued_bytes += item.size
-            self._offered_bytes += item.size
-            self._gate.wake()
-        elif self.overflow is Overflow.DROP and (source.stored_end or self._unread):
-            source.dropped += 1
-        else:
-            return False
-        return True
-
-    async def put(self, item: Received) -> None:
-        """Queue one event, waiting for room; returns when the reader closes."""
-        while not self.offer(item):
-            patience = _PATIENCE if self.overflow is Overflow.DROP else None
-            try:
-                async with asyncio.timeout(patience):
-                    await self._gate.wait(lambda: self.closed or not self._full())
-            except TimeoutError:
-                self._unread = True
-
-    def _full(self) -> bool:
-        if self._ration is not None and self._offered_bytes >= self._ration:
-            return True
-        return len(self._queue) >= self._most or self._queued_bytes >= self._most_bytes
-
-    def mark_stored_end(self, relay: str) -> None:
-        """EOSE from one relay."""
-        self.sources[relay].stored_end = True
-        self._gate.wake()
-
-    def mark_ended(self, relay: str, error: RelayError | None) -> None:
-        """No more events from one relay."""
-        source = self.sources[relay]
-        source.ended, source.error = True, error
-        source.stored_end = source.stored_end or error is None
-        self._gate.wake()
-
-    # The reader's side.
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._queue.closed
 
     def ration(self, size: int) -> None:
-        """Take no event in once `size` bytes of them came: the relay waits until this is closed."""
-        self._ration = size
+        """Accept no event after `size` bytes of them: the relay waits until this is closed."""
+        self._queue.ration(size)
 
     async def received(self, most: int = 256) -> list[Received]:
         """Take raw events as they came, at most `most`, waiting for one; [] when it is over.
 
-        For whoever verifies by himself; do not mix with the other readers. Safe to cancel.
+        For a reader that verifies events itself; do not mix it with the other readers. Safe to
+        cancel.
         """
-        await self._gate.wait(lambda: self._queue or self._over())
-        self._unread = False
-        taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
-        self._queued_bytes -= sum(item.size for item in taken)
-        self._gate.wake()
-        return taken
+        return await self._queue.take(most)
 
     async def batch(self) -> list[VerifiedEvent]:
         """Take verified events, two chunks at most; waits for one; [] when it is over.
@@ -216,21 +90,17 @@ class Subscription:
             try:
                 verified = await self._verified(taken)
             except asyncio.CancelledError:
-                self._put_back(taken)
+                self._queue.put_back(taken)
                 raise
             if verified:
                 return verified
 
-    def _put_back(self, taken: list[Received]) -> None:
-        if not self.closed:
-            self._queue.extendleft(reversed(taken))
-            self._queued_bytes += sum(item.size for item in taken)
-
     async def _verified(self, taken: list[Received]) -> list[VerifiedEvent]:
-        fresh = [item for item in taken if item.event.id not in self._delivered]
+        queue = self._queue
+        fresh = [item for item in taken if not queue.was_delivered(item.event.id)]
         results = await self._verifier.verify([item.event for item in fresh])
         for item in taken:  # only delivered ids count: a forged event must not hide the true one
-            self.sources[item.relay].duplicates += item.event.id in self._delivered
+            queue.sources[item.relay].duplicates += queue.was_delivered(item.event.id)
         return [
             found
             for item, one in zip(fresh, results, strict=True)
@@ -238,35 +108,23 @@ class Subscription:
         ]
 
     def _judge(self, item: Received, result: VerifiedEvent | InvalidEvent) -> VerifiedEvent | None:
-        source = self.sources[item.relay]
+        source = self._queue.sources[item.relay]
         if not isinstance(result, VerifiedEvent):
             source.invalid += 1
             return None
-        if item.event.id in self._delivered:  # twice in one chunk
+        if self._queue.was_delivered(item.event.id):  # twice in one chunk
             source.duplicates += 1
             return None
-        self._remember(item)
+        self._queue.deliver(item)
         return result
 
-    def _remember(self, item: Received) -> None:
-        self.sources[item.relay].delivered += 1
-        self._delivered[item.event.id] = None
-        if len(self._delivered) > _REMEMBERED:
-            self._delivered.popitem(last=False)
-
     async def stored(self) -> None:
-        """Wait until every relay sent EOSE or ended."""
-        await self._gate.wait(lambda: self.closed or self._all_stored())
-
-    def _all_stored(self) -> bool:
-        return all(source.stored_end or source.ended for source in self.sources.values())
-
-    def _over(self) -> bool:
-        return self.closed or all(source.ended for source in self.sources.values())
+        """Wait until every relay sent EOSE or ended. Safe to cancel."""
+        await self._queue.stored()
 
     @property
     def error(self) -> RelayError | None:
-        """Why it ended, when every relay ended with an error; the first one's."""
+        """The first relay's error, when every relay ended with one; else None."""
         errors = [source.error for source in self.sources.values()]
         return errors[0] if errors and all(errors) else None
 
@@ -283,7 +141,7 @@ class Subscription:
         raise StopAsyncIteration
 
     def statistics(self) -> SubscriptionStats:
-        """What came over all relays; `sources` has it for each."""
+        """Return what came over all relays; `sources` has the same for each relay."""
         sources = list(self.sources.values())
         tallies = [source.tally for source in sources]
         return SubscriptionStats(
@@ -300,7 +158,7 @@ class Subscription:
         )
 
     def sent(self, relay: str) -> Sent:
-        """What a relay sent for this stored query, in its order, good and bad; see `Sent`."""
+        """Return what a relay sent for this stored query, in its order, good and bad."""
         source = self.sources[relay]
         tally = source.tally
         stamps = tuple(tally.stamps)
@@ -311,24 +169,17 @@ class Subscription:
             hint=tally.hint,
         )
 
-    def close(self) -> None:
-        """Send CLOSE where it is open, and let go of the queue."""
-        if self.closed:
-            return
-        self.closed = True
-        for detach in self._detach:
-            detach()
-        self._queue.clear()
-        self._queued_bytes = 0
-        self._gate.wake()
+    async def close(self) -> None:
+        """Send CLOSE where the subscription is open, and drop what is queued. Never waits."""
+        self._queue.close()
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        await self.close()

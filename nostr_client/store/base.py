@@ -178,15 +178,15 @@ PROBLEMS_KEPT = 100
 
 
 class EventStore(Protocol):
-    """Verified events, kept by the rules of NIP-01, 09, 40 and 62. Expired events are hidden.
+    """Stores verified events by the rules of NIP-01, 09, 40 and 62. Expired events are hidden.
 
-    Every method may raise StoreError and its kinds, and is safe to cancel: a cancelled `save` or
+    Every method raises StoreError and its kinds, and is safe to cancel: a cancelled `save` or
     `delete` was done whole or not at all.
     """
 
     @property
     def has_search(self) -> bool:
-        """Whether `search` (NIP-50) is answered."""
+        """True when `search` (NIP-50) is answered."""
         ...
 
     def answer_for(self, urls: Iterable[str]) -> None:
@@ -194,15 +194,15 @@ class EventStore(Protocol):
         ...
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
-        """Keep events; one outcome for each, in order, once they are committed.
+        """Store events; return an outcome for each, in order, once they are committed.
 
-        An outcome says what holds after the whole batch: an event that another one of the same
+        An outcome describes the state after the whole batch: an event that another one of the same
         batch replaces or deletes is SUPERSEDED or DELETED.
         """
         ...
 
     async def query(self, filters: Sequence[Filter]) -> list[Event]:
-        """What matches any filter, each event once, newest first, then by id.
+        """Return what matches any filter, each event once, newest first, then by id.
 
         `limit` cuts each filter by itself; `since` and `until` are inclusive; a filter with an
         empty list matches nothing. Raises InvalidFilter for `search` where it is off.
@@ -217,7 +217,7 @@ class EventStore(Protocol):
         *,
         least_one: bool = True,
     ) -> Page:
-        """The newest events of a union without the ids of `skip`, of `most_bytes` at most.
+        """Return the newest events of a union without the ids of `skip`, at most `most_bytes`.
 
         Bytes are those of tags and contents, and nothing larger is read. Each filter has a limit,
         which must leave room for `skip`. `least_one`: the first event whatever its size.
@@ -225,69 +225,72 @@ class EventStore(Protocol):
         ...
 
     def stream(self, filters: Sequence[Filter]) -> AsyncIterator[Event]:
-        """As `query`, page by page in constant memory; pages are snapshots of their own."""
+        """Yield what `query` returns, page by page in constant memory; each page is a snapshot."""
         ...
 
     def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
-        """What matches any filter, or everything, oldest first, then by id, in constant memory.
+        """Yield what matches any filter, or everything, oldest first, then by id.
 
-        Limits are not looked at.
+        It needs constant memory, and ignores limits.
         """
         ...
 
     async def count(self, filters: Sequence[Filter]) -> int:
-        """How many distinct events match; `limit` is not looked at."""
+        """Return how many distinct events match; `limit` is ignored."""
         ...
 
     async def distinct_authors(self, filters: Sequence[Filter]) -> int:
-        """How many distinct pubkeys wrote what matches, exactly; `limit` is not looked at."""
+        """Return how many distinct pubkeys wrote what matches, exactly; `limit` is ignored."""
         ...
 
     async def kinds(self) -> list[int]:
-        """The kinds that are held, ascending; some may be of expired events only."""
+        """Return the stored kinds, ascending; some may belong to expired events only."""
         ...
 
     async def registers(self, filter: Filter) -> bytes:
-        """The 256 HLL registers of NIP-45 for what matches.
+        """Return the 256 HLL registers of NIP-45 for what matches.
 
         Raises InvalidFilter where `hll.offset` is not defined for the filter.
         """
         ...
 
     async def snapshot(self, work: Callable[[Snapshot], T]) -> T:
-        """Run `work` on one snapshot of what is committed; it may be called in another thread."""
+        """Run `work` on one snapshot of what is committed, perhaps in another thread."""
         ...
 
     async def negentropy_items(
         self, filter: Filter
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-        """`created_at` as (n,) uint64 and ids as (n, 32) uint8, ascending by both (NIP-77)."""
+        """Return times as (n,) uint64 and ids as (n, 32) uint8, ascending by both (NIP-77)."""
         ...
 
     async def known(self, ids: Iterable[str]) -> set[str]:
-        """Those of the ids that need no fetching: held, or settled.
+        """Return those of the ids that need no fetching: stored, or settled.
 
-        Settled are events that came, verified, and that a rule left out or took away since
-        (SUPERSEDED, DELETED, EXPIRED, VANISHED); what `delete` forgot is not.
+        Settled are events that were verified and that a rule refused or removed since
+        (SUPERSEDED, DELETED, EXPIRED, VANISHED); what `delete` removed is not settled.
         """
         ...
 
     async def delete(self, filters: Sequence[Filter]) -> int:
-        """Forget what matches (limits count), without a tombstone: it may come back."""
+        """Remove what matches, limits included, without a tombstone; return how many events.
+
+        A removed event may be stored again.
+        """
         ...
 
     async def sweep(self) -> int:
-        """Remove the events whose expiration has passed (NIP-40); how many."""
+        """Remove the events whose expiration has passed (NIP-40); return how many."""
         ...
 
     async def stats(self) -> StoreStats:
-        """Totals at one moment."""
+        """Return the totals of the store at one moment."""
         ...
 
     async def vacuum(self) -> None:
-        """Give unused pages back to the disk; needs free space of the store's own size."""
+        """Return unused pages to the disk; this needs free space of the size of the store."""
         ...
 
     async def verify(self) -> VerifyReport:
-        """Check every id, signature and index row again; a damaged page is a problem, no error."""
+        """Check every id, signature and index row; a damaged page is reported, never raised."""
         ...

@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """How one SQLite file is opened; the defaults suit a laptop that follows a few relays."""
+    """Sets how one SQLite file is opened; the defaults suit a laptop with a few relays."""
 
     synchronous: Literal["normal", "full"] = "normal"
     """normal: a commit survives kill -9, the last commits may be undone by a power loss (never

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from nostr_client.codecs.kinds import is_ephemeral
 from nostr_client.errors import StoreCorrupt, StoreError, StoreFull
 from nostr_client.store import aggregate, fingerprint_tables, maintain, select
+from nostr_client.store.base import EventStore
 from nostr_client.store.database import Database
 from nostr_client.store.disk_budget import Room
 from nostr_client.store.fingerprint_tables import FINGERPRINTS
@@ -52,8 +53,8 @@ PAGE_BYTES = 4 * 1024 * 1024
 """Tags and contents that `stream` reads at once: a thousand events mostly are less."""
 
 
-class SqliteStore:
-    """Verified events in one SQLite file; see EventStore for what each method promises.
+class SqliteStore(EventStore):
+    """Stores verified events in one SQLite file; EventStore says what each method promises.
 
     `on_batch` and `on_remove` are lists of hooks that run inside the write transaction: the first
     with every event of a batch and its outcome, the second with events about to be removed. Fill
@@ -129,12 +130,12 @@ class SqliteStore:
 
     @property
     def hasher(self) -> TagHasher:
-        """The hash of the tag index, for those who read it in the writer's thread."""
+        """The hash of the tag index, for readers in the writer's thread."""
         return self._saver.hasher
 
     @property
     def has_search(self) -> bool:
-        """Whether contents are indexed, so that `search` (NIP-50) is answered."""
+        """True when contents are indexed, so that `search` (NIP-50) is answered."""
         return self._searchable
 
     async def save(self, events: Sequence[VerifiedEvent]) -> list[Outcome]:
@@ -178,7 +179,7 @@ class SqliteStore:
     def items_within(
         self, conn: sqlite3.Connection, filter: Filter
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-        """`negentropy_items` inside a write transaction."""
+        """Return `negentropy_items` inside a write transaction."""
         return aggregate.negentropy_items(conn, self._writer_context(), filter)
 
     async def known(self, ids: Iterable[str]) -> set[str]:
@@ -186,7 +187,10 @@ class SqliteStore:
         return await self.database.read(lambda conn: _known(conn, raw))
 
     async def held(self, ids: Iterable[str]) -> set[str]:
-        """Those of the ids whose events are here, expired ones that wait for the sweep too."""
+        """Return those of the ids whose events are stored, expired ones before the sweep too.
+
+        Raises StoreError. Safe to cancel.
+        """
         raw = [bytes.fromhex(id_) for id_ in ids]
         return await self.database.read(lambda conn: held_ids(conn, raw))
 
@@ -208,7 +212,7 @@ class SqliteStore:
         )
 
     def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
-        """What matches any filter, or everything, oldest first, then by id, in constant memory.
+        """Yield what matches any filter, or everything, oldest first, then by id.
 
         Expired events are left out. Limits are looked at no more than `search`.
         """
@@ -242,7 +246,7 @@ class SqliteStore:
         return self.database.full or self.room.full
 
     async def try_room(self) -> bool:
-        """Whether there is room again after `full`; resets `database.full`.
+        """Return whether there is room again after `full`; reset `database.full`.
 
         The disk budget is measured, and after a failed write one of 64 KiB has to go well.
 

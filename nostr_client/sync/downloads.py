@@ -108,7 +108,8 @@ class Downloads:
         """One REQ; what comes is taken from `left`."""
         error: RelayError | None = None
         reply = _Reply()
-        with self._relay.subscribe(Filter(ids=[key.hex() for key in left]), live=False) as page:
+        wanted = Filter(ids=[key.hex() for key in left])
+        async with self._relay.subscribe(wanted, live=False) as page:
             try:
                 await self._ingest.take(
                     page,

@@ -1,4 +1,4 @@
-"""What can be told to a sync: direction and limits, each with its unit and the reason for it."""
+"""`Direction` and `SyncOptions` set which way a sync moves events, and its limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAST_FRAME: Final = 4096
 
 
 class Direction(StrEnum):
-    """Which way events go: from the relays to the store, the other way, or both."""
+    """Says which way events move: from the relays to the store, the other way, or both."""
 
     DOWN = "down"
     UP = "up"
@@ -21,10 +21,12 @@ class Direction(StrEnum):
 
     @property
     def down(self) -> bool:
+        """True when events are downloaded."""
         return self is not Direction.UP
 
     @property
     def up(self) -> bool:
+        """True when events are uploaded."""
         return self is not Direction.DOWN
 
 

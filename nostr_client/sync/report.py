@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from nostr_client.codecs.display import plural
+
 
 class SyncStatus(StrEnum):
-    """How far the sync with one relay got."""
+    """Says how far the sync with one relay got."""
 
     RUNNING = "running"  # not at its end, and nothing is left undone so far
     COMPLETE = "complete"  # the sets are equal, as far as the direction and our store's rules go
@@ -73,7 +75,7 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All relays of one sync, in the order they were named.
+    """The totals of one sync, and a report for each relay in the order the relays were named.
 
     `need` and `have` are distinct events over all relays. `events`: how many distinct events
     store and relays hold together; None unless every relay could be compared to its end.
@@ -109,8 +111,16 @@ class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
         """Characters received over all connections."""
         return sum(one.bytes_received for one in self.relays)
 
+    def __str__(self) -> str:
+        done = sum(one.status is SyncStatus.COMPLETE for one in self.relays)
+        moved = f"{self.downloaded:,} downloaded, {self.uploaded:,} uploaded"
+        return f"sync: {moved} ({done} of {plural(len(self.relays), 'relay')} complete)"
+
+    def __repr__(self) -> str:
+        return f"<SyncReport {self}>"
+
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON values, as `nostr-client sync --json` gives it."""
+        """Return the report as JSON values, as `nostr-client sync --json` gives it."""
         totals = {name: getattr(self, name) for name in _TOTALS}
         return {**totals, "relays": [one.to_dict() for one in self.relays]}
 

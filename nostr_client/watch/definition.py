@@ -68,7 +68,7 @@ class AlertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A question that is asked again and again; either `query` and `target`, or `filters`."""
+    """A question that is asked at an interval; either `query` and `target`, or `filters`."""
 
     name: Annotated[Name, Meta(description="what you call it")]
     query: Annotated[QueryName | None, Meta(description="a canonical query")] = None
@@ -107,17 +107,17 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def question(self) -> Query:
-        """What is asked. Raises InvalidInput: neither or both forms, or a bad one."""
+        """Return the query. Raises InvalidInput for neither form, both, or a bad one."""
         return _question(self.query, self.target, msgspec.json.encode(self.filters))
 
     @property
     def every(self) -> float:
-        """The interval in seconds. Raises InvalidInput."""
+        """Return the interval in seconds. Raises InvalidInput."""
         return seconds(self.interval)
 
     @property
     def trust(self) -> TrustPolicy | None:
-        """The policy of this watch; None: that of whoever asks."""
+        """The policy of this watch; None means the client's."""
         from nostr_client.count.trust import TrustPolicy
 
         return None if self.policy is None else TrustPolicy(self.policy)

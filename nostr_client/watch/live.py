@@ -242,7 +242,7 @@ class Live:
             subscription = self._listened.relay(url).subscribe(
                 request, resubscribe=lambda relay, asked: self._again(url, asked)
             )
-            with subscription:
+            async with subscription:
                 async for verified in subscription:
                     self._take(url, verified)
         except RelayError as error:

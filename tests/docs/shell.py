@@ -59,11 +59,12 @@ class Shell:
         await self._have_agent(False)
 
     def _compare(self, line: Line, text: str) -> None:
-        """What is shown, with any number for a number and this home for the reader's."""
+        """Check each shown line: any number, any width of a column, and this home may differ."""
         for shown in line.shown:
             wanted = self._world.substituted(shown).replace("/home/you", str(self._world.home))
-            pattern = re.sub(r"\d+", r"\\d+", re.escape(wanted))
-            assert re.search(f"^{pattern}$", text, re.MULTILINE), f"{line.where}: {shown}\n{text}"
+            words = (re.sub(r"\d+", r"\\d+", re.escape(word)) for word in wanted.split())
+            pattern = f"^ *{' +'.join(words)} *$"
+            assert re.search(pattern, text, re.MULTILINE), f"{line.where}: {shown}\n{text}"
 
     async def _to_the_end(self, command: str) -> tuple[str, int]:
         after = self._world.home / ".environment"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nostr_client.cli.count import merged_line
 from nostr_client.client import NostrClient
 from nostr_client.codecs.event import Event, EventTemplate
 from nostr_client.codecs.filters import Filter
@@ -157,7 +156,7 @@ async def test_three_relays_are_united_by_their_ids_for_80_kilobytes() -> None:
     assert 0.4 * twice < result.low <= twice + 30
     assert world.received <= 80_000
     assert {claim.method for claim in result.relays} == {Method.NEGENTROPY}
-    assert f"{truth}, as these relays say, at least {result.low} events" in merged_line(result)
+    assert f"{truth}, as these relays say, at least {result.low} events" in str(result)
 
 
 async def test_what_few_ids_leave_open_is_fetched_and_exact() -> None:
@@ -166,7 +165,7 @@ async def test_what_few_ids_leave_open_is_fetched_and_exact() -> None:
         await world.relay(NoCount(), notes(range(20, 120)))
         result = await world.count()
     assert bounds(result) == (120, 120, 120, True)
-    assert "120, as these relays say events" in merged_line(result)
+    assert "120, as these relays say events" in str(result)
 
 
 async def test_a_relay_without_nip77_is_read_beside_one_with_it() -> None:

@@ -205,7 +205,7 @@ async def test_an_event_is_verified_once_for_all_relays(stack: AsyncExitStack) -
         assert [len(page.events) for page in pages] == [100] * 3
         assert verifier.checked == 100
         assert verifier.reused == 200
-        with pool.subscribe(NOTES, urls, live=False) as subscription:
+        async with pool.subscribe(NOTES, urls, live=False) as subscription:
             got = [one.event async for one in subscription]
         assert sorted(one.created_at for one in got) == list(range(100))
         assert subscription.statistics().duplicates == 200
@@ -220,7 +220,7 @@ async def test_a_forged_copy_from_one_relay_does_not_hide_the_true_event(
     liar, honest = await serve(stack, None, None)
     liar.events, honest.events = [forged], [true]
     async with RelayPool() as pool:
-        with pool.subscribe(NOTES, [liar.url, honest.url], live=False) as subscription:
+        async with pool.subscribe(NOTES, [liar.url, honest.url], live=False) as subscription:
             got = [one.event async for one in subscription]
         assert got == [true]
         assert subscription.sources[liar.url].invalid == 1
@@ -231,7 +231,7 @@ async def test_a_merged_subscription_outlives_the_relays_that_fail(stack: AsyncE
     good, other = await serve(stack, None, None, events=[note(1)])
     nobody = await gone(stack)
     async with RelayPool() as pool:
-        with pool.subscribe(NOTES, [good.url, other.url, nobody], live=False) as subscription:
+        async with pool.subscribe(NOTES, [good.url, other.url, nobody], live=False) as subscription:
             assert [one.event async for one in subscription] == [note(1)]
         assert isinstance(subscription.sources[nobody].error, NetworkError)
         again = pool.subscribe(NOTES, [nobody], live=False)
@@ -239,10 +239,23 @@ async def test_a_merged_subscription_outlives_the_relays_that_fail(stack: AsyncE
             await anext(again)
 
 
+async def test_fetched_events_come_once_newest_first_with_the_relays_that_failed(
+    stack: AsyncExitStack,
+) -> None:
+    good, other = await serve(stack, None, None, events=[note(1), note(2)])
+    nobody = await gone(stack)
+    async with NostrClient([good.url, other.url]) as client:
+        found = await client.fetch_events(NOTES)
+        assert (found.complete, dict(found.errors)) == (True, {})
+        assert [one.event for one in found] == [note(2), note(1)]
+        partial = await client.fetch_events(NOTES, relays=[good.url, nobody])
+    assert (len(partial), partial.complete, list(partial.errors)) == (2, False, [nobody])
+
+
 async def test_live_events_of_many_relays_come_once(stack: AsyncExitStack) -> None:
     servers = await serve(stack, None, None)
     async with RelayPool() as pool:
-        with pool.subscribe(NOTES, [server.url for server in servers]) as subscription:
+        async with pool.subscribe(NOTES, [server.url for server in servers]) as subscription:
             await subscription.stored()
             for number in range(5):
                 for server in servers:

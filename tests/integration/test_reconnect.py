@@ -12,9 +12,9 @@ import pytest
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import VerifiedEvent
 from nostr_client.errors import DeadlineExceeded, NetworkError
+from nostr_client.network.event_queue import Overflow
 from nostr_client.network.relay import Relay
 from nostr_client.network.relay_state import RelayStatus
-from nostr_client.network.subscription import Overflow
 from nostr_client.options import Limits, Options, ReconnectPolicy, Timeouts
 from tests.faults import SaysThenCloses, Silent
 from tests.faulty_relay import Behaviour, FaultyRelay
@@ -39,7 +39,7 @@ async def leaving_nothing_behind() -> AsyncIterator[None]:
 async def test_a_restarted_relay_gets_the_live_subscriptions_again() -> None:
     first, second = note(1), note(2)
     async with talking(events=[first], options=AT_ONCE) as (server, relay):
-        with relay.subscribe(NOTES) as subscription:
+        async with relay.subscribe(NOTES) as subscription:
             assert (await anext(subscription)).event == first
             await subscription.stored()
             await server.stop()
@@ -63,7 +63,7 @@ async def test_the_caller_says_what_to_ask_for_after_a_reconnect() -> None:
         return [one.replace(since=(one.since or 0) + 10) for one in filters]
 
     async with talking(options=AT_ONCE) as (server, relay):
-        with relay.subscribe(NOTES, resubscribe=since_then):
+        async with relay.subscribe(NOTES, resubscribe=since_then):
             for time in (1, 2):
                 await server.heard("REQ", time)
                 server.peers[0].abort()
@@ -216,7 +216,7 @@ async def test_cancelling_the_reader_loses_no_event() -> None:
     options = Options(limits=Limits(verify_chunk=1))
     async with talking(events=[note(n) for n in range(30)], options=options) as (_, relay):
         got, cancelled = [], 0
-        with relay.subscribe(NOTES) as subscription:
+        async with relay.subscribe(NOTES) as subscription:
             await subscription.stored()
             while len(got) < 30:
                 reading = asyncio.ensure_future(anext(subscription))
@@ -249,7 +249,7 @@ async def test_pings_measure_the_round_trip() -> None:
 async def test_a_slow_reader_of_a_stored_query_loses_nothing_and_keeps_the_connection() -> None:
     options = Options(limits=Limits(queue=5, verify_chunk=2), timeouts=Timeouts(heartbeat=0.05))
     async with talking(events=[note(n) for n in range(40)], options=options) as (server, relay):
-        with relay.subscribe(NOTES, live=False) as subscription:
+        async with relay.subscribe(NOTES, live=False) as subscription:
             await server.pinged(1)  # nobody reads, so that no pong is seen
             with pytest.raises(DeadlineExceeded):
                 await relay.count(NOTES, 0.3)
@@ -260,12 +260,14 @@ async def test_a_slow_reader_of_a_stored_query_loses_nothing_and_keeps_the_conne
 
 async def test_a_slow_reader_of_live_events_loses_the_newest_and_knows_how_many() -> None:
     options = Options(limits=Limits(queue=5))
-    async with talking(options=options) as (server, relay):
-        with relay.subscribe(NOTES, overflow=Overflow.DROP) as subscription:
-            await subscription.stored()
-            for number in range(12):
-                await server.broadcast(note(number))
-            await relay.count(NOTES)
-            stats = subscription.statistics()
-            assert (stats.queued, stats.dropped, stats.frames) == (5, 7, 12)
-            assert (await anext(subscription)).event == note(0)
+    async with (
+        talking(options=options) as (server, relay),
+        relay.subscribe(NOTES, overflow=Overflow.DROP) as subscription,
+    ):
+        await subscription.stored()
+        for number in range(12):
+            await server.broadcast(note(number))
+        await relay.count(NOTES)
+        stats = subscription.statistics()
+        assert (stats.queued, stats.dropped, stats.frames) == (5, 7, 12)
+        assert (await anext(subscription)).event == note(0)

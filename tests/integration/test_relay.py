@@ -40,7 +40,7 @@ async def test_count_fetch_publish_and_live_events(notes: list[Event]) -> None:
         assert [one.event for one in page.events] == notes[::-1]
         verified = SIGNER.sign_now(EventTemplate(kind=1, content="new", created_at=5000))
         assert (await relay.publish(verified)).accepted
-        with relay.subscribe(NOTES.replace(limit=2)) as subscription:
+        async with relay.subscribe(NOTES.replace(limit=2)) as subscription:
             assert [(await anext(subscription)).event for _ in "ab"] == notes[:-3:-1]
             await subscription.stored()
             await server.broadcast(verified.event)
@@ -54,7 +54,7 @@ async def test_count_fetch_publish_and_live_events(notes: list[Event]) -> None:
 
 async def test_pipelined_counts_have_ids_of_their_own(notes: list[Event]) -> None:
     async with talking(events=notes) as (server, relay):
-        with relay.subscribe(NOTES):
+        async with relay.subscribe(NOTES):
             answers = await asyncio.gather(*(relay.count(NOTES) for _ in range(20)))
         assert {answer.count for answer in answers} == {40}
         ids = [message[1] for message in server.received if message[0] in ("REQ", "COUNT")]
@@ -75,16 +75,16 @@ async def test_too_many_subscriptions_wait_for_a_slot(notes: list[Event]) -> Non
     async with talking(behaviour, events=notes) as (server, relay):
         pages = await asyncio.gather(*(relay.fetch(NOTES) for _ in range(10)))
         assert {len(page.events) for page in pages} == {40}
-        with relay.subscribe(NOTES), relay.subscribe(NOTES), relay.subscribe(NOTES) as third:
+        async with relay.subscribe(NOTES), relay.subscribe(NOTES), relay.subscribe(NOTES) as third:
             await third.stored()
             fourth = relay.subscribe(NOTES)
             sent = server.verbs()["REQ"]
             await relay.count(NOTES)
             assert server.verbs()["REQ"] == sent, "a fourth was sent beside three that are open"
-            third.close()
+            await third.close()
             async with asyncio.timeout(5):
                 await fourth.stored()
-            fourth.close()
+            await fourth.close()
         assert behaviour.peak == 3
 
 

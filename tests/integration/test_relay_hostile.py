@@ -146,13 +146,12 @@ async def test_wrong_events_are_not_verified_and_end_in_close(notes: list[Event]
 async def test_forged_events_are_counted_and_do_not_hide_the_true_one(notes: list[Event]) -> None:
     true = notes[0]
     forged = Event(true.id, true.pubkey, true.created_at + 1, 1, (), "forged", true.sig)
-    async with talking(events=[]) as (server, relay):
-        with relay.subscribe(NOTES) as subscription:
-            await server.heard("REQ")
-            await server.broadcast(forged)
-            await server.broadcast(true)
-            assert (await anext(subscription)).event == true
-            assert subscription.statistics().invalid == 1
+    async with talking(events=[]) as (server, relay), relay.subscribe(NOTES) as subscription:
+        await server.heard("REQ")
+        await server.broadcast(forged)
+        await server.broadcast(true)
+        assert (await anext(subscription)).event == true
+        assert subscription.statistics().invalid == 1
 
 
 JUNK = {

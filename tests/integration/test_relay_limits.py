@@ -9,13 +9,13 @@ import pytest
 
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.errors import RelayRefused
-from nostr_client.network import subscription as module
+from nostr_client.network import event_queue as module
 from nostr_client.options import Limits, Options
 from tests.faults import Silent
 from tests.talking import NOTES, SIGNER, note, talking
 
 if TYPE_CHECKING:
-    from nostr_client.network.subscription import Received
+    from nostr_client.network.event_queue import Received
 
 
 async def test_frames_of_a_relay_are_paced() -> None:
@@ -61,7 +61,7 @@ async def test_a_live_query_that_nobody_reads_does_not_stop_the_others(
     monkeypatch.setattr(module, "_PATIENCE", 0.1)
     options = Options(limits=Limits(queue=5))
     async with talking(events=[note(n) for n in range(40)], options=options) as (_, relay):
-        with relay.subscribe(NOTES) as unread:
+        async with relay.subscribe(NOTES) as unread:
             assert (await relay.count(NOTES)).count == 40
             assert (unread.statistics().queued, unread.statistics().dropped) == (5, 35)
             got = [(await anext(unread)).event for _ in range(5)]
@@ -71,7 +71,7 @@ async def test_a_live_query_that_nobody_reads_does_not_stop_the_others(
 async def test_whoever_verifies_by_himself_takes_raw_events() -> None:
     async with talking(events=[note(n) for n in range(10)]) as (_, relay):
         taken: list[Received] = []
-        with relay.subscribe(NOTES, live=False) as subscription:
+        async with relay.subscribe(NOTES, live=False) as subscription:
             while batch := await subscription.received(4):
                 assert len(batch) <= 4
                 taken += batch
@@ -84,6 +84,6 @@ async def test_an_event_with_too_many_tags_is_malformed() -> None:
     many = SIGNER.sign_now(EventTemplate(kind=1, created_at=1, tags=(("t", "x"),) * 11)).event
     options = Options(limits=Limits(event_tags=10))
     async with talking(events=[many, note(2)], options=options) as (_, relay):
-        with relay.subscribe(NOTES, live=False) as subscription:
+        async with relay.subscribe(NOTES, live=False) as subscription:
             assert [one.event async for one in subscription] == [note(2)]
         assert subscription.statistics().malformed == 1

@@ -148,5 +148,5 @@ async def test_read_by_events_alone_the_number_is_exact(tmp_path: Path) -> None:
 async def stored(client: NostrClient, relays: list[str]) -> list[VerifiedEvent]:
     from nostr_client.codecs.filters import Filter
 
-    with client.subscribe(Filter(kinds=[3, 7]), relays=relays, live=False) as events:
+    async with client.subscribe(Filter(kinds=[3, 7]), relays=relays, live=False) as events:
         return [event async for event in events]

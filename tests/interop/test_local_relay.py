@@ -48,7 +48,7 @@ async def test_req_count_and_live_events(loaded: Relay, events: list[VerifiedEve
     answer = await loaded.count(asked)
     assert (answer.count, answer.hll) == (number, None)
     assert (loaded.capabilities.count, loaded.capabilities.hll) == (True, None)
-    with loaded.subscribe(Filter(authors=[SIGNER.pubkey])) as subscription:
+    async with loaded.subscribe(Filter(authors=[SIGNER.pubkey])) as subscription:
         await subscription.stored()
         new = SIGNER.sign_now(EventTemplate(kind=1, content="new", created_at=1_700_000_000))
         await loaded.publish(new)
@@ -63,7 +63,7 @@ async def test_ids_are_closed_by_the_relay_and_that_is_no_error(
     page = await loaded.fetch(Filter(ids=wanted))
     assert page.complete
     assert {one.event.id for one in page.events} == set(wanted)
-    with loaded.subscribe(Filter(ids=wanted)) as subscription:
+    async with loaded.subscribe(Filter(ids=wanted)) as subscription:
         async with asyncio.timeout(10):
             got = {(await anext(subscription)).event.id for _ in wanted}
             await subscription.stored()

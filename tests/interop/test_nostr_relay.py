@@ -56,7 +56,7 @@ async def test_live_events_duplicates_and_the_document(
     info = await loaded.info()
     assert (info.name, info.supports(1), info.supports(45)) == ("python relay", True, False)
     assert (await loaded.publish(events[0])).holds_event
-    with loaded.subscribe(Filter(authors=[SIGNER.pubkey])) as subscription:
+    async with loaded.subscribe(Filter(authors=[SIGNER.pubkey])) as subscription:
         await subscription.stored()
         new = SIGNER.sign_now(EventTemplate(kind=1, content="new", created_at=1_700_000_000))
         await loaded.publish(new)

@@ -258,7 +258,7 @@ async def test_what_is_left_out_is_not_called_trusted(
 
         await tui.until(lambda: why() == "by you")
         told = [one.message for one in tui.app._notifications]
-        assert any("but left out until you take it back (e)" in one for one in told), told
+        assert any("but excluded until you take it back (e)" in one for one in told), told
 
 
 async def test_recount_exclude_trust_and_remove(api: Served, agent: Recorded) -> None:

@@ -28,7 +28,7 @@ PAGES = {
         (),
         ("launch-reactions", "1,287", "≈ 184,312", "≥ 58", "5/6", "disconnected", "52,113"),
     ),
-    "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "left out", "✓ events")),
+    "watch": (("enter",), ("fiatjaf-followers", "±3%", "178,598–190,025", "excluded", "✓ events")),
     "relays": (("2", "down", "down"), ("nos.lol (trusted)", "2310 ms", "COUNT", "strfry")),
     "syncs": (("3",), ("mine", "running", "2,480", "unsupported", "62m ago")),
     "counters": (("4",), ("events.1", "52,113", "1.000e40", "1 other stream (n)")),

@@ -59,7 +59,7 @@ PAGES = {
     ),
     "watch": (
         Case("watch span", ("last 1w",)),
-        Case("watch exclude", ("counting without wss://nos.lol", "left out")),
+        Case("watch exclude", ("counting without wss://nos.lol", "excluded")),
         Case("watch trust", ("believing wss://nos.lol",)),
         Case("watch rm", ("removed fiatjaf-followers", "launch-reactions"), ("y",)),
     ),

@@ -12,8 +12,9 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify_many
 from nostr_client.errors import InvalidEvent, StoreError, StoreFull
 from nostr_client.network import verifier as module
+from nostr_client.network.event_queue import EventQueue, Overflow, Received
 from nostr_client.network.ingest import Ingest, IngestOptions, IngestReport
-from nostr_client.network.subscription import Overflow, Received, Subscription
+from nostr_client.network.subscription import Subscription
 from nostr_client.network.verifier import ThreadVerifier, footprint
 from nostr_client.options import Limits
 from nostr_client.protocol import Tally
@@ -48,23 +49,28 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def subscription(*relays: str, queue: int = 1_000) -> Subscription:
-    made = Subscription(
-        [Filter()], ThreadVerifier(), Limits(queue=queue), live=False, overflow=Overflow.WAIT
-    )
+class Fed(Subscription):
+    """A subscription whose queue the test feeds."""
+
+    def __init__(self, most: int) -> None:
+        limits = Limits(queue=most)
+        self.queue = EventQueue([Filter()], limits, live=False, overflow=Overflow.WAIT)
+        super().__init__(self.queue, ThreadVerifier(), limits)
+
+
+def subscription(*relays: str, queue: int = 1_000) -> Fed:
+    made = Fed(queue)
     for relay in relays or (RELAY,):
-        made.attach(relay, Tally(), lambda: None)
+        made.queue.attach(relay, Tally(), lambda: None)
     return made
 
 
-async def send(
-    into: Subscription, events: Iterable[VerifiedEvent | Event], relay: str = RELAY
-) -> None:
+async def send(into: Fed, events: Iterable[VerifiedEvent | Event], relay: str = RELAY) -> None:
     """Everything one relay has, then its end."""
     for one in events:
         event = one if isinstance(one, Event) else one.event
-        await into.put(Received(relay, event, 500))
-    into.mark_ended(relay, None)
+        await into.queue.put(Received(relay, event, 500))
+    into.queue.mark_ended(relay, None)
 
 
 async def taken(store: SqliteStore, source: Subscription, **options: Any) -> IngestReport:
@@ -241,7 +247,7 @@ async def test_only_what_matches_is_verified_and_saved(
 
 async def test_a_silent_source_keeps_what_it_sent(store: SqliteStore) -> None:
     source = subscription()
-    await source.put(Received(RELAY, make().event, 500))
+    await source.queue.put(Received(RELAY, make().event, 500))
     async with Ingest(store) as ingest:
         with pytest.raises(TimeoutError):
             await ingest.take(source, silence=0.05)
@@ -298,7 +304,7 @@ async def test_a_slow_store_holds_up_the_relay() -> None:
 async def test_a_cancelled_reader_leaves_a_whole_store(store: SqliteStore) -> None:
     source = subscription()
     for n in range(300):
-        await source.put(Received(RELAY, make(at=n).event, 500))
+        await source.queue.put(Received(RELAY, make(at=n).event, 500))
     saved, loop = asyncio.Event(), asyncio.get_running_loop()
     store.on_batch.append(lambda conn, pairs: loop.call_soon_threadsafe(saved.set))
     async with Ingest(store, IngestOptions(step=32)) as ingest:

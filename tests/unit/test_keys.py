@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nostr_client.codecs import keys
+from nostr_client.codecs import keys, nip19
 from nostr_client.codecs.event import Event, EventTemplate, compute_id, parse_event
 from nostr_client.codecs.keys import KeySigner, VerifiedEvent, verify, verify_many
 from nostr_client.errors import InvalidEvent, InvalidIdentifier, InvalidKey
@@ -209,6 +209,29 @@ def test_the_secret_shows_nowhere() -> None:
 def test_a_bad_template_is_not_signed(template: EventTemplate) -> None:
     with pytest.raises(InvalidEvent):
         signer(1).sign_now(template)
+
+
+def test_a_template_without_a_time_is_dated_when_it_is_signed() -> None:
+    one = KeySigner(b"\1" * 32, now=lambda: 1_700_000_000.9).sign_now(EventTemplate(kind=1))
+    assert one.created_at == 1_700_000_000
+
+
+def test_a_verified_event_reads_like_its_event() -> None:
+    template = EventTemplate(kind=7, content="+", tags=(("e", "x"), ("e",)), created_at=5)
+    one = KeySigner(b"\1" * 32).sign_now(template)
+    for name in Event.__struct_fields__:
+        assert getattr(one, name) == getattr(one.event, name)
+    assert (list(one.tag_values("e")), one.first_tag("p")) == (["x"], None)
+    assert parse_event(one.to_json()) == one.event
+    assert "\n" not in repr(msgspec.structs.replace(one.event, content="a\nb" * 99))
+
+
+def test_a_signer_from_hex_names_itself() -> None:
+    one = KeySigner.from_hex("01" * 32)
+    assert nip19.decode(one.npub) == nip19.PublicKey(one.pubkey)
+    assert KeySigner.from_nsec(one.nsec()).pubkey == one.pubkey
+    with pytest.raises(InvalidIdentifier, match="64 hex"):
+        KeySigner.from_hex(one.nsec())
 
 
 async def test_sign_is_sign_now() -> None:

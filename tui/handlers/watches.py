@@ -96,7 +96,7 @@ async def _switch(host: Host, words: list[str], field: str, told: tuple[str, str
 def _but(spec: Watch, url: str) -> str:
     """What holds back a relay that is trusted."""
     is_both = url in map(normalize, spec.excluded) and url in map(normalize, spec.trusted)
-    return ": trusted, but left out until you take it back (e)" if is_both else ""
+    return ": trusted, but excluded until you take it back (e)" if is_both else ""
 
 
 async def span(host: Host, words: list[str]) -> None:

@@ -19,7 +19,7 @@ _ORDER: Final = ("stopped", "failing", "behind", "waiting", "ok")
 
 
 def lines(links: Iterable[CounterLink], most: int = MOST) -> list[str]:
-    """One line for each link, the troubled ones first; a last one for those that are left out."""
+    """One line for each link, the troubled ones first; a last one for those that do not fit."""
     found = sorted(links, key=lambda one: (_ORDER.index(one.state), one.name))
     shown = [_line(one) for one in found[:most]]
     more = len(found) - most

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = (
     Column("relay", "Relay", 20, flex=3, most=44, middle=True),
-    Column("status", "Status", 11, drop=2),
+    Column("status", "Status", 13, drop=2),
     Column("method", "Method", 11, drop=4),
     Column("count", "Count", 9, flex=1, right=True, most=12),
     Column("estimate", "Estimate", 9, flex=1, right=True, most=12),
@@ -38,7 +38,7 @@ def row(one: Claim, now: float, glyphs: Glyphs, spec: Watch | None = None) -> Ma
     trusted = spec is not None and one.relay in spec.trusted
     by_you = spec is not None and one.relay in spec.excluded
     used = "+".join(SHORT.get(part, part) for part in one.used)
-    said = "left out" if one.excluded else used or "not used"
+    said = "excluded" if one.excluded else used or "not used"
     return {
         "relay": Cell(format.host(one.relay), "strong"),
         "status": Cell(one.status, _status(one.status)),

@@ -13,7 +13,7 @@ from nostr_client.count.told import Told
 
 
 class ClaimStatus(StrEnum):
-    """How asking one relay ended; everything but OK means that its number is not known."""
+    """Says how one relay answered; for everything but OK its number is not known."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -132,11 +132,11 @@ NOTHING_RETRACTED = Retracted()
 
 
 class Claim(Told, frozen=True, kw_only=True, gc=False):
-    """One relay's answer to one query (design: the unit that is kept, shown and merged).
+    """One relay's answer to one query: what is stored, shown and merged.
 
     `registers` are 256 bytes. `count_high` is set where several filters were counted one by one:
     `count` is then the largest and `count_high` the sum of their counts. `stands_in`: the relay is
-    silent now, and this is what it said before.
+    silent now, and this is its earlier answer. Times are Unix seconds, `latency_ms` milliseconds.
     """
 
     status: ClaimStatus
@@ -155,7 +155,7 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
 
     @property
     def weak_zero(self) -> bool:
-        """A bare `count: 0`: one relay family answers so when it refuses, so it proves nothing."""
+        """True for a bare `count: 0`: some relays refuse by it, so it proves nothing."""
         return (
             self.count == 0
             and self.registers is None
@@ -163,13 +163,17 @@ class Claim(Told, frozen=True, kw_only=True, gc=False):
             and self.listing is None
         )
 
+    def __repr__(self) -> str:
+        how = "" if self.method is None else f" {self.method}"
+        return f"<Claim {self.relay} {self.status}{how} count={self.count}>"
+
     def warned(self, *warnings: str) -> Claim:
-        """A copy with further warnings; those already there are not repeated."""
+        """Return a copy with further warnings; those already there are not repeated."""
         fresh = tuple(w for w in dict.fromkeys(warnings) if w not in self.warnings)
         return msgspec.structs.replace(self, warnings=self.warnings + fresh) if fresh else self
 
     def to_dict(self) -> dict[str, Any]:
-        """The claim as JSON values: the fields of the public schema, registers as hex or None."""
+        """Return the claim as JSON values: the public schema, registers as hex or None."""
         return {
             "relay": self.relay,
             "status": str(self.status),
@@ -229,5 +233,8 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def figure(self) -> Figure | None:
-        """The figure of `unit`; None when no relay said anything that could be used."""
+        """The figure of `unit`; None when no relay gave anything that could be used."""
         return self.authors if self.unit is Unit.AUTHORS else self.events
+
+    def __repr__(self) -> str:
+        return f"<Merged authors={self.authors} events={self.events} claims={len(self.claims)}>"

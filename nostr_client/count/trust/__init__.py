@@ -15,7 +15,7 @@ from nostr_client.count.trust.shape import Shape, shape
 
 
 class TrustPolicy(StrEnum):
-    """What to do about a relay that fails a test: nothing, show it, or leave it out as well."""
+    """Says what to do about a relay that fails a test: nothing, show it, or exclude it too."""
 
     OFF = "off"
     FLAG = "flag"

@@ -98,7 +98,7 @@ def _in_order(relays: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayChoice:
-    """How relays are chosen. URLs in any spelling; they are normalised here.
+    """Sets how relays are chosen for a target (NIP-65). URLs may have any spelling.
 
     Raises InvalidRelayURL for what is none, InvalidInput for a bound below 1.
     """
@@ -131,7 +131,7 @@ class RelayChoice:
         object.__setattr__(self, "deny", frozenset(map(_deny_entry, self.deny)))
 
     def denies(self, url: str) -> bool:
-        """Whether the user's deny list holds this relay."""
+        """Return whether the user's deny list contains this relay."""
         if not self.deny:
             return False
         host = host_of(url)
@@ -139,7 +139,7 @@ class RelayChoice:
         return normalize(url) in self.deny or not self.deny.isdisjoint(parents)
 
     def objection(self, url: str) -> str | None:
-        """Why a relay that a stranger names is not asked, or None."""
+        """Return why a relay that a stranger names is not asked, or None."""
         reason = objection(url, self.connection)
         if reason is None and self.denies(url):
             return "on the deny list"

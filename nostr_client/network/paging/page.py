@@ -58,7 +58,7 @@ async def read_page(
     cut = False
     if budget is not None:
         subscription.ration(budget.bytes)
-    with subscription:
+    async with subscription:
         try:
             async with asyncio.timeout(total):
                 while not cut and (batch := await _next_batch(subscription, silence)):

@@ -24,7 +24,7 @@ OWN = lineage.node("app", "s" * 32)
 
 
 def signed(content: str, now: float = 1_700_000_000, last: int = -1, stream: str = "app") -> Event:
-    return WRITER.sign_now(nostr.template(stream, content, now, last)).event
+    return WRITER.sign_now(nostr.template(stream, content, nostr.next_time(now, last))).event
 
 
 def values(**found: str) -> Values:
@@ -67,7 +67,7 @@ def test_the_newest_version_counts_and_of_one_second_the_lower_id() -> None:
     asked = nostr.address(WRITER.pubkey, "app")
     old = signed("old", now=100)
     pair = sorted((signed("one", now=200), signed("two", now=200)), key=lambda event: event.id)
-    foreign = STRANGER.sign_now(nostr.template("app", "x", 900, -1)).event
+    foreign = STRANGER.sign_now(nostr.template("app", "x", 900)).event
     other = signed("x", now=900, stream="other")
     ahead = signed("x", now=100_000)
     events = [old, pair[1], foreign, pair[0], other, ahead]

@@ -1,0 +1,221 @@
+"""`EventQueue` is the bounded queue between the relays and the reader of one subscription.
+
+Relays put raw events in; the reader takes them out. The reader decides what a full queue means:
+`Overflow.WAIT` stops reading from the relay (nothing is lost, and the rest of that connection waits
+too), `Overflow.DROP` counts and drops the newest. Stored events wait under DROP too, as long as
+somebody reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
+from nostr_client.errors import RelayError
+from nostr_client.network.waiting import Gate
+from nostr_client.protocol import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.options import Limits
+
+Resubscribe = Callable[[str, "Sequence[Filter]"], "Sequence[Filter]"]
+"""Says what to ask a relay for after a reconnect, from its URL and what it was asked for before."""
+
+_PATIENCE = 5.0  # seconds that a reader may be busy before DROP drops stored events too
+_REMEMBERED = 20_000  # ids a subscription knows again: a reconnect repeats what was stored
+_QUEUE_BYTES_PER_EVENT = 16 * 1024  # mean room for a queued event; few are larger
+
+
+class Overflow(StrEnum):
+    """What to do when the reader is slower than the relay."""
+
+    WAIT = "wait"
+    DROP = "drop"
+
+
+class Received(msgspec.Struct, frozen=True):
+    """One raw event: it matched the filter, and nothing else is known about it."""
+
+    relay: str
+    event: Event
+    size: int
+    """Length of its frame in characters."""
+
+
+class Source(msgspec.Struct):
+    """What one relay contributed to a subscription."""
+
+    tally: Tally
+    filters: tuple[Filter, ...]
+    """What this relay was asked for."""
+    asked: bool = False
+    stored_end: bool = False
+    ended: bool = False
+    error: RelayError | None = None
+    delivered: int = 0
+    duplicates: int = 0
+    invalid: int = 0
+    """Events whose id or signature does not hold."""
+    dropped: int = 0
+    """Events lost because the queue was full."""
+
+
+class EventQueue:
+    """Raw events of one subscription, on one relay or many, each id once it was delivered.
+
+    `live`: the subscription goes on after EOSE. After a reconnect `resubscribe(relay, filters)`
+    says what to ask that relay for; by default the same again.
+    """
+
+    def __init__(
+        self,
+        filters: Sequence[Filter],
+        limits: Limits,
+        *,
+        live: bool = True,
+        overflow: Overflow = Overflow.WAIT,
+        resubscribe: Resubscribe | None = None,
+    ) -> None:
+        self.filters = tuple(filters)
+        self.live = live
+        self.overflow = overflow
+        self.resubscribe = resubscribe
+        self.sources: dict[str, Source] = {}
+        self.closed = False
+        self._most = limits.queue
+        self._most_bytes = max(limits.queue * _QUEUE_BYTES_PER_EVENT, limits.message_bytes_in)
+        self._queue: deque[Received] = deque()
+        self._queued_bytes = 0
+        self._ration: int | None = None
+        self._offered_bytes = 0
+        self._unread = False  # the queue has been full for long and nobody takes from it
+        self._delivered: OrderedDict[str, None] = OrderedDict()
+        self._gate = Gate()
+        self._detach: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    # The relay's side.
+
+    def attach(self, relay: str, tally: Tally, detach: Callable[[], None]) -> None:
+        """A relay takes part; `detach` is called once, when the reader closes."""
+        self.sources[relay] = Source(tally, self.filters)
+        self._detach.append(detach)
+
+    def question(self, relay: str) -> tuple[Filter, ...]:
+        """What to ask a relay for: at first the filters, then what `resubscribe` makes of them."""
+        source = self.sources[relay]
+        if source.asked and self.resubscribe is not None:
+            source.filters = tuple(self.resubscribe(relay, source.filters))
+        source.asked = True
+        return source.filters
+
+    def offer(self, item: Received) -> bool:
+        """Queue one event, or count why not; False when the relay has to wait for room."""
+        source = self.sources[item.relay]
+        if self.closed:
+            return True
+        if item.event.id in self._delivered:
+            source.duplicates += 1
+        elif not self._full():
+            self._queue.append(item)
+            self._queued_bytes += item.size
+            self._offered_bytes += item.size
+            self._gate.wake()
+        elif self.overflow is Overflow.DROP and (source.stored_end or self._unread):
+            source.dropped += 1
+        else:
+            return False
+        return True
+
+    async def put(self, item: Received) -> None:
+        """Queue one event, waiting for room; returns when the reader closes."""
+        while not self.offer(item):
+            patience = _PATIENCE if self.overflow is Overflow.DROP else None
+            try:
+                async with asyncio.timeout(patience):
+                    await self._gate.wait(lambda: self.closed or not self._full())
+            except TimeoutError:
+                self._unread = True
+
+    def _full(self) -> bool:
+        if self._ration is not None and self._offered_bytes >= self._ration:
+            return True
+        return len(self._queue) >= self._most or self._queued_bytes >= self._most_bytes
+
+    def mark_stored_end(self, relay: str) -> None:
+        """EOSE from one relay."""
+        self.sources[relay].stored_end = True
+        self._gate.wake()
+
+    def mark_ended(self, relay: str, error: RelayError | None) -> None:
+        """No more events from one relay."""
+        source = self.sources[relay]
+        source.ended, source.error = True, error
+        source.stored_end = source.stored_end or error is None
+        self._gate.wake()
+
+    # The reader's side.
+
+    def ration(self, size: int) -> None:
+        """Accept no event after `size` bytes of them: the relay waits until the queue closes."""
+        self._ration = size
+
+    async def take(self, most: int) -> list[Received]:
+        """Take at most `most` events, waiting for one; [] when no more can come. Safe to cancel."""
+        await self._gate.wait(lambda: self._queue or self.over)
+        self._unread = False
+        taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+        self._queued_bytes -= sum(item.size for item in taken)
+        self._gate.wake()
+        return taken
+
+    def put_back(self, taken: list[Received]) -> None:
+        """Return events that were taken and not used to the front of the queue."""
+        if not self.closed:
+            self._queue.extendleft(reversed(taken))
+            self._queued_bytes += sum(item.size for item in taken)
+
+    def was_delivered(self, event_id: str) -> bool:
+        """Whether the reader has had the event with this id."""
+        return event_id in self._delivered
+
+    def deliver(self, item: Received) -> None:
+        """Count an event as delivered, and remember its id."""
+        self.sources[item.relay].delivered += 1
+        self._delivered[item.event.id] = None
+        if len(self._delivered) > _REMEMBERED:
+            self._delivered.popitem(last=False)
+
+    async def stored(self) -> None:
+        """Wait until every relay sent EOSE or ended, or the queue is closed."""
+        await self._gate.wait(lambda: self.closed or self._all_stored())
+
+    def _all_stored(self) -> bool:
+        return all(source.stored_end or source.ended for source in self.sources.values())
+
+    @property
+    def over(self) -> bool:
+        """True when no relay adds anything more."""
+        return self.closed or all(source.ended for source in self.sources.values())
+
+    def close(self) -> None:
+        """Detach every relay, which sends CLOSE, and empty the queue."""
+        if self.closed:
+            return
+        self.closed = True
+        for detach in self._detach:
+            detach()
+        self._queue.clear()
+        self._queued_bytes = 0
+        self._gate.wake()

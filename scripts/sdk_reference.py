@@ -1,0 +1,273 @@
+"""`page()` makes docs/reference/sdk.md from signatures and docstrings of the public interface."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import nostr_client
+from nostr_client import counters, errors, hll, options
+from nostr_client.codecs import nip19
+from nostr_client.store.base import EventStore
+from nostr_client.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import ModuleType
+
+HEAD: Final = """# The SDK
+
+{made}
+
+Import every name of the first sections from `nostr_client`; it stays until a major version.
+`import nostr_client` also reaches the modules of the later sections, such as
+`nostr_client.counters`. Times are Unix seconds and sizes are bytes unless a text says otherwise.
+"Safe to cancel" means that a cancelled call leaves nothing half done.
+"""
+
+SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "One object for many relays": ("NostrClient", "FetchResult", "PublishResult", "PublishStatus"),
+    "Questions": (
+        "followers",
+        "reactions",
+        "reposts",
+        "quotes",
+        "replies",
+        "comments",
+        "replies_and_comments",
+        "zaps",
+        "query",
+        "Query",
+    ),
+    "Answers": ("CountResult", "Figure", "Claim", "ClaimStatus", "TrustPolicy"),
+    "Watches": ("Watch",),
+    "Sync": ("SyncReport", "SyncStatus", "Direction"),
+    "Events, filters, keys": (
+        "Event",
+        "EventTemplate",
+        "VerifiedEvent",
+        "Filter",
+        "KeySigner",
+        "Signer",
+        "parse_event",
+        "verify",
+        "verify_many",
+    ),
+    "Relays": ("Relay", "RelayPool", "RelayChoice", "RelayInfo", "Subscription"),
+    "Store": ("SqliteStore", "EventStore", "StoreOptions"),
+}
+"""The public names by subject; errors and options follow from their modules."""
+
+MODULES: Final[tuple[tuple[str, ModuleType, tuple[str, ...]], ...]] = (
+    ("Options: `nostr_client.options`", options, ()),
+    ("Errors: `nostr_client.errors`", errors, ()),
+    (
+        "Identifiers: `nostr_client.nip19`",
+        nip19,
+        (
+            "decode",
+            "parse",
+            "read",
+            "PublicKey",
+            "Note",
+            "Profile",
+            "EventPointer",
+            "Address",
+            "SecretKey",
+        ),
+    ),
+    ("HyperLogLog: `nostr_client.hll`", hll, tuple(n for n in hll.__all__ if n != n.upper())),
+    ("Counters: `nostr_client.counters`", counters, tuple(counters.__all__)),
+)
+
+
+class Field(NamedTuple):
+    """One attribute of a class, as its source declares it."""
+
+    name: str
+    type: str
+    default: str
+    text: str
+
+
+def page(made: str) -> str:
+    """Return the text of the page; `made` is the note that it is generated."""
+    parts = [HEAD.format(made=made)]
+    for title, names in SECTIONS.items():
+        parts.append(f"## {title}\n")
+        parts += [_entry(name, getattr(nostr_client, name)) for name in names]
+    for title, module, names in MODULES:
+        parts.append(f"## {title}\n")
+        found = {name: getattr(module, name) for name in names or _classes(module)}
+        if module is errors:
+            parts.append(_errors(found.values()))
+        else:
+            parts += [_entry(name, value) for name, value in found.items()]
+    return "\n".join(parts)
+
+
+def listed() -> set[str]:
+    """Return the public names that the page has."""
+    named = {name for names in SECTIONS.values() for name in names}
+    return named | set(_classes(options)) | set(_classes(errors)) | {"count", "nip19"}
+
+
+def _classes(module: ModuleType) -> list[str]:
+    found = (one for one in vars(module).values() if isinstance(one, type))
+    return [one.__name__ for one in found if one.__module__ == module.__name__]
+
+
+def _entry(name: str, value: Any) -> str:
+    if not isinstance(value, type):
+        return f"### {name}\n\n{_block(name, value)}\n{_text(value)}\n"
+    head = "" if issubclass(value, enum.Enum) or value.__name__ in _WITHOUT else _block(name, value)
+    parts = [f"### {name}\n", head, f"{_text(value)}\n"]
+    fields = list(_members(value) if issubclass(value, enum.Enum) else _fields(value))
+    if fields:
+        parts.append(_table(fields))
+    parts += [_method(member, found) for member, found in _public(value)]
+    return "\n".join(part for part in parts if part)
+
+
+_WITHOUT: Final = frozenset({"Relay", "RelayPool", "Subscription", "Signer", "EventStore"})
+"""Classes that are made by others, or whose constructor is not what a reader calls."""
+
+
+def _block(name: str, value: Any) -> str:
+    return f"```text\n{name}{_signature(value)}\n```\n"
+
+
+def _signature(value: Any) -> str:
+    text = re.sub(
+        r"\b(?:nostr_client|pathlib|collections\.abc)\.[\w.]*\.?(?=[A-Z])", "", _raw(value)
+    )
+    text = re.sub(r"<(?:built-in )?function (\w+)(?: at 0x\w+)?>", r"\1", text)
+    text = re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", text).removesuffix(" -> None")
+    text = text.replace("(self, ", "(").replace("(self)", "()").replace("(cls, ", "(")
+    if len(text) <= 90:
+        return text
+    inside, _, back = text.rpartition(")") if " -> " not in text else _before_answer(text)
+    pieces = _split(inside.removeprefix("("))
+    return "(\n" + "".join(f"    {piece},\n" for piece in pieces) + f"){back}"
+
+
+def _before_answer(text: str) -> tuple[str, str, str]:
+    inside, _, back = text.rpartition(") -> ")
+    return inside, ")", f" -> {back}"
+
+
+def _raw(value: Any) -> str:
+    text = str(inspect.signature(value))
+    return re.sub(r"'([^']*)'", lambda found: found[1], text) if ": '" in text else text
+
+
+def _split(text: str) -> list[str]:
+    """Split arguments at commas that stand in no bracket."""
+    pieces, depth, start = [], 0, 0
+    for at, sign in enumerate(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth == 0:
+            pieces.append(text[start:at].strip())
+            start = at + 1
+    return [*pieces, text[start:].strip()]
+
+
+def _text(value: Any) -> str:
+    return inspect.getdoc(value) or ""
+
+
+def _ours(value: type) -> list[type]:
+    return [one for one in reversed(value.__mro__) if one.__module__.startswith("nostr_client")]
+
+
+def _fields(value: type) -> Iterator[Field]:
+    """Yield annotated attributes in order, with the text below each; of a class that has them."""
+    if not hasattr(value, "__struct_fields__") and not hasattr(value, "__dataclass_fields__"):
+        return
+    for one in _ours(value):
+        body = _class_body(one)
+        for node, after in zip(body, [*body[1:], None], strict=True):
+            if isinstance(node, ast.AnnAssign) and not ast.unparse(node.target).startswith("_"):
+                default = "" if node.value is None else ast.unparse(node.value)
+                default = "" if default.startswith("field(") else default
+                type_ = ast.unparse(node.annotation)
+                yield Field(ast.unparse(node.target), type_, default, _below(after))
+
+
+def _members(value: type) -> Iterator[Field]:
+    """Yield the values of an enumeration, with the text beside or below each."""
+    source = textwrap.dedent(inspect.getsource(value)).splitlines()
+    body = _class_body(value)
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.Assign):
+            beside = source[node.lineno - 1].partition("  # ")[2]
+            text = beside or _below(after)
+            yield Field(ast.unparse(node.targets[0]), "", ast.unparse(node.value), text)
+
+
+def _class_body(value: type) -> list[ast.stmt]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+    (node,) = tree.body
+    assert isinstance(node, ast.ClassDef)
+    return node.body
+
+
+def _below(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return " ".join(str(node.value.value).split())
+    return ""
+
+
+def _table(fields: Iterable[Field]) -> str:
+    rows = [_row(f"`{one.name}`", _code(one.type), _code(one.default), one.text) for one in fields]
+    return "\n".join(["| field | type | default | |", "|---|---|---|---|", *rows, ""])
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _public(value: type) -> Iterator[tuple[str, Any]]:
+    """Yield public methods and properties in the order of the source, inherited ones first."""
+    if issubclass(value, enum.Enum):
+        return
+    seen: dict[str, Any] = {}
+    for one in _ours(value):
+        for name, found in vars(one).items():
+            plain = getattr(found, "__func__", found)
+            if not name.startswith("_") and (
+                isinstance(found, property) or inspect.isfunction(plain)
+            ):
+                seen[name] = found
+    for name in seen:
+        found = getattr(value, name)
+        if value is not SqliteStore or _text(found) != _text(getattr(EventStore, name, None)):
+            yield name, found
+
+
+def _method(name: str, found: Any) -> str:
+    if isinstance(found, property):
+        kind = str(inspect.signature(found.fget).return_annotation) if found.fget else ""
+        return f"**`{name}`** (`{kind}`): {_text(found)}\n"
+    start = "async " if inspect.iscoroutinefunction(found) else ""
+    signature = _signature(found)
+    if "\n" in signature:
+        return f"**`{name}`**\n\n```text\n{start}{name}{signature}\n```\n\n{_text(found)}\n"
+    return f"**`{start}{name}{signature}`**\n\n{_text(found)}\n"
+
+
+def _errors(found: Iterable[type]) -> str:
+    rows = [
+        _row(f"`{one.__name__}`", f"`{one.__bases__[0].__name__}`", " ".join(_text(one).split()))
+        for one in found
+        if issubclass(one, Exception)
+    ]
+    return "\n".join(["| error | is a kind of | raised when |", "|---|---|---|", *rows, ""])
