@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta
 
 from agent.api import schema
-from agent.api.routes import STREAM, TEXT, Request, Route, route, routes_of
+from agent.api.routes import STREAM, SVG, TEXT, Request, Route, route, routes_of
 from agent.api.schema import Increment, Scope, Subject
 from agent.specs import SyncSpec
 from nostr_client.watch.definition import Name, Watch
@@ -147,6 +147,17 @@ class AgentApi:
 
         The limit keeps the newest ones.
         """
+
+    @route("GET", "/badge/{name}.svg", media=SVG)
+    async def badge(self, name: Name) -> str:
+        """The number of a watch as a picture.
+
+        It needs no token where `api.badges` names the watch.
+        """
+
+    @route("GET", "/badge/{name}.json")
+    async def shield(self, name: Name) -> dict[str, Any]:
+        """The same as shields.io reads it (its endpoint form)."""
 
     @route("POST", "/v1/counts", takes=120.0)
     async def count(self, body: schema.CountBody) -> schema.Counted:

@@ -23,6 +23,8 @@ class Access(NamedTuple):
     hosts: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
     open_metrics: bool = False
+    badges: frozenset[str] = frozenset()
+    """Watches whose badge is shown without a token."""
 
 
 def check(access: Access, needs: Scope, host: str, origin: str | None, bearer: str | None) -> Scope:

@@ -20,6 +20,7 @@ from agent.api.schema import Body, Scope
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 STREAM: Final = "text/event-stream"
+SVG: Final = "image/svg+xml"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,7 +71,7 @@ class Route:
 
     @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:
-        return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path))
+        return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(self.path)))
 
     @functools.cached_property
     def _signature(self) -> inspect.Signature:

@@ -8,6 +8,7 @@ async with serve(access, bind("127.0.0.1", 0)) as server:
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,14 +19,15 @@ from aiohttp import web
 from agent.api.contract import AgentApi, find
 from agent.api.document import document
 from agent.api.guard import bearer_of, check
-from agent.api.routes import JSON
+from agent.api.routes import JSON, TEXT
 from agent.api.schema import Health, Permission, Problem, Ready, Refusal, Scope
 from agent.relay.bounded import BoundedServer, listen
 from agent.specs import in_words
 from nostr_client.errors import CounterError, InvalidInput, NostrTallyError, StoreError, clip
+from nostr_client.network.pacing import TokenBucket
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from socket import socket
 
     from agent.api.feed import Feed, Stream
@@ -49,6 +51,16 @@ HANDSHAKE_S: Final = 10.0
 """How long a new socket may take to ask for something."""
 
 CLOSE_S: Final = 1.0
+
+BADGE_S: Final = 10.0
+"""How long a badge is shown before it is made again."""
+
+BADGE_AGE_S: Final = 300
+"""How long browsers and proxies keep a badge."""
+
+BADGES_PER_SECOND: Final = 50.0
+
+_BADGES: Final = frozenset({"badge", "shield"})
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -89,6 +101,9 @@ class ApiServer:
         self.access = access
         """May be replaced while it runs."""
         self._bounds = bounds
+        self._badges: dict[tuple[str, str], tuple[float, object]] = {}
+        """Open badges and when they were made: `api.badges` bounds them."""
+        self._badge_rate = TokenBucket(BADGES_PER_SECOND, debt=1.0, now=began)
         self.port = 0
         self.url = ""
 
@@ -111,7 +126,7 @@ class ApiServer:
         route, params, allowed = find(request.method, request.rel_url.raw_path)
         scope = check(
             self.access,
-            self._needs(route),
+            self._needs(route, params),
             request.headers.get("Host", ""),
             origin,
             bearer_of(request.headers.get("Authorization")),
@@ -119,6 +134,8 @@ class ApiServer:
         if route is None:
             return _lost(allowed)
         given = await self._given(request, route, params)
+        if scope is Scope.NONE and route.name in _BADGES:
+            return await self._badge(route, given)
         if route.name == "events":
             return await self._events(request, given["last"])
         answer = self._own(route, scope)
@@ -127,12 +144,15 @@ class ApiServer:
         is_unready = isinstance(answer, Ready) and not answer.ready
         return _answered(503 if is_unready else route.status, answer, route.media)
 
-    def _needs(self, route: Route | None) -> Scope:
+    def _needs(self, route: Route | None, params: Mapping[str, str]) -> Scope:
         """The scope that a request needs; what no route answers needs the one that reads."""
         if route is None:
             return Scope.READ
         is_open = route.name == "metrics" and self.access.open_metrics
-        return Scope.NONE if is_open else route.scope
+        return Scope.NONE if is_open or self._is_open_badge(route, params) else route.scope
+
+    def _is_open_badge(self, route: Route, params: Mapping[str, str]) -> bool:
+        return route.name in _BADGES and params.get("name") in self.access.badges
 
     async def _given(
         self, request: web.BaseRequest, route: Route, params: dict[str, str]
@@ -147,6 +167,19 @@ class ApiServer:
             return route.given(params, query, body)
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
             raise Refusal(400, "invalid", clip(in_words(str(error)))) from error
+
+    async def _badge(self, route: Route, given: dict[str, Any]) -> web.Response:
+        """A badge for anybody: made once in BADGE_S, so that a crowd costs no more than one."""
+        if self._badge_rate.take(time.monotonic()) > 0:
+            raise Refusal(429, "too_many", "too many badges are asked for: try again later")
+        key = (route.name, given["name"])
+        at, answer = self._badges.get(key, (-math.inf, None))
+        if time.monotonic() - at >= BADGE_S:
+            answer = await self._asked(route, given)
+            self._badges[key] = time.monotonic(), answer
+        response = _answered(route.status, answer, route.media)
+        response.headers["Cache-Control"] = f"public, max-age={BADGE_AGE_S}"
+        return response
 
     def _own(self, route: Route, scope: Scope) -> object:
         """What is answered without a backend, None where a backend has to."""
@@ -281,13 +314,13 @@ _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def _answered(status: int, value: object, media: str = JSON) -> web.Response:
-    """An answer: JSON, or the text of metrics."""
+    """An answer: JSON, a picture, or the text of metrics."""
     is_json = media == JSON
     return web.Response(
         status=status,
         body=_encode(value) if is_json else str(value).encode(),
         headers={
-            "Content-Type": JSON if is_json else _PROMETHEUS,
+            "Content-Type": _PROMETHEUS if media == TEXT else media,
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
         },

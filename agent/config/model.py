@@ -206,6 +206,10 @@ class ApiSection(Section, frozen=True):
         int, Meta(ge=16, le=100_000, description="messages that wait for a slow stream client")
     ] = 1000
     open_metrics: Annotated[bool, Meta(description="serve /metrics without a token")] = False
+    badges: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=1000, description="watches whose /badge/NAME.svg anybody may see"),
+    ] = ()
 
 
 class StreamSection(Section, frozen=True):

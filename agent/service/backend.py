@@ -6,10 +6,11 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.alerts.webhook import private
 from agent.api import schema, views
+from agent.api.badge import shields, svg
 from agent.api.schema import Refusal, not_found
 from agent.config.rules import check_sync, check_watch
 from agent.counters.links import KIND as LINK
@@ -119,6 +120,12 @@ class AgentBackend(CounterCalls):
 
     async def watch(self, name: str) -> schema.WatchState:
         return self._watched(name)
+
+    async def badge(self, name: str) -> str:
+        return svg(self._watched(name))
+
+    async def shield(self, name: str) -> dict[str, Any]:
+        return shields(self._watched(name))
 
     async def add_watch(self, spec: Watch) -> schema.WatchState:
         _check(check_watch, spec)

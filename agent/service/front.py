@@ -33,6 +33,7 @@ def make_access(section: ApiSection, tokens: Tokens) -> Access:
         hosts=frozenset(host.lower() for host in section.hosts),
         origins=frozenset(origin.lower() for origin in section.cors_origins),
         open_metrics=section.open_metrics,
+        badges=frozenset(section.badges),
     )
 
 

@@ -21,6 +21,9 @@ COMMANDS = {
     "publish": Entry("nostr_client.cli.publish:publish", "Hand an event to relays."),
     "relay": Entry("nostr_client.cli.relay:relay", "What a relay says about itself."),
     "store": Entry("nostr_client.cli.store:store", "Import, export and ask the local store."),
+    "assertions": Entry(
+        "nostr_client.cli.assertions:assertions", "Publish counts as signed cards (NIP-85)."
+    ),
     "counter": Entry("nostr_client.cli.counter:counter", "Exact sums by subject (ADR-49)."),
     "key": Entry("nostr_client.cli.key:key", "Make and show keys."),
     "completion": Entry("nostr_client.cli.completion:completion", "Print shell completion code."),

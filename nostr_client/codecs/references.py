@@ -6,7 +6,7 @@ Registers and counts of relays know tags alone, so they cannot tell any of this.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.errors import clip
 
@@ -37,12 +37,30 @@ def reply_place(reply: Event, target: str) -> str | None:
     """DIRECT for a reply to `target`, THREAD for one below it, None for a mere mention.
 
     `target` is an event id, or an address, which `a` names beside an `e` for its version or the
-    parent. With markers `reply` names the parent, and `root` alone is a direct reply to the root.
-    Without markers the last `e` is the parent, as NIP-10 had it before; an `a` without a marker is
-    the root, and so the parent where no `e` is.
+    parent.
     """
-    names = ("e", "a") if ":" in target else ("e",)
-    tags = [tag for tag in reply.tags if len(tag) > 1 and tag[0] in names]
+    thread = thread_of(reply, addresses=":" in target)
+    if target in thread.parents:
+        return DIRECT
+    return THREAD if target in thread.roots else None
+
+
+class Thread(NamedTuple):
+    """What a note replies to, and what its thread began with: ids and addresses."""
+
+    parents: frozenset[str]
+    roots: frozenset[str]
+
+
+def thread_of(note: Event, *, addresses: bool = True) -> Thread:
+    """Where a note stands in a thread; both sets are empty for one that replies to nothing.
+
+    With markers `reply` names the parent, and `root` alone is a direct reply to the root. Without
+    markers the last `e` is the parent, as NIP-10 had it before; an `a` without a marker is the
+    root, and so the parent where no `e` is. Without `addresses` no `a` is looked at.
+    """
+    names = ("e", "a") if addresses else ("e",)
+    tags = [tag for tag in note.tags if len(tag) > 1 and tag[0] in names]
     plain = [tag for tag in tags if len(tag) < 4 or tag[3] not in _MARKERS]
     roots, parents = (_marked(tags, marker) for marker in ("root", "reply"))
     if roots | parents:
@@ -52,9 +70,7 @@ def reply_place(reply: Event, target: str) -> str | None:
         roots = {tag[1] for tag in plain}
         last = [tag for tag in plain if tag[0] == "e"] or plain
         parents = {tag[1] for tag in last[-1:]}
-    if target in parents:
-        return DIRECT
-    return THREAD if target in roots else None
+    return Thread(frozenset(parents), frozenset(roots))
 
 
 _MARKERS: Final = ("root", "reply", "mention")

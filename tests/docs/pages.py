@@ -26,6 +26,7 @@ CERTIFICATE: Final = (
 )
 
 BEFORE: Final = {
+    "docs/how-to/assertions.md": (NOTES,),
     "docs/how-to/backup.md": (NOTES, "mkdir backups"),
     "docs/how-to/fleet.md": ("umask 077; echo token > es.token; echo token > fr.token",),
     "docs/how-to/local-relay.md": (CERTIFICATE,),

@@ -28,6 +28,11 @@ def load(conn: sqlite3.Connection, recipients: Iterable[str]) -> list[Wallet]:
     return [_decode(row[0]) for row in rows if row is not None]
 
 
+def all_kept(conn: sqlite3.Connection) -> list[Wallet]:
+    """Every wallet that is kept."""
+    return [_decode(text) for (text,) in conn.execute("SELECT wallet FROM wallet")]
+
+
 def save(conn: sqlite3.Connection, wallets: Iterable[Wallet]) -> None:
     """Keep wallets, each in place of what was kept of its recipient."""
     rows = [(one.recipient, _encode(one).decode()) for one in wallets]

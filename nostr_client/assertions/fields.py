@@ -1,0 +1,189 @@
+"""What each number of a card means here: the fields of NIP-85 that are counts, sums or times. Pure.
+
+One key never changes a unit: what a field counts is stated once, here, and documented from here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+USER: Final = 30382
+EVENT: Final = 30383
+ADDRESS: Final = 30384
+IDENTIFIER: Final = 30385
+
+SUBJECTS: Final = {USER: "user", EVENT: "event", ADDRESS: "address", IDENTIFIER: "identifier"}
+"""What a card is about, by its kind."""
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """A number of a card: the tag that carries it, its unit, and what it counts, in a sentence.
+
+    `personal`: it says more of a life than of a success, so it is published only where it is named.
+    `zaps`: it comes from zap receipts, and only from those that the receiver's wallet signed.
+    """
+
+    name: str
+    unit: str
+    counts: str
+    personal: bool = False
+    zaps: bool = False
+
+
+_COMMENTS: Final = Field(
+    name="comment_cnt",
+    unit="events",
+    counts="Replies (kind 1, NIP-10, direct or below in the thread) and comments (kind 1111, "
+    "NIP-22, at any depth). Mentions do not count.",
+)
+_QUOTES: Final = Field(
+    name="quote_cnt", unit="events", counts="Notes and comments (kinds 1, 1111) with its `q` tag."
+)
+_REPOSTS: Final = Field(
+    name="repost_cnt", unit="people", counts="Authors of reposts (kinds 6 and 16, NIP-18)."
+)
+_REACTIONS: Final = Field(
+    name="reaction_cnt",
+    unit="people",
+    counts="Authors of reactions (kind 7) to it, dislikes among them; the last `e` says what a "
+    "reaction is to (NIP-25).",
+)
+_ZAPS: Final = (
+    Field(
+        name="zap_cnt",
+        unit="payments",
+        counts="Zap receipts (kind 9735) for it that pay its author or one of its `zap` tags, each "
+        "payment once.",
+        zaps=True,
+    ),
+    Field(name="zap_amount", unit="sats", counts="What those zaps paid.", zaps=True),
+)
+_OF_EVENT: Final = (_COMMENTS, _QUOTES, _REPOSTS, _REACTIONS, *_ZAPS)
+
+FIELDS: Final[dict[int, tuple[Field, ...]]] = {
+    USER: (
+        Field(
+            name="followers",
+            unit="people",
+            counts="Authors whose newest follow list (kind 3) names the key.",
+        ),
+        Field(
+            name="first_created_at",
+            unit="Unix seconds",
+            counts="Time of the oldest note (kind 1) of the key.",
+        ),
+        Field(name="post_cnt", unit="events", counts="Notes (kind 1) that reply to nothing."),
+        Field(
+            name="reply_cnt",
+            unit="events",
+            counts="Notes (kind 1) that reply to something, and comments (kind 1111).",
+        ),
+        Field(
+            name="reactions_cnt",
+            unit="events",
+            counts="Reactions (kind 7) that name the key in their last `p` tag (NIP-25).",
+        ),
+        Field(
+            name="zap_amt_recd",
+            unit="sats",
+            counts="What zaps (kind 9735) paid the key, each payment once.",
+            zaps=True,
+        ),
+        Field(name="zap_cnt_recd", unit="payments", counts="Number of these payments.", zaps=True),
+        Field(
+            name="zap_avg_amt_day_recd",
+            unit="sats",
+            counts="The amount received, by the days since the first of these payments.",
+            zaps=True,
+        ),
+        Field(
+            name="zap_amt_sent",
+            unit="sats",
+            counts="What zaps that the key asked for paid.",
+            personal=True,
+            zaps=True,
+        ),
+        Field(
+            name="zap_cnt_sent",
+            unit="payments",
+            counts="Number of these payments.",
+            personal=True,
+            zaps=True,
+        ),
+        Field(
+            name="zap_avg_amt_day_sent",
+            unit="sats",
+            counts="The amount sent, by the days since the first of these payments.",
+            personal=True,
+            zaps=True,
+        ),
+        Field(
+            name="reports_cnt_recd",
+            unit="people",
+            counts="Authors of reports (kind 1984) of the key.",
+            personal=True,
+        ),
+        Field(
+            name="reports_cnt_sent",
+            unit="events",
+            counts="Reports (kind 1984) by the key.",
+            personal=True,
+        ),
+        Field(
+            name="t",
+            unit="hashtags",
+            counts="The five hashtags that most of its notes (kind 1) carry, then by name.",
+            personal=True,
+        ),
+        Field(
+            name="active_hours_start",
+            unit="hour of the day, UTC",
+            counts="Start of the fewest hours in a row that hold four fifths of its notes.",
+            personal=True,
+        ),
+        Field(
+            name="active_hours_end",
+            unit="hour of the day, UTC",
+            counts="End of these hours.",
+            personal=True,
+        ),
+    ),
+    EVENT: _OF_EVENT,
+    ADDRESS: _OF_EVENT,
+    IDENTIFIER: (
+        Field(
+            name="comment_cnt",
+            unit="events",
+            counts="Comments (kind 1111, NIP-22) whose `I` or `i` tag is the identifier.",
+        ),
+        Field(
+            name="reaction_cnt",
+            unit="people",
+            counts="Authors of reactions (kind 17, NIP-25) with its `i` tag.",
+        ),
+    ),
+}
+"""Every field that a card may have, by the card's kind, in the order of its tags."""
+
+READERS: Final = {
+    USER: frozenset({"followers", "post_cnt"}),
+    EVENT: frozenset({"comment_cnt", "repost_cnt", "reaction_cnt", "zap_cnt", "zap_amount"}),
+}
+"""Fields that a client which shows these cards (Ditto) reads; one that is missing is shown as 0."""
+
+
+def field_named(kind: int, name: str) -> Field:
+    """The field of a card's kind. Raises KeyError."""
+    return {field.name: field for field in FIELDS[kind]}[name]
+
+
+def table() -> str:
+    """The fields as a Markdown table, for the documents."""
+    lines = ["| card | tag | unit | what it counts |", "|---|---|---|---|"]
+    for kind, fields in FIELDS.items():
+        for one in fields:
+            name = f"`{one.name}`" + (" (personal)" if one.personal else "")
+            lines.append(f"| {kind} {SUBJECTS[kind]} | {name} | {one.unit} | {one.counts} |")
+    return "\n".join(lines) + "\n"

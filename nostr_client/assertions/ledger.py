@@ -1,0 +1,146 @@
+"""What was published, and which relay took it: two tables of a store.
+
+An event is in the ledger before it is sent. So a crash leaves nothing that was sent and is not
+known, and the next run sends the same signed event again, which relays know by its id.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.codecs import kinds
+from nostr_client.codecs.event import parse_event
+from nostr_client.codecs.keys import stored_event
+from nostr_client.errors import InvalidInput
+from nostr_client.store.migrate import Schema, run_script
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.store.database import Database
+
+_TABLES: Final = """
+CREATE TABLE assertion_signer (
+    signer TEXT PRIMARY KEY, method TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE assertion (
+    n INTEGER PRIMARY KEY,
+    signer TEXT NOT NULL,
+    kind INTEGER NOT NULL,
+    subject TEXT NOT NULL,
+    id TEXT NOT NULL,
+    event TEXT NOT NULL,
+    is_retracted INTEGER NOT NULL,
+    UNIQUE (signer, kind, subject)
+) STRICT;
+CREATE TABLE assertion_taken (
+    n INTEGER NOT NULL, relay TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (n, relay)
+) STRICT, WITHOUT ROWID
+"""
+
+ASSERTIONS: Final = Schema("nostr_tally.assertions", partial(run_script, script=_TABLES))
+
+_PUT: Final = (
+    "INSERT INTO assertion (signer, kind, subject, id, event, is_retracted)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET id = excluded.id,"
+    " event = excluded.event, is_retracted = excluded.is_retracted"
+)
+_PENDING: Final = (
+    "SELECT a.n, a.event FROM assertion a"
+    " LEFT JOIN assertion_taken t ON t.n = a.n AND t.relay = ?2"
+    " WHERE a.signer = ?1 AND a.n > ?3 AND t.id IS NOT a.id ORDER BY a.n LIMIT ?4"
+)
+_LEFT: Final = (
+    "SELECT count(*) FROM assertion a LEFT JOIN assertion_taken t ON t.n = a.n AND t.relay = ?2"
+    " WHERE a.signer = ?1 AND t.id IS NOT a.id"
+)
+
+
+class Pending(NamedTuple):
+    """A signed event that a relay has not taken yet; `n` orders them."""
+
+    n: int
+    event: VerifiedEvent
+
+
+class Ledger:
+    """The ledger of one signing key (hex) in a store that has the schema ASSERTIONS.
+
+    Every method may raise StoreError and its kinds, and is safe to cancel.
+    """
+
+    def __init__(self, database: Database, signer: str) -> None:
+        self._database = database
+        self.signer = signer
+
+    async def claim(self, method: str) -> None:
+        """Note how this key counts. Raises InvalidInput where it counted by another method so far.
+
+        One key never changes what its numbers mean (NIP-85).
+        """
+
+        def write(conn: sqlite3.Connection) -> str:
+            sql = "INSERT INTO assertion_signer VALUES (?, ?) ON CONFLICT DO NOTHING"
+            conn.execute(sql, (self.signer, method))
+            known = "SELECT method FROM assertion_signer WHERE signer = ?"
+            return str(conn.execute(known, (self.signer,)).fetchone()[0])
+
+        known = await self._database.write(write)
+        if known != method:
+            raise InvalidInput(
+                f"this key publishes {known}, and a key keeps its meaning: "
+                f"sign {method} with another key"
+            )
+
+    async def published(self, subjects: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Event]:
+        """What was signed last for each of these subjects: a card, or its retraction (kind 5)."""
+        sql = "SELECT event FROM assertion WHERE signer = ? AND kind = ? AND subject = ?"
+
+        def read(conn: sqlite3.Connection) -> dict[tuple[int, str], Event]:
+            rows = ((one, conn.execute(sql, (self.signer, *one)).fetchone()) for one in subjects)
+            return {one: parse_event(row[0]) for one, row in rows if row is not None}
+
+        return await self._database.read(read)
+
+    async def subjects(self) -> list[tuple[int, str]]:
+        """Every subject with a card that was not retracted, in order."""
+        sql = (
+            "SELECT kind, subject FROM assertion WHERE signer = ? AND kind >= 30000"
+            " AND NOT is_retracted ORDER BY kind, subject"
+        )
+        return await self._database.read(
+            lambda conn: [(kind, subject) for kind, subject in conn.execute(sql, (self.signer,))]
+        )
+
+    async def put(self, signed: Iterable[tuple[int, str, VerifiedEvent]]) -> None:
+        """Note signed events, each for a kind and subject, before they are sent."""
+        rows = [
+            (self.signer, kind, subject, e.id, e.to_json(), e.kind == kinds.DELETION)
+            for kind, subject, e in ((kind, subject, one.event) for kind, subject, one in signed)
+        ]
+        await self._database.write(lambda conn: conn.executemany(_PUT, rows).close())
+
+    async def pending(self, relay: str, after: int, most: int) -> list[Pending]:
+        """The next events that a relay (normalised URL) has not taken, in the order of `n`."""
+        row = (self.signer, relay, after, most)
+        return await self._database.read(
+            lambda conn: [
+                Pending(n, stored_event(parse_event(text)))
+                for n, text in conn.execute(_PENDING, row)
+            ]
+        )
+
+    async def left(self, relay: str) -> int:
+        """How many events a relay (normalised URL) has not taken."""
+        row = (self.signer, relay)
+        return await self._database.read(lambda conn: int(conn.execute(_LEFT, row).fetchone()[0]))
+
+    async def taken(self, relay: str, events: Iterable[Pending]) -> None:
+        """Note that a relay took these."""
+        rows = [(one.n, relay, one.event.event.id) for one in events]
+        sql = "INSERT OR REPLACE INTO assertion_taken VALUES (?, ?, ?)"
+        await self._database.write(lambda conn: conn.executemany(sql, rows).close())

@@ -1,0 +1,118 @@
+"""Reads from a store what cards are made of: events, wallets, and the numbers of watches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.assertions.cards import Measured
+from nostr_client.assertions.fields import ADDRESS, EVENT, USER
+from nostr_client.assertions.tally import COUNTED, NO_SUBJECTS, Tally
+from nostr_client.codecs.display import plural
+from nostr_client.count.claims import ClaimBook
+from nostr_client.count.remembering import asked_of
+from nostr_client.count.wallets import rows as wallets
+from nostr_client.errors import InvalidInput
+from nostr_client.store.sync_memory import TriedTable
+from nostr_client.watch.repository import WatchBook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nostr_client.count.wallets.keys import Wallet
+    from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.watch.definition import Watch
+
+_DOWN: Final = 0
+_FIELD_OF: Final = {
+    "followers": ((USER, "followers"),),
+    "reactions": ((EVENT, "reaction_cnt"), (ADDRESS, "reaction_cnt")),
+    "reposts": ((EVENT, "repost_cnt"), (ADDRESS, "repost_cnt")),
+}
+"""Watches whose number is a field in the same unit."""
+
+
+async def tallied(store: SqliteStore, now: int, *, claimed_zaps: bool = False) -> Tally:
+    """Count everything in a store. `claimed_zaps`: receipts that no known wallet signed count too.
+
+    Raises StoreError.
+    """
+    known = {one.recipient: one for one in await store.database.read(wallets.all_kept)}
+    tally = Tally(now, _always if claimed_zaps else _by_wallets(known))
+    async for event in store.export():
+        if event.kind in COUNTED or event.kind not in NO_SUBJECTS:
+            tally.add(event)
+    return tally
+
+
+async def why_not_whole(store: SqliteStore, tally: Tally, now: int) -> str:
+    """Why a store is not fit to be published from, or "": it is empty, or was read in part."""
+    if not tally.events:
+        return "the store is empty: sync or import events first"
+    tried, _ = await TriedTable(store.database).summary(now)
+    missing = sum(one.events for one in tried if one.side == _DOWN)
+    if missing:
+        return (
+            f"{plural(missing, 'event')} that relays named did not come (`nostr-client sync memory`"
+            " shows them): sync again first"
+        )
+    return ""
+
+
+async def measured_by(
+    store: SqliteStore, names: Sequence[str]
+) -> dict[tuple[int, str], dict[str, Measured]]:
+    """The newest numbers of watches, by subject and field.
+
+    Raises InvalidInput for a watch that is not there, asks something that no field says in the same
+    unit, or gave no number yet.
+    """
+    found: dict[tuple[int, str], dict[str, Measured]] = {}
+    book = WatchBook(store.database)
+    for name in names:
+        got = await book.get(name)
+        if got is None:
+            raise InvalidInput(f"no watch named {name!r}")
+        subject, field = _subject_of(got[0])
+        found.setdefault(subject, {})[field] = await _newest(store, book, got[0])
+    return found
+
+
+def _subject_of(watch: Watch) -> tuple[tuple[int, str], str]:
+    target = watch.question.target
+    for kind, field in _FIELD_OF.get(watch.question.name, ()):
+        if target is not None and (kind == USER or (kind == ADDRESS) == (":" in target)):
+            return (kind, target), field
+    raise InvalidInput(
+        f"watch {watch.name!r}: only followers, reactions and reposts are fields of cards"
+    )
+
+
+async def _newest(store: SqliteStore, book: WatchBook, watch: Watch) -> Measured:
+    points = await book.history(watch.name)
+    if not points:
+        raise InvalidInput(f"watch {watch.name!r} has no number yet: run it first")
+    point = points[-1]
+    asked = await book.relays(watch.name) or ()
+    claims = await ClaimBook(store.database).recall(asked_of(watch.question), point.at)
+    answered = sum(one.answer is not None and one.failure is None for one in claims)
+    return Measured(
+        point.value,
+        point.low,
+        point.high,
+        point.exact,
+        point.at,
+        max(len(asked), answered),
+        answered,
+    )
+
+
+def _by_wallets(known: dict[str, Wallet]) -> Callable[[str, str, int], bool | None]:
+    def signed(receiver: str, signer: str, at: int) -> bool | None:
+        wallet = known.get(receiver)
+        return wallet.signed(signer, at) if wallet is not None and wallet.is_known else None
+
+    return signed
+
+
+def _always(_receiver: str, _signer: str, _at: int) -> bool:
+    return True

@@ -1,0 +1,385 @@
+"""Counts everything that cards say, in one pass over events in any order. Pure.
+
+The events are those of a store: verified, without the superseded, deleted and expired ones. A set
+of people costs an integer a person, so that a million events fit into some hundred megabytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.assertions.fields import ADDRESS, EVENT, IDENTIFIER, USER
+from nostr_client.codecs import kinds
+from nostr_client.codecs.private_kinds import PRIVATE_KINDS
+from nostr_client.codecs.references import reacted_to, receivers, thread_of
+from nostr_client.codecs.zaps import RECEIPT, REQUEST, Zap, read_zap
+from nostr_client.store.rules import ALL_RELAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nostr_client.codecs.event import Event
+
+REPORT: Final = 1984  # NIP-56
+EXTERNAL_REACTION: Final = 17  # NIP-25
+
+Value = int | tuple[str, ...]
+Values = dict[str, Value]
+"""Numbers of one subject by field; a field that is not known is not there."""
+
+DAY: Final = 86_400
+MOST_TOPICS: Final = 5
+_MOST_OF_NOTES: Final = 0.8
+
+NO_SUBJECTS: Final = frozenset(
+    {kinds.METADATA, kinds.CONTACTS, kinds.DELETION, kinds.REPOST, kinds.REACTION}
+    | {kinds.GENERIC_REPOST, EXTERNAL_REACTION, kinds.VANISH, REPORT, REQUEST, RECEIPT}
+    | {kinds.CLIENT_AUTH, *PRIVATE_KINDS, USER, EVENT, ADDRESS, IDENTIFIER}
+)
+"""Kinds of events that get no card: those that say something of another event, and private ones."""
+
+
+class _Person:
+    """What is counted of one key."""
+
+    __slots__ = (
+        "first",
+        "followers",
+        "hours",
+        "posts",
+        "reacted",
+        "replies",
+        "reported",
+        "reports",
+    )
+
+    def __init__(self) -> None:
+        self.followers: set[int] = set()
+        self.reported: set[int] = set()
+        self.first: int | None = None
+        self.posts = self.replies = self.reacted = self.reports = 0
+        self.hours: Counter[int] = Counter()
+
+
+class _Thing:
+    """What is counted of one event, address or identifier."""
+
+    __slots__ = ("comments", "kinds", "quotes", "reactions", "reposts")
+
+    def __init__(self) -> None:
+        self.comments = self.quotes = 0
+        self.reactions: set[int] = set()
+        self.reposts: set[int] = set()
+        self.kinds: Counter[str] = Counter()
+
+
+class _Payments:
+    """Payments of one receiver or sender, or for one thing."""
+
+    __slots__ = ("first", "msats", "number", "unsigned")
+
+    def __init__(self) -> None:
+        self.msats = self.number = self.unsigned = 0
+        self.first: int | None = None
+
+    def add(self, msats: int, at: int, *, signed: bool) -> None:
+        if not signed:
+            self.unsigned += 1
+            return
+        self.number += 1
+        self.msats += msats
+        self.first = at if self.first is None else min(self.first, at)
+
+
+class Tally:
+    """Add events, then ask for the values of each subject.
+
+    `signed` says whether a wallet of the receiver signed a receipt: receiver, signer (hex), time.
+    Where it says None nobody knows, and zap fields of that subject are left out. `now`: Unix
+    seconds, the end of the days that averages are over.
+    """
+
+    def __init__(self, now: int, signed: Callable[[str, str, int], bool | None]) -> None:
+        self._now = now
+        self._signed = signed
+        self._numbers: dict[str, int] = {}
+        self._people: dict[str, _Person] = {}
+        self._things: dict[str, _Thing] = {}
+        self._topics: dict[str, Counter[str]] = {}
+        self._receivers: dict[str, frozenset[str]] = {}
+        self._paid: dict[bytes, tuple[Zap, str, int]] = {}
+        self._subjects: dict[str, int] = {}
+        self._sums: _Sums | None = None
+        self._sums_of = 0
+        self._vanished: dict[str, int] = {}
+        self._latest: dict[str, int] = {}
+        self.identities: set[str] = set()
+        """Keys that follow, write or react: people's own."""
+        self.events = 0
+
+    def add(self, event: Event) -> None:
+        """Count one event; each id is to come once."""
+        self.events += 1
+        latest = self._latest.get(event.pubkey, 0)
+        if event.kind != kinds.VANISH:
+            self._latest[event.pubkey] = max(latest, event.created_at)
+        if event.kind not in NO_SUBJECTS and not kinds.is_ephemeral(event.kind):
+            self._add_subject(event)
+        count = _COUNTED.get(event.kind)
+        if count is not None:
+            count(self, event)
+
+    def subjects(self) -> Iterator[tuple[int, str]]:
+        """Every author, event, address and identifier that was seen, as card kind and `d`."""
+        yield from ((USER, key) for key in sorted(self._latest) if not self.has_vanished(key))
+        yield from sorted((kind, subject) for subject, kind in self._subjects.items())
+
+    def values(self, kind: int, subject: str) -> Values:
+        """What is known of a subject, each field that is known."""
+        if kind == USER:
+            return self._of_person(subject)
+        thing = self._things.get(subject) or _Thing()
+        if kind == IDENTIFIER:
+            return {"comment_cnt": thing.comments, "reaction_cnt": len(thing.reactions)}
+        return {
+            "comment_cnt": thing.comments,
+            "quote_cnt": thing.quotes,
+            "repost_cnt": len(thing.reposts),
+            "reaction_cnt": len(thing.reactions),
+            **self._zaps_of_thing(subject),
+        }
+
+    def holds(self, kind: int, subject: str) -> bool:
+        """Whether anything was seen that is by a subject, or is the subject, or is about it."""
+        if kind == USER:
+            return subject in self._latest or subject in self._people
+        return subject in self._subjects or subject in self._things
+
+    def has_vanished(self, key: str) -> bool:
+        """Whether a key asked all relays to forget it (NIP-62), and wrote nothing since."""
+        at = self._vanished.get(key)
+        return at is not None and self._latest.get(key, 0) <= at
+
+    def identifier_kinds(self, subject: str) -> tuple[str, ...]:
+        """The `k` values of NIP-73 that events give an identifier, most first."""
+        thing = self._things.get(subject)
+        return () if thing is None else tuple(k for k, _ in thing.kinds.most_common(1))
+
+    # What each kind says.
+
+    def _contacts(self, event: Event) -> None:
+        self.identities.add(event.pubkey)
+        follower = self._number(event.pubkey)
+        for followed in set(event.tag_values("p")):
+            self._person(followed).followers.add(follower)
+
+    def _note(self, event: Event) -> None:
+        self.identities.add(event.pubkey)
+        person = self._person(event.pubkey)
+        at = event.created_at
+        person.first = at if person.first is None else min(person.first, at)
+        person.hours[at % DAY // 3600] += 1
+        topics = {value.lower() for value in event.tag_values("t")}
+        if topics:
+            self._topics.setdefault(event.pubkey, Counter()).update(topics)
+        thread, by_ids = thread_of(event), thread_of(event, addresses=False)
+        if thread.parents:
+            person.replies += 1
+        else:
+            person.posts += 1
+        addresses = {one for one in thread.parents | thread.roots if ":" in one}
+        for target in by_ids.parents | by_ids.roots | addresses:
+            self._thing(target).comments += 1
+        self._quoted(event)
+
+    def _comment(self, event: Event) -> None:
+        self._person(event.pubkey).replies += 1
+        targets = {value for name in ("E", "e", "A", "a") for value in event.tag_values(name)}
+        for target in targets:
+            self._thing(target).comments += 1
+        for identifier in self._identifiers(event, "Ii", "Kk"):
+            identifier.comments += 1
+        self._quoted(event)
+
+    def _quoted(self, event: Event) -> None:
+        for target in set(event.tag_values("q")):
+            self._thing(target).quotes += 1
+
+    def _repost(self, event: Event) -> None:
+        who = self._number(event.pubkey)
+        for name in ("e", "a"):
+            for target in set(event.tag_values(name)):
+                self._thing(target).reposts.add(who)
+
+    def _reaction(self, event: Event) -> None:
+        self.identities.add(event.pubkey)
+        who = self._number(event.pubkey)
+        target = reacted_to(event)
+        if target is not None:
+            self._thing(target).reactions.add(who)
+        for address in set(event.tag_values("a")):
+            self._thing(address).reactions.add(who)
+        pleased = list(event.tag_values("p"))
+        if pleased:
+            self._person(pleased[-1]).reacted += 1
+
+    def _external_reaction(self, event: Event) -> None:
+        who = self._number(event.pubkey)
+        for identifier in self._identifiers(event, "i", "k"):
+            identifier.reactions.add(who)
+
+    def _report(self, event: Event) -> None:
+        self._person(event.pubkey).reports += 1
+        who = self._number(event.pubkey)
+        for reported in set(event.tag_values("p")):
+            self._person(reported).reported.add(who)
+
+    def _receipt(self, event: Event) -> None:
+        zap = read_zap(event)
+        if zap is not None and zap.payment not in self._paid:
+            self._paid[zap.payment] = (zap, event.pubkey, event.created_at)
+
+    def _vanish(self, event: Event) -> None:
+        if ALL_RELAYS in event.tag_values("relay"):
+            before = self._vanished.get(event.pubkey, 0)
+            self._vanished[event.pubkey] = max(before, event.created_at)
+
+    def _add_subject(self, event: Event) -> None:
+        self._receivers[event.id] = receivers(event)
+        if kinds.is_addressable(event.kind):
+            address = f"{event.kind}:{event.pubkey}:{event.first_tag('d') or ''}"
+            self._subjects[address] = ADDRESS
+            self._receivers[address] = receivers(event)
+        elif kinds.is_regular(event.kind):
+            self._subjects[event.id] = EVENT
+
+    def _identifiers(self, event: Event, names: str, types: str) -> list[_Thing]:
+        """The identifiers (NIP-73) that an event is about, each once."""
+        named = dict.fromkeys(value for name in names for value in event.tag_values(name))
+        kind = next((value for name in types for value in event.tag_values(name)), None)
+        found = []
+        for value in named:
+            self._subjects[value] = IDENTIFIER
+            thing = self._thing(value)
+            if kind is not None:
+                thing.kinds[kind] += 1
+            found.append(thing)
+        return found
+
+    # The numbers of a subject.
+
+    def _of_person(self, key: str) -> Values:
+        person = self._people.get(key) or _Person()
+        values: Values = {
+            "followers": len(person.followers),
+            "post_cnt": person.posts,
+            "reply_cnt": person.replies,
+            "reactions_cnt": person.reacted,
+            "reports_cnt_recd": len(person.reported),
+            "reports_cnt_sent": person.reports,
+        }
+        if person.first is not None:
+            start, end = busiest(person.hours)
+            values |= {
+                "first_created_at": person.first,
+                "active_hours_start": start,
+                "active_hours_end": end,
+            }
+        topics = sorted(self._topics.get(key, Counter()).items(), key=lambda one: (-one[1], one[0]))
+        if topics:
+            values["t"] = tuple(topic for topic, _ in topics[:MOST_TOPICS])
+        return values | self._zaps_of_person(key)
+
+    def _zaps_of_person(self, key: str) -> Values:
+        received = self._payments().received.get(key) or _Payments()
+        sent = self._payments().sent.get(key) or _Payments()
+        values: Values = {}
+        for payments, side in ((received, "recd"), (sent, "sent")):
+            if payments.unsigned:
+                continue
+            days = 1 if payments.first is None else max(1, -(-(self._now - payments.first) // DAY))
+            sats = payments.msats // 1000
+            values |= {
+                f"zap_amt_{side}": sats,
+                f"zap_cnt_{side}": payments.number,
+                f"zap_avg_amt_day_{side}": sats // days,
+            }
+        return values
+
+    def _zaps_of_thing(self, subject: str) -> Values:
+        payments = self._payments().about.get(subject) or _Payments()
+        if payments.unsigned:
+            return {}
+        return {"zap_cnt": payments.number, "zap_amount": payments.msats // 1000}
+
+    def _payments(self) -> _Sums:
+        """Sums of all payments; made once all events are there."""
+        if self._sums is None or self._sums_of != self.events:
+            self._sums, self._sums_of = self._summed(), self.events
+        return self._sums
+
+    def _summed(self) -> _Sums:
+        sums = _Sums()
+        for zap, signer, at in self._paid.values():
+            signed = self._signed(zap.receiver, signer, at)
+            if signed is False:
+                continue  # the wallet is known, and this receipt is not its own
+            targets = [(sums.sent, zap.sender), (sums.received, zap.receiver)]
+            if zap.about is not None and zap.receiver in self._receivers.get(zap.about, ()):
+                targets.append((sums.about, zap.about))
+            for table, name in targets:
+                table.setdefault(name, _Payments()).add(zap.amount, at, signed=signed is True)
+        return sums
+
+    def _number(self, pubkey: str) -> int:
+        return self._numbers.setdefault(pubkey, len(self._numbers))
+
+    def _person(self, key: str) -> _Person:
+        found = self._people.get(key)
+        if found is None:
+            found = self._people[key] = _Person()
+        return found
+
+    def _thing(self, name: str) -> _Thing:
+        found = self._things.get(name)
+        if found is None:
+            found = self._things[name] = _Thing()
+        return found
+
+
+class _Sums:
+    """Payments by receiver, by sender, and by what they are for."""
+
+    def __init__(self) -> None:
+        self.received: dict[str, _Payments] = {}
+        self.sent: dict[str, _Payments] = {}
+        self.about: dict[str, _Payments] = {}
+
+
+def busiest(hours: Counter[int]) -> tuple[int, int]:
+    """The fewest hours in a row, over midnight too, that hold four fifths of all: start, end."""
+    wanted = _MOST_OF_NOTES * hours.total()
+    for length in range(1, 25):
+        sums = [sum(hours[(start + n) % 24] for n in range(length)) for start in range(24)]
+        best = max(range(24), key=lambda start: (sums[start], -start))
+        if sums[best] >= wanted:
+            return best, (best + length) % 24 if length < 24 else 24
+    return 0, 24
+
+
+_COUNTED: Final[dict[int, Callable[[Tally, Event], None]]] = {
+    kinds.CONTACTS: Tally._contacts,
+    kinds.TEXT_NOTE: Tally._note,
+    kinds.COMMENT: Tally._comment,
+    kinds.REPOST: Tally._repost,
+    kinds.GENERIC_REPOST: Tally._repost,
+    kinds.REACTION: Tally._reaction,
+    EXTERNAL_REACTION: Tally._external_reaction,
+    REPORT: Tally._report,
+    RECEIPT: Tally._receipt,
+    kinds.VANISH: Tally._vanish,
+}
+
+COUNTED: Final = frozenset(_COUNTED)
+"""Kinds that some field counts."""

@@ -1,0 +1,224 @@
+"""`nostr-client assertions` against relays: what arrives, what is sent again, and what is not."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner, VerifiedEvent
+from nostr_client.network.pool import RelayPool
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.store.sync_memory import TriedTable
+from nostr_client.sync.memory import Note, Place, Side, StoredMemory, Verdict
+from nostr_client.sync.options import SyncOptions
+from tests.faulty_relay import Behaviour, FaultyRelay, Peer
+from tests.peers.servers import local_relay
+from tests.running import nostr_client, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ME, FAN, PROVIDER = (KeySigner(bytes([n]) * 32) for n in (1, 2, 3))
+CARDS = (30382, 30383)
+
+
+def made(signer: KeySigner, kind: int, *tags: tuple[str, ...], at: int) -> VerifiedEvent:
+    return signer.sign_now(EventTemplate(kind=kind, tags=tags, created_at=at))
+
+
+NOTE = made(ME, 1, at=1_700_000_000)
+EVENTS = [
+    NOTE,
+    made(FAN, 3, ("p", ME.pubkey), at=1_700_000_100),
+    made(FAN, 7, ("e", NOTE.event.id), ("p", ME.pubkey), at=1_700_000_200),
+]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> Path:
+    path = tmp_path / "store.db"
+    async with await SqliteStore.open(path) as opened:
+        await opened.save(EVENTS)
+    return path
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "provider.key"
+    path.write_text(PROVIDER.nsec())
+    path.chmod(0o600)
+    return path
+
+
+class Run:
+    """`assertions publish` of one store and key."""
+
+    def __init__(self, store: Path, key: Path) -> None:
+        self.args = ("--store", str(store), "--key-file", str(key), "--json")
+
+    async def __call__(self, *args: str, verb: str = "publish") -> tuple[int, dict[str, Any], str]:
+        run = await nostr_client("assertions", verb, *args, *self.args)
+        return run.code, json.loads(run.out) if run.out else {}, run.err
+
+
+@pytest.fixture
+def publish(store: Path, key: Path) -> Run:
+    return Run(store, key)
+
+
+class Takes(Behaviour):
+    """Keeps events, replaceable ones by their address; refuses what `refuses` says."""
+
+    def __init__(self, refuses: str = "") -> None:
+        self.refuses = refuses
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        event = message[1]
+        if self.refuses:
+            await peer.send("OK", event["id"], False, self.refuses)
+            return
+        await peer.send("OK", event["id"], True, "")
+
+
+def sent(relay: FaultyRelay) -> list[dict[str, Any]]:
+    return [message[1] for message in relay.received if message[0] == "EVENT"]
+
+
+async def test_what_did_not_change_is_not_signed_again_over_restarts(publish: Run) -> None:
+    async with FaultyRelay(Takes()) as relay:
+        code, first, err = await publish("--all", "-r", relay.url)
+        assert (code, first["signed"]) == (0, 3), err
+        for _ in range(2):
+            code, later, _ = await publish("--all", "-r", relay.url)
+            assert (code, later["signed"], later["unchanged"]) == (0, 0, 3)
+        cards = [one for one in sent(relay) if one["kind"] in CARDS]
+        assert len(cards) == len({one["id"] for one in cards}) == 3
+        assert sorted(one["kind"] for one in sent(relay)) == [0, 10002, 30382, 30382, 30383]
+        mine = next(one for one in cards if ["d", ME.pubkey] in one["tags"])
+        for tag in (["followers", "1"], ["post_cnt", "1"], ["reactions_cnt", "1"]):
+            assert tag in mine["tags"]
+
+
+class Stalls(Takes):
+    """Answers two events, then none."""
+
+    answered = 0
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        self.answered += 1
+        if self.answered <= 2:
+            await super().on_event(peer, message)
+
+
+async def test_a_kill_in_the_middle_signs_nothing_twice(
+    publish: Run, store: Path, key: Path
+) -> None:
+    behaviour = Stalls()
+    async with FaultyRelay(behaviour) as relay:
+        args = ("--store", str(store), "--key-file", str(key), "--all", "-r", relay.url)
+        async with started("assertions", "publish", *args) as process:
+            await relay.heard("EVENT", 5)
+            process.kill()
+        before = {event["id"] for event in sent(relay)}
+        behaviour.answered = -1_000
+        code, report, _ = await publish("--all", "-r", relay.url)
+        assert (code, report["signed"], report["unchanged"]) == (0, 0, 3)
+        assert {event["id"] for event in sent(relay)} == before
+
+
+async def test_a_relay_that_refused_gets_the_same_events_again(publish: Run) -> None:
+    behaviour = Takes("blocked: not now")
+    async with FaultyRelay(behaviour) as relay:
+        code, report, _ = await publish("--all", "-r", relay.url)
+        (one,) = report["relays"].values()
+        assert (code, one["taken"], one["left"]) == (1, 0, 5)
+        assert one["refused"] == {"blocked: not now": 5}
+        refused = {event["id"] for event in sent(relay)}
+        behaviour.refuses = ""
+        code, report, _ = await publish("--all", "-r", relay.url)
+        (one,) = report["relays"].values()
+        assert (code, one["taken"], one["left"], report["signed"]) == (0, 5, 0, 0)
+        assert {event["id"] for event in sent(relay)} == refused
+
+
+async def test_a_refusal_of_us_ends_the_run_of_that_relay(publish: Run) -> None:
+    async with FaultyRelay(Takes("rate-limited: slow down")) as relay:
+        code, report, _ = await publish("--all", "-r", relay.url)
+        (one,) = report["relays"].values()
+        assert (code, one["error"]) == (3, "rate-limited: slow down")
+
+
+async def test_an_empty_or_half_read_store_publishes_nothing_and_says_why(
+    publish: Run, store: Path, key: Path, tmp_path: Path
+) -> None:
+    async with FaultyRelay(Takes()) as relay:
+        empty = Run(tmp_path / "empty.db", key)
+        code, _, err = await empty("--all", "-r", relay.url)
+        assert (code, "the store is empty" in err) == (2, True)
+        async with await SqliteStore.open(store) as opened:
+            memory = StoredMemory(TriedTable(opened.database), time.time)
+            note = Note(Verdict.WITHHELD, "named and not sent")
+            await memory.note(Place("wss://a.example"), Side.DOWN, {b"1" * 32: note}, SyncOptions())
+        code, _, err = await publish("--all", "-r", relay.url)
+        assert (code, "1 event that relays named did not come" in err) == (2, True)
+        assert sent(relay) == []
+
+
+async def test_a_key_of_a_person_signs_no_card(store: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.key"
+    own.write_text(FAN.nsec())
+    own.chmod(0o600)
+    code, _, err = await Run(store, own)("--all", "-r", "ws://127.0.0.1:1")
+    assert (code, "a key of their own" in err) == (2, True)
+
+
+async def test_one_key_never_changes_its_meaning(publish: Run) -> None:
+    async with FaultyRelay(Takes()) as relay:
+        await publish("--all", "-r", relay.url)
+        code, _, err = await publish("--all", "--claimed-zaps", "-r", relay.url)
+        assert (code, "a key keeps its meaning" in err) == (2, True)
+
+
+async def test_a_subject_that_left_the_list_and_one_that_vanished_are_retracted(
+    publish: Run, store: Path
+) -> None:
+    async with FaultyRelay(Takes()) as relay:
+        await publish("--all", "-r", relay.url)
+        code, _, err = await publish(ME.pubkey, "-r", relay.url)
+        assert (code, "may be a key or an event id" in err) == (2, True)
+        me = ("--followed-by", FAN.pubkey)
+        code, report, _ = await publish(*me, "--prune", "-r", relay.url)
+        assert (code, report["retracted"]) == (0, 2)
+        gone = made(ME, 62, ("relay", "ALL_RELAYS"), at=1_700_001_000)
+        async with await SqliteStore.open(store) as opened:
+            await opened.save([gone])
+        code, report, _ = await publish(*me, "-r", relay.url)
+        assert (report["retracted"], report["signed"]) == (1, 0)
+        deleted = [tag[1] for one in sent(relay) if one["kind"] == 5 for tag in one["tags"]]
+        assert f"30382:{PROVIDER.pubkey}:{ME.pubkey}" in deleted
+
+
+async def test_readers_find_the_cards_on_a_relay_that_is_not_ours(publish: Run) -> None:
+    async with local_relay() as url:
+        code, _, err = await publish("--all", "-r", url)
+        assert code == 0, err
+        async with RelayPool() as pool:
+            person = Filter(kinds=[30382], authors=[PROVIDER.pubkey], tags={"#d": [ME.pubkey]})
+            note = Filter(kinds=[30383], authors=[PROVIDER.pubkey], tags={"#d": [NOTE.event.id]})
+            found = await pool.fetch([person, note], [url])
+        ((url_, page),) = found.answers.items()
+        assert url_
+        numbers = [read(one.event) for one in sorted(page.events, key=lambda e: e.event.kind)]
+        assert [one["followers"] for one in numbers[:1]] == [1]
+        names = ("comment_cnt", "repost_cnt", "reaction_cnt", "zap_cnt", "zap_amount")
+        assert [numbers[1][name] for name in names] == [0, 0, 1, 0, 0]
+
+
+def read(card: Event) -> dict[str, int]:
+    """The numbers of a card, as clients read them: the second item of each tag, if it is one."""
+    return {tag[0]: int(tag[1]) for tag in card.tags if len(tag) > 1 and tag[1].isdigit()}

@@ -1,0 +1,352 @@
+"""Cards of NIP-85: each number against a plain count over the shared events; when one is signed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nostr_client.assertions import FIELDS, CardOptions, Tally, cards_of
+from nostr_client.assertions.cards import Card, Measured, declaration, is_due
+from nostr_client.assertions.fields import (
+    ADDRESS,
+    EVENT,
+    IDENTIFIER,
+    READERS,
+    SUBJECTS,
+    USER,
+    field_named,
+    table,
+)
+from nostr_client.assertions.tally import busiest
+from nostr_client.codecs.event import Event, EventTemplate, parse_event
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.errors import InvalidInput
+from tests.conftest import shared_path
+from tests.zapping import zap_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NOW = 1_800_000_000
+OPTIONS = CardOptions()
+ME, OTHER, WALLET = (KeySigner(sha256(name).digest()) for name in (b"me", b"other", b"wallet"))
+
+
+def made(signer: KeySigner, kind: int, *tags: tuple[str, ...], at: int = 1_000) -> Event:
+    return signer.sign_now(EventTemplate(kind=kind, tags=tags, created_at=at)).event
+
+
+def tally_of(events: Iterable[Event], *, signed: bool | None = True) -> Tally:
+    tally = Tally(NOW, lambda *_: signed)
+    for event in events:
+        tally.add(event)
+    return tally
+
+
+# The oracle: the same numbers, one subject after the other, over the decoded lines of the file.
+
+Line = dict[str, Any]
+
+
+def lines() -> list[Line]:
+    path = shared_path("data/events.jsonl")
+    found = {one["id"]: one for one in map(json.loads, path.read_text("utf-8").splitlines())}
+    return list(found.values())
+
+
+def newest_only(events: list[Line]) -> list[Line]:
+    """Without older versions of replaceable and addressable events."""
+    slots: dict[Any, Line] = {}
+    for one in events:
+        kind, slot = one["kind"], one["id"]
+        if kind in (0, 3) or 10_000 <= kind < 20_000:
+            slot = (one["pubkey"], kind)
+        elif 30_000 <= kind < 40_000:
+            slot = (one["pubkey"], kind, ([*values(one, "d"), ""])[0])
+        there = slots.get(slot)
+        if there is None or (-one["created_at"], one["id"]) < (-there["created_at"], there["id"]):
+            slots[slot] = one
+    return list(slots.values())
+
+
+def values(event: Line, name: str) -> list[str]:
+    return [tag[1] for tag in event["tags"] if tag[0] == name and len(tag) > 1]
+
+
+def replied_to(event: Line, names: str) -> set[str]:
+    """The parents and roots of a note, by NIP-10."""
+    tags = [tag for tag in event["tags"] if tag[0] in names and len(tag) > 1]
+    marked = [t for t in tags if len(t) > 3 and t[3] in ("root", "reply")]
+    unmarked = [t for t in tags if len(t) < 4 or t[3] not in ("root", "reply", "mention")]
+    if marked:
+        return {t[1] for t in marked} | {t[1] for t in unmarked if t[0] == "a"}
+    return {t[1] for t in unmarked}
+
+
+def people(events: list[Line]) -> int:
+    return len({one["pubkey"] for one in events})
+
+
+def of_person(events: list[Line], key: str) -> dict[str, Any]:
+    notes = [one for one in events if one["kind"] == 1 and one["pubkey"] == key]
+    replies = [one for one in notes if replied_to(one, "ea")]
+    comments = [one for one in events if one["kind"] == 1111 and one["pubkey"] == key]
+    found: dict[str, Any] = {
+        "followers": people([e for e in events if e["kind"] == 3 and key in values(e, "p")]),
+        "post_cnt": len(notes) - len(replies),
+        "reply_cnt": len(replies) + len(comments),
+        "reactions_cnt": sum(e["kind"] == 7 and values(e, "p")[-1:] == [key] for e in events),
+        "reports_cnt_recd": people(
+            [e for e in events if e["kind"] == 1984 and key in values(e, "p")]
+        ),
+        "reports_cnt_sent": sum(e["kind"] == 1984 and e["pubkey"] == key for e in events),
+    }
+    if notes:
+        found["first_created_at"] = min(one["created_at"] for one in notes)
+    topics = Counter(t for one in notes for t in {v.lower() for v in values(one, "t")})
+    if topics:
+        found["t"] = tuple(sorted(topics, key=lambda t: (-topics[t], t))[:5])
+    return found
+
+
+def of_thing(events: list[Line], subject: str, name: str) -> dict[str, Any]:
+    def commented(one: Line) -> bool:
+        if one["kind"] == 1:
+            return subject in replied_to(one, "ea" if ":" in subject else "e")
+        named = (subject in values(one, letter) for letter in "EeAa")
+        return bool(one["kind"] == 1111 and any(named))
+
+    def reacted(one: Line) -> bool:
+        if one["kind"] != 7:
+            return False
+        return subject in values(one, "a") if name == "a" else values(one, "e")[-1:] == [subject]
+
+    return {
+        "comment_cnt": sum(map(commented, events)),
+        "quote_cnt": sum(e["kind"] in (1, 1111) and subject in values(e, "q") for e in events),
+        "repost_cnt": people(
+            [e for e in events if e["kind"] in (6, 16) and subject in values(e, name)]
+        ),
+        "reaction_cnt": people(list(filter(reacted, events))),
+    }
+
+
+@pytest.fixture(scope="module")
+def shared() -> tuple[list[Line], Tally]:
+    kept = newest_only(lines())
+    tally = tally_of((parse_event(json.dumps(one)) for one in reversed(kept)), signed=None)
+    return kept, tally
+
+
+def without(values: dict[str, Any], *prefixes: str) -> dict[str, Any]:
+    return {name: one for name, one in values.items() if not name.startswith(prefixes)}
+
+
+def test_the_number_of_every_author_is_that_of_a_plain_count(
+    shared: tuple[list[Line], Tally],
+) -> None:
+    kept, tally = shared
+    subjects = [subject for kind, subject in tally.subjects() if kind == USER]
+    assert set(subjects) == {one["pubkey"] for one in kept}
+    relevant = {kind: [e for e in kept if e["kind"] == kind] for kind in (1, 3, 7, 1111, 1984)}
+    events = [one for some in relevant.values() for one in some]
+    for subject in sorted(subjects)[:: max(1, len(subjects) // 120)]:
+        found = without(tally.values(USER, subject), "zap", "active")
+        assert found == of_person(events, subject), subject
+
+
+def test_the_number_of_every_event_and_address_is_that_of_a_plain_count(
+    shared: tuple[list[Line], Tally],
+) -> None:
+    kept, tally = shared
+    events = [one for one in kept if one["kind"] in (1, 6, 7, 16, 1111)]
+    things = [one for one in tally.subjects() if one[0] in (EVENT, ADDRESS)]
+    busy = [one for one in things if any(v for v in tally.values(*one).values())]
+    assert busy
+    for kind, subject in busy[:: max(1, len(busy) // 150)]:
+        found = without(tally.values(kind, subject), "zap")
+        assert found == of_thing(events, subject, "a" if kind == ADDRESS else "e"), subject
+
+
+def test_a_card_says_no_field_that_the_table_does_not_define(
+    shared: tuple[list[Line], Tally],
+) -> None:
+    _, tally = shared
+    personal = frozenset(one.name for one in FIELDS[USER] if one.personal)
+    extras = {"d", "k", "counted_at", "expiration"}
+    for card in cards_of(tally, list(tally.subjects()), CardOptions(personal=personal), {}):
+        known = {one.name for one in FIELDS[card.kind]} | extras
+        assert {tag[0] for tag in card.tags(NOW, NOW + 1)} <= known
+
+
+# Zaps.
+
+
+def zapped(*about: tuple[str, str], at: int = NOW - 86_400 * 9, n: int = 0) -> Event:
+    return made(WALLET, 9735, *zap_tags("210n", ME.pubkey, *about, at=n), at=at)
+
+
+def test_zaps_count_once_a_payment_and_what_no_wallet_is_known_to_sign_is_left_out() -> None:
+    note = made(ME, 1)
+    receipts = [zapped(("e", note.id), n=1), zapped(n=2)]
+    again = made(OTHER, 9735, *receipts[0].tags)
+    tally = tally_of([*receipts, again, note])
+    assert tally.values(EVENT, note.id)["zap_cnt"] == 1
+    assert tally.values(EVENT, note.id)["zap_amount"] == 21
+    person = tally.values(USER, ME.pubkey)
+    names = ("zap_cnt_recd", "zap_amt_recd", "zap_avg_amt_day_recd")
+    assert [person[name] for name in names] == [2, 42, 42 // 9]
+    unknown = tally_of([*receipts, note], signed=None)
+    assert not {name for name in unknown.values(USER, ME.pubkey) if name.endswith("_recd")} - {
+        "reports_cnt_recd"
+    }
+    assert "zap_cnt" not in unknown.values(EVENT, note.id)
+    forged = tally_of([*receipts, note], signed=False)
+    assert forged.values(USER, ME.pubkey)["zap_cnt_recd"] == 0
+
+
+def test_a_zap_of_an_event_pays_its_author_or_does_not_count_for_it() -> None:
+    note = made(OTHER, 1)
+    tally = tally_of([note, zapped(("e", note.id))])
+    assert tally.values(EVENT, note.id)["zap_cnt"] == 0
+    split = made(OTHER, 1, ("zap", ME.pubkey, "", "1"), at=2_000)
+    assert tally_of([split, zapped(("e", split.id))]).values(EVENT, split.id)["zap_cnt"] == 1
+
+
+def test_identifiers_have_their_kind_and_both_numbers() -> None:
+    site = "https://example.com"
+    comment = made(ME, 1111, ("I", site), ("K", "web"), ("i", site), ("k", "web"))
+    liked = [
+        made(who, 17, ("i", site), ("k", "web"), at=at) for who in (ME, OTHER) for at in (1, 2)
+    ]
+    tally = tally_of([comment, *liked])
+    (card,) = cards_of(tally, [(IDENTIFIER, site)], OPTIONS, {})
+    assert card.values == {"comment_cnt": 1, "reaction_cnt": 2}
+    assert ("k", "web") in card.tags(NOW, NOW)
+
+
+def test_the_hours_of_most_notes_may_pass_midnight() -> None:
+    assert busiest(Counter({23: 5, 0: 4, 12: 1})) == (23, 1)
+    assert busiest(Counter(range(24))) == (0, 20)
+    assert busiest(Counter({7: 1})) == (7, 8)
+
+
+# Which cards are published.
+
+
+def card_of(tally: Tally, kind: int, subject: str, **measured: Measured) -> Card:
+    given = {(kind, subject): measured}
+    (card,) = cards_of(tally, [(kind, subject)], OPTIONS, given)
+    return card
+
+
+def follow(signer: KeySigner, at: int = 1_000) -> Event:
+    return made(signer, 3, ("p", ME.pubkey), at=at)
+
+
+def test_the_number_of_many_relays_stands_for_the_stores_with_its_bounds() -> None:
+    tally = tally_of([follow(OTHER)])
+    exact = Measured(12, 12, 12, True, NOW, 3, 3)
+    card = card_of(tally, USER, ME.pubkey, followers=exact)
+    tags = card.tags(NOW, NOW)
+    assert ("followers", "12") in tags
+    assert ("interval", "followers", "12", "12", "exact") in tags
+    assert ("relays", "followers", "3", "3") in tags
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "why"),
+    [(950, 1_050, ""), (940, 1_050, "wider"), (1_000, None, "nothing bounds")],
+)
+def test_an_estimate_wider_than_five_percent_is_not_published(
+    low: int, high: int | None, why: str
+) -> None:
+    wide = Measured(1_000, low, high, False, NOW, 3, 2)
+    card = card_of(tally_of([follow(OTHER)]), USER, ME.pubkey, followers=wide)
+    assert why in card.why_not
+    assert bool(why) == ("followers" not in card.values)
+
+
+def test_who_vanished_and_who_is_not_known_gets_no_card() -> None:
+    gone = made(ME, 62, ("relay", "ALL_RELAYS"), at=5_000)
+    assert "vanish" in card_of(tally_of([made(ME, 1), gone]), USER, ME.pubkey).why_not
+    back = made(ME, 1, at=5_001)
+    assert card_of(tally_of([back, gone]), USER, ME.pubkey).why_not == ""
+    assert "nothing" in card_of(tally_of([made(ME, 1)]), USER, OTHER.pubkey).why_not
+
+
+def test_personal_fields_are_published_only_where_they_are_named() -> None:
+    tally = tally_of([made(ME, 1, ("t", "Nostr")), follow(OTHER)])
+    (card,) = cards_of(tally, [(USER, ME.pubkey)], OPTIONS, {})
+    assert not any(field_named(USER, name).personal for name in card.values)
+    (named,) = cards_of(tally, [(USER, ME.pubkey)], CardOptions(personal=frozenset({"t"})), {})
+    assert ("t", "nostr") in named.tags(NOW, NOW)
+    with pytest.raises(InvalidInput, match="no personal field 'followers'"):
+        CardOptions(personal=frozenset({"followers"})).check()
+
+
+# When a card is signed again.
+
+
+def signed(card: Card, at: int) -> Event:
+    return ME.sign_now(card.template(at, None, OPTIONS)).event
+
+
+def numbered(followers: int) -> Card:
+    return Card(USER, OTHER.pubkey, {"followers": followers, "post_cnt": 1}, {})
+
+
+@pytest.mark.parametrize(
+    ("step", "now", "followers", "due"),
+    [
+        (0.0, NOW, 100, False),
+        (0.0, NOW, 101, True),
+        (0.05, NOW, 105, False),
+        (0.05, NOW, 106, True),
+        (0.0, NOW + 22 * 86_400, 100, False),
+        (0.0, NOW + 24 * 86_400, 100, True),
+    ],
+)
+def test_a_card_is_signed_again_when_a_number_changed_enough_or_it_soon_expires(
+    step: float, now: int, followers: int, due: bool
+) -> None:
+    before = signed(numbered(100), NOW)
+    assert is_due(numbered(followers), before, now, CardOptions(step=step)) is due
+
+
+def test_a_field_that_came_or_went_is_a_change_and_a_new_interval_is_none() -> None:
+    before = signed(numbered(100), NOW)
+    more = numbered(100)._replace(values={"followers": 100, "post_cnt": 1, "reply_cnt": 0})
+    measured = {"followers": Measured(100, 98, 102, False, NOW, 4, 3)}
+    assert is_due(more, before, NOW, OPTIONS)
+    assert not is_due(numbered(100)._replace(measured=measured), before, NOW, OPTIONS)
+    assert is_due(numbered(100), None, NOW, OPTIONS)
+
+
+def test_a_new_card_is_newer_than_the_one_that_it_replaces() -> None:
+    before = signed(numbered(100), NOW + 50)
+    assert numbered(101).template(NOW, before, OPTIONS).created_at == NOW + 51
+
+
+def test_a_declaration_names_the_fields_that_are_trusted() -> None:
+    made_ = declaration(ME.pubkey, "wss://r.example", [], 7)
+    assert ("30382:followers", ME.pubkey, "wss://r.example") in made_.tags
+    assert not any("active_hours" in tag[0] for tag in made_.tags)
+    with pytest.raises(InvalidInput, match="no field '30382:rank'"):
+        declaration(ME.pubkey, "wss://r.example", ["30382:rank"], 7)
+
+
+def test_readers_are_given_fields_that_are_in_the_table() -> None:
+    assert set(FIELDS) == set(SUBJECTS)
+    for kind, names in READERS.items():
+        assert names <= {one.name for one in FIELDS[kind]}
+
+
+def test_the_page_has_the_table() -> None:
+    page = Path(__file__).parents[2] / "docs/how-to/assertions.md"
+    assert table() in page.read_text("utf-8")
