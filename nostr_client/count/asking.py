@@ -140,13 +140,14 @@ class Asking:
         shared: SharedIds | None = None,
         earlier: Claim | None = None,
         look_up: LookUp | None = None,
+        judges: bool = True,
     ) -> None:
         """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
 
         `group`: where reading beside a silent COUNT has its task. `place`: where what is read is
         kept; by default it is forgotten. `shared`: single events are judged, beside those of the
-        question's other relays. `earlier`: what this relay said before. `look_up`: whom zaps of
-        events and addresses may pay.
+        question's other relays, here unless somebody else `judges` them. `earlier`: what this relay
+        said before. `look_up`: whom zaps of events and addresses may pay.
         """
         self._relay = relay
         self._query = query
@@ -159,6 +160,7 @@ class Asking:
         self._shared = shared
         self._earlier = earlier
         self._look_up = look_up
+        self._judges = judges
         self._made: Reader | None = None
         self._read_error: RelayError | None = None
         self._reading = False
@@ -186,7 +188,7 @@ class Asking:
     async def _keep(self, relay: str, events: Sequence[VerifiedEvent]) -> None:
         """Hand on what was read, after a look at it for the judging."""
         assert self._shared is not None
-        self._shared.saw(events)
+        self._shared.seen.saw(events)
         if self._options.keep is not None:
             await self._options.keep(relay, events)
 
@@ -202,7 +204,7 @@ class Asking:
         except TimeoutError:
             late = not self._enough
         await self._take_stock(late=late)
-        if self._shared is not None and self._options.read:
+        if self._shared is not None and self._options.read and self._judges:
             await self._judge(self._shared)
         return claim_of(name, self._query, self._outcome)
 
@@ -339,7 +341,7 @@ class Asking:
         )
         if named is None:
             return False
-        shared.saw(named.events)
+        shared.seen.saw(named.events)
         outcome.listed_bytes += named.traffic
         if not (named.whole or named.full):
             outcome.partly_named = len(named.ids)

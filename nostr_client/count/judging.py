@@ -12,24 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from nostr_client.codecs import kinds
-from nostr_client.codecs.filters import Filter
 from nostr_client.count.by_id import IDS_AT_ONCE, events_by_id
-from nostr_client.count.merge import Listing, Retracted
+from nostr_client.count.merge import Retracted
+from nostr_client.count.seen import SeenEvents
 from nostr_client.errors import RelayError
-from nostr_client.store.rules import ALL_RELAYS
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from nostr_client.codecs.event import Event
-    from nostr_client.codecs.keys import VerifiedEvent
-    from nostr_client.count.merge import Claim
+    from nostr_client.count.merge import Claim, Listing
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
 
@@ -47,15 +44,6 @@ MOST_LOOKED_FOR: Final = 1_000
 """Ids that a relay holds and is asked about at most, ten REQs, after it knew one deletion."""
 
 
-class Seen(NamedTuple):
-    """An event that came: who signed it and when, and the address that its versions share."""
-
-    author: bytes
-    created_at: int
-    kind: int
-    address: str | None
-
-
 class SharedIds:
     """What every relay of one question holds or names; `report` once for each relay.
 
@@ -64,17 +52,17 @@ class SharedIds:
     numbers alone cannot be merged, so that single events are wanted.
     """
 
-    def __init__(self, urls: Collection[str], rand: random.Random, *, by_ids: bool) -> None:
+    def __init__(
+        self,
+        urls: Collection[str],
+        rand: random.Random,
+        *,
+        by_ids: bool,
+        seen: SeenEvents | None = None,
+    ) -> None:
         self.rand = rand
         self.by_ids = by_ids
-        self.seen: dict[bytes, Seen] = {}
-        """Events that came, by id."""
-        self.requests: dict[str, Event] = {}
-        """Deletions and requests to vanish that came, by id."""
-        self._by_author: dict[bytes, list[Event]] = {}
-        self.superseded: set[bytes] = set()
-        """Ids of versions that a newer one replaces (replaceable and addressable kinds)."""
-        self._newest: dict[tuple[int, str, str], tuple[int, str]] = {}
+        self.seen = SeenEvents() if seen is None else seen
         self._ids: dict[str, frozenset[bytes]] = {}
         self._relays: dict[str, Relay] = {}
         self._waiting = set(urls)
@@ -82,27 +70,6 @@ class SharedIds:
         self._discredited: set[str] = set()
         self._settled = asyncio.Event()
         self._all_checked = asyncio.Event()
-
-    def saw(self, events: Iterable[VerifiedEvent]) -> None:
-        """Events that came: their authors, and which of two versions holds."""
-        for one in events:
-            event = one.event
-            address = _address(event)
-            named = None if address is None else ":".join(map(str, address))
-            author = bytes.fromhex(event.pubkey)
-            self.seen[bytes.fromhex(event.id)] = Seen(author, event.created_at, event.kind, named)
-            if address is not None:
-                self._replace(address, event)
-            if event.kind in (kinds.DELETION, kinds.VANISH) and event.id not in self.requests:
-                self.requests[event.id] = event
-                self._by_author.setdefault(author, []).append(event)
-
-    def _replace(self, address: tuple[int, str, str], event: Event) -> None:
-        mine = (-event.created_at, event.id)  # the newer, of equals the one with the lower id
-        other = self._newest.get(address, mine)
-        self._newest[address] = min(mine, other)
-        if mine != other:
-            self.superseded.add(bytes.fromhex(max(mine, other)[1]))
 
     def report(self, relay: Relay, ids: frozenset[bytes] | None) -> None:
         """One relay is done; None: it told nothing of single events."""
@@ -168,10 +135,6 @@ class SharedIds:
         """The ids that this relay holds or names."""
         return self._ids.get(url, frozenset())
 
-    def requests_of(self, author: bytes) -> list[Event]:
-        """The deletions and requests to vanish of an author that came."""
-        return self._by_author.get(author, [])
-
     def source(self, id: bytes) -> Relay | None:
         """A relay that names an id."""
         return next((self._relays[url] for url, ids in self._ids.items() if id in ids), None)
@@ -223,24 +186,14 @@ class Judging:
     @property
     def retracted(self) -> Retracted:
         """The ids that are proven not to count."""
-        known = self._known.intersection(self._shared.all_ids)
-        blocked = frozenset(id for id in self._shared.all_ids if self._is_blocked(id)) | known
-        looked_for = self._looked_for
+        seen, named, looked_for = self._shared.seen, self._shared.all_ids, self._looked_for
+        blocked = frozenset(filter(seen.is_blocked, named)) | self._known.intersection(named)
         if self._query.one_per_author:  # a list by its author, as that is who comes off with it
-            seen = self._shared.seen
-            lists = {id: seen[id].author for id in blocked if id in seen}
+            lists = {id: seen.by_id[id].author for id in blocked if id in seen.by_id}
             return Retracted(lists=lists, looked_for=looked_for)
-        ids = blocked | self._shared.superseded
+        ids = blocked | seen.superseded
         asked = frozenset(self._asked) if self._shared.by_ids else None
         return Retracted(ids=ids, asked=asked, looked_for=looked_for)
-
-    def _is_blocked(self, id: bytes) -> bool:
-        """Whether its author asked to delete an event, or to forget everything of that time."""
-        one = self._shared.seen.get(id)
-        if one is None or one.kind in (kinds.DELETION, kinds.VANISH):
-            return False
-        requests = self._shared.requests_of(one.author)
-        return any(_blocks(request, id, one) for request in requests)
 
     async def run(self) -> None:
         """Fetch the sample, ask for deletions; a relay that refuses leaves the rest unknown.
@@ -265,9 +218,9 @@ class Judging:
         """
         left = sorted(held.difference(self._asked, self._before))
         some = self._shared.sample(left, IDS_AT_ONCE, ASKED)
-        before = len(self._shared.requests)
+        before = len(self._shared.seen.requests)
         await self._ask(some)
-        if len(self._shared.requests) > before:
+        if len(self._shared.seen.requests) > before:
             some += sorted(set(left).difference(some))[: MOST_LOOKED_FOR - len(some)]
             await self._ask(some)
         self._looked_for = not self._unread and held <= self._asked
@@ -313,15 +266,15 @@ class Judging:
     async def _fetch(self, relay: Relay, ids: Iterable[bytes]) -> list[Event]:
         found = await events_by_id(relay, set(ids))
         self.traffic += found.bytes
-        self._shared.saw(found.events)
+        self._shared.seen.saw(found.events)
         return [one.event for one in found.events]
 
     async def _ask_deletions(self, sample: Sequence[bytes], lacking: Sequence[bytes]) -> None:
         """Ask about some of what this relay lacks, and about all where it knows a deletion."""
         some = self._shared.sample(lacking, IDS_AT_ONCE, ASKED)
-        before = len(self._shared.requests)
+        before = len(self._shared.seen.requests)
         await self._ask([*sample, *some])
-        if len(self._shared.requests) > before and len(some) < len(lacking):
+        if len(self._shared.seen.requests) > before and len(some) < len(lacking):
             await self._ask(sorted(set(lacking).difference(some)))
 
     async def _ask(self, ids: Sequence[bytes]) -> None:
@@ -329,7 +282,7 @@ class Judging:
         for start in range(0, len(left), IDS_AT_ONCE):
             part = left[start : start + IDS_AT_ONCE]
             while await self._requests(part):
-                part = [id for id in part if not self._is_blocked(id)]
+                part = [id for id in part if not self._shared.seen.is_blocked(id)]
             if not self._unread:
                 self._asked.update(left[start : start + IDS_AT_ONCE])
         await self._learn_authors()
@@ -338,19 +291,18 @@ class Judging:
         """Ask for the requests that block these ids; False where nothing new came."""
         if not ids:
             return False
-        before = len(self._shared.requests)
-        page = await self._relay.fetch(list(_asked_for(ids, self._shared.seen)))
+        before = len(self._shared.seen.requests)
+        page = await self._relay.fetch(list(self._shared.seen.requests_for(ids)))
         self.traffic += page.bytes
         self._unread = self._unread or page.malformed > 0
-        self._shared.saw(page.events)
-        return len(self._shared.requests) > before
+        self._shared.seen.saw(page.events)
+        return len(self._shared.seen.requests) > before
 
     async def _learn_authors(self) -> None:
         """Only the author deletes: fetch what is named in deletions and was never seen."""
         shared = self._shared
-        named = frozenset[bytes]().union(*map(_deleted_by, shared.requests.values()))
         by_relay: dict[Relay, list[bytes]] = {}
-        for id in (named & shared.all_ids).difference(shared.seen):
+        for id in shared.seen.deleted_unseen(shared.all_ids):
             source = shared.source(id)
             if source is not None:
                 by_relay.setdefault(source, []).append(id)
@@ -360,43 +312,3 @@ class Judging:
 
 def _retracted_ids(retracted: Retracted) -> frozenset[bytes]:
     return retracted.ids.union(retracted.lists)
-
-
-def _asked_for(ids: Iterable[bytes], seen: Mapping[bytes, Seen]) -> Iterator[Filter]:
-    """The filters for deletions of ids and of their addresses, and for requests to vanish."""
-    known = [seen[id] for id in ids if id in seen]
-    yield Filter(kinds=[kinds.DELETION], tags={"#e": [id.hex() for id in ids]})
-    addresses = sorted({one.address for one in known if one.address is not None})
-    if addresses:
-        yield Filter(kinds=[kinds.DELETION], tags={"#a": addresses})
-    if known:
-        authors = sorted({one.author.hex() for one in known})
-        yield Filter(kinds=[kinds.VANISH], authors=authors)
-
-
-def _blocks(request: Event, id: bytes, one: Seen) -> bool:
-    """Whether a request of the event's own author blocks it (NIP-09, NIP-62)."""
-    if request.kind == kinds.VANISH:
-        return one.created_at <= request.created_at and ALL_RELAYS in request.tag_values("relay")
-    if id in _deleted_by(request):
-        return True
-    if one.address is None or one.created_at > request.created_at:
-        return False
-    return one.address in request.tag_values("a")
-
-
-def _deleted_by(event: Event) -> set[bytes]:
-    if event.kind != kinds.DELETION:
-        return set()
-    named = [tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "e" and len(tag[1]) == 64]
-    return {bytes.fromhex(id) for id in named if not id.strip("0123456789abcdef")}
-
-
-def _address(event: Event) -> tuple[int, str, str] | None:
-    """What versions of an event have in common; None for a regular one."""
-    if kinds.is_replaceable(event.kind):
-        return event.kind, event.pubkey, ""
-    if kinds.is_addressable(event.kind):
-        names = (tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "d")
-        return event.kind, event.pubkey, next(names, "")
-    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from types import MappingProxyType
@@ -12,6 +13,7 @@ import msgspec
 
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import LEAST, Asking, CountOptions
+from nostr_client.count.beside import judge_beside
 from nostr_client.count.judging import SharedIds
 from nostr_client.count.listing import is_regular
 from nostr_client.count.merge import TrustPolicy, Unit, merge_claims
@@ -29,6 +31,7 @@ from nostr_client.network.waiting import task_group
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from nostr_client.count.beside import FirstRound
     from nostr_client.count.claims import ClaimBook
     from nostr_client.count.merge import Claim, Merged, Retracted
     from nostr_client.count.queries import Query
@@ -122,8 +125,13 @@ class Counter:
         options: CountOptions | None = None,
         *,
         beside: Sequence[Relay] = (),
+        first: FirstRound | None = None,
     ) -> list[tuple[str, Claim]]:
-        """The claims alone, by normalised URL, in order; what was read is kept, they are not."""
+        """The claims alone, by normalised URL, in order; what was read is kept, they are not.
+
+        `first`: the relays of the question are asked one by one, and `completed` judges what they
+        say when all have answered.
+        """
         loop, chosen = asyncio.get_running_loop(), options or self._options
         end = loop.time() + chosen.timeouts.group
         query = await self.resolved(query, relays, chosen)
@@ -134,10 +142,10 @@ class Counter:
         if chosen.read and not query.searches:
             earlier = await self._earlier(query, relays, beside)
             asked = [relay.url for _, relay in relays]
-            shared = SharedIds(asked, self._rand, by_ids=several and _wants_members(query))
-            for other in beside:
-                if other.url in earlier:
-                    shared.recall(other, earlier[other.url])
+            by_ids = several and _wants_members(query)
+            seen = None if first is None else first.seen
+            shared = SharedIds(asked, self._rand, by_ids=by_ids, seen=seen)
+            self._recall(shared, beside, earlier)
         look_up = self._recipients.within(
             [relay for _, relay in relays], chosen.patience, chosen.budget
         )
@@ -145,25 +153,93 @@ class Counter:
         async with task_group() as group:
             tasks = [
                 group.create_task(
-                    self._ask(name, relay, query, chosen, group, shared, earlier, look_up)
+                    self._ask(
+                        name, relay, query, chosen, group, shared, earlier, look_up, first is None
+                    )
                 )
                 for name, relay in relays
             ]
         urls = [relay.url for _, relay in relays]
         claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
+        if first is not None:
+            first.earlier |= {url: earlier[url] for url in urls if url in earlier}
+            return [(url, first.unjudged(url, claim)) for url, claim in claims]
         if not (several and is_compared(query) and readings(dict(claims))):
             return claims
         earlier = await self._earlier(query, relays, beside)
-        proven = await compare_lists(
-            query,
-            dict(claims),
-            {one.url: earlier[one.url] for one in beside if one.url in earlier},
-            {relay.url: relay for relay in (*(relay for _, relay in relays), *beside)},
-            earlier={url: earlier[url] for url in urls if url in earlier},
-            seconds=min(max((end - loop.time()) / 2, LEAST), chosen.patience),
-            budget=chosen.budget,
+        asked_now = {relay.url: relay for _, relay in relays}
+        left = end - loop.time()
+        proven = await self._compare(
+            query, dict(claims), asked_now, chosen, earlier, beside=beside, seconds=left
         )
         return [(url, _with(claim, proven.get(url))) for url, claim in claims]
+
+    async def completed(
+        self,
+        query: Query,
+        claims: Mapping[str, Claim],
+        relays: Mapping[str, Relay],
+        first: FirstRound,
+        options: CountOptions | None = None,
+        *,
+        beside: Sequence[Relay] = (),
+    ) -> dict[str, Claim]:
+        """The claims of a first round, by normalised URL, judged as those of one count.
+
+        `beside` as for `count`. Takes no longer than a count may. Raises StoreError. Safe to
+        cancel.
+        """
+        chosen, found = options or self._options, dict(claims)
+        if not chosen.read or query.searches:
+            return found
+        earlier = await self._earlier(query, [], beside)
+        several = len(relays) + len(beside) > 1
+        by_ids = several and _wants_members(query)
+        shared = SharedIds(list(claims), self._rand, by_ids=by_ids, seen=first.seen)
+        self._recall(shared, beside, earlier)
+        found = await judge_beside(
+            query,
+            found,
+            relays,
+            shared,
+            first,
+            seconds=chosen.timeouts.group,
+            patience=chosen.patience,
+        )
+        if several and is_compared(query) and readings(found):
+            earlier |= first.earlier
+            proven = await self._compare(query, found, relays, chosen, earlier, beside=beside)
+            found = {url: _with(claim, proven.get(url)) for url, claim in found.items()}
+        return found
+
+    async def _compare(
+        self,
+        query: Query,
+        claims: Mapping[str, Claim],
+        relays: Mapping[str, Relay],
+        options: CountOptions,
+        earlier: Mapping[str, Claim],
+        *,
+        beside: Sequence[Relay],
+        seconds: float = math.inf,
+    ) -> dict[str, Retracted]:
+        """What the newest lists of relays prove, by their URLs, in at most so many seconds."""
+        return await compare_lists(
+            query,
+            claims,
+            {one.url: earlier[one.url] for one in beside if one.url in earlier},
+            {**relays, **{one.url: one for one in beside}},
+            earlier={url: earlier[url] for url in claims if url in earlier},
+            seconds=min(max(seconds / 2, LEAST), options.patience),
+            budget=options.budget,
+        )
+
+    @staticmethod
+    def _recall(shared: SharedIds, beside: Sequence[Relay], earlier: Mapping[str, Claim]) -> None:
+        """What the relays that are not asked now said before."""
+        for other in beside:
+            if other.url in earlier:
+                shared.recall(other, earlier[other.url])
 
     async def _earlier(
         self, query: Query, relays: Sequence[tuple[str, Relay]], beside: Sequence[Relay]
@@ -265,6 +341,7 @@ class Counter:
         shared: SharedIds | None,
         earlier: Mapping[str, Claim],
         look_up: LookUp,
+        judges: bool,
     ) -> Claim:
         silent = relay.url in self._silent
         kept = not (query.needs_target or query.by_content or _has_versions(query))
@@ -280,6 +357,7 @@ class Counter:
             shared=shared,
             earlier=earlier.get(relay.url),
             look_up=look_up,
+            judges=judges,
         )
         claim = await asking.run(name)
         if asking.silent:

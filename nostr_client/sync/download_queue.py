@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nostr_client.network.waiting import Gate
 from nostr_client.store.base import Status
-from nostr_client.sync.memory import ANYWHERE, SETTLED, Note, Place, Side, Verdict
+from nostr_client.sync.memory import ANYWHERE, CUT, SETTLED, Note, Place, Side, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -80,6 +80,8 @@ class Desk:
         self._skipped: dict[str, dict[bytes, str]] = {}
         self._due: dict[str, set[bytes]] = {}
         self._owed: dict[str, set[bytes]] = {}
+        self._cut: dict[str, set[bytes]] = {}
+        """Ids of which a REQ was sent that did not come to its end."""
         self._bringing: set[str] = set()
         self._gate = Gate()
 
@@ -97,7 +99,7 @@ class Desk:
         self._open[relay] = 0
         for notes in (self._withheld, self._skipped):
             notes[relay] = {}
-        for ids in (self._due, self._owed):
+        for ids in (self._due, self._owed, self._cut):
             ids[relay] = set()
         self._bringing.add(relay)
 
@@ -206,6 +208,20 @@ class Desk:
         await self._memory.note(self._places[relay], Side.DOWN, notes, self._options)
         self._withheld[relay].update((key, note.reason) for key, note in notes.items())
         self.drop(relay, notes)
+
+    def was_cut(self, relay: str, ids: Collection[bytes]) -> None:
+        """A REQ for these was sent, and the connection or the time ended before all came."""
+        self._cut[relay].update(ids)
+
+    async def note_cut(self, relay: str) -> None:
+        """Remember what the relay was asked for and did not send by the end of this run.
+
+        A relay that breaks the connection each time would be asked for the same in every run.
+        """
+        ids = self._cut[relay] - self._had - self._withheld[relay].keys()
+        if ids:
+            place = self._places[relay]
+            await self._memory.note(place, Side.DOWN, dict.fromkeys(ids, CUT), self._options)
 
     def drop(self, relay: str, ids: Collection[bytes]) -> None:
         """This relay cannot give these now: they pass to the others that named them."""

@@ -63,6 +63,7 @@ NOT_SENT: Final = Note(Verdict.WITHHELD, "named and not sent")
 UNASKED: Final = Note(Verdict.WITHHELD, "sent, but no filter matches them")
 UNSOUND: Final = Note(Verdict.WITHHELD, "sent, but their events do not hold")
 BROKE: Final = Note(Verdict.WITHHELD, "asked for when a frame of the relay ended the connection")
+CUT: Final = Note(Verdict.WITHHELD, "asked for when the connection ended, or not answered in time")
 
 
 class Recalled(NamedTuple):

@@ -98,6 +98,7 @@ class RelayRun:
             self._tally.lacks(str(innermost(errors)))
         finally:
             self._desk.leave(self._relay.url)
+        await self._desk.note_cut(self._relay.url)
         if self._uploads is not None:
             await self._uploads.note_unsettled()
         self._tally.ended = True

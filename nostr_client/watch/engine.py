@@ -26,9 +26,10 @@ from nostr_client.watch.state import NO_RELAY, Merge, Wanted, Watched
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from nostr_client.count.asking import CountOptions
+    from nostr_client.count.beside import FirstRound
     from nostr_client.count.claims import ClaimBook
     from nostr_client.count.merge import Claim
     from nostr_client.count.procedure import Counter
@@ -193,6 +194,8 @@ class Engine:
                     one.tried.add(url)
                 if last.answered is not None:
                     one.answered.setdefault(url, last.answered)
+            if one.was_asked:
+                one.first = None
         return found
 
     async def _ask(self, rest: str) -> bool:
@@ -204,19 +207,46 @@ class Engine:
         one.asking += 1
         try:
             claim = await self._claim(one, url)
+            if one.was_asked and one.first is not None:
+                await self._complete(one, one.first)
         finally:
             one.asking -= 1
         self.worker.nudge(f"{MERGE} {name}", MERGE_DELAY_S if one.asking else 0.0)
         return claim.answered
 
+    async def _complete(self, one: Watched, first: FirstRound) -> None:
+        """Judge the answers of the first round beside each other, as one count does."""
+        one.first, one.completing, claims = None, True, dict(one.claims)
+        try:
+            relays = {url: self.relay(url) for url in claims}
+            others = self._beside(one, claims)
+            done = await self.counter.completed(
+                one.query, claims, relays, first, self.options, beside=others
+            )
+            for url, claim in done.items():
+                if one.claims.get(url) is claims[url]:
+                    one.claims[url] = claim
+                    one.unsaved.append((url, claim))
+            await self._save(one)
+        finally:
+            one.completing, one.has_news = False, True
+
+    def _beside(self, one: Watched, but: Collection[str]) -> list[Relay]:
+        """The other relays of a watch, where answers are looked at beside what they said."""
+        if not needs_others(one.query):
+            return []
+        return [
+            self.relay(url)
+            for url in one.relays
+            if url not in but and url not in one.watch.left_out
+        ]
+
     async def _claim(self, one: Watched, url: str) -> Claim:
         began = self.clock.moment()
-        beside: list[Relay] = []
-        if needs_others(one.query):
-            left_out = one.watch.left_out | {url}
-            beside = [self.relay(other) for other in one.relays if other not in left_out]
         asked = [(one.relays[url], self.relay(url))]
-        claims = await self.counter.claims(one.query, asked, self.options, beside=beside)
+        claims = await self.counter.claims(
+            one.query, asked, self.options, beside=self._beside(one, (url,)), first=one.first
+        )
         one.unsaved += claims
         if needs_others(one.query) or self.worker.is_stopping:
             await self._save(one)
@@ -281,7 +311,7 @@ class Engine:
         # Before reading: what comes meanwhile may be left out.
         is_whole, is_news, one.has_news = one.is_whole, one.has_news, False
         result, now = await self.explain(name), self.clock.wall()
-        if not one.asking:
+        if is_whole and not one.asking:
             one.claims.clear()
         if is_whole and is_news and self._history is not None:
             await self._record(self._history, one, result, now)

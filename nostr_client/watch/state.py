@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from nostr_client.count.beside import FirstRound
+from nostr_client.count.procedure import needs_others
 from nostr_client.count.remembering import asked_of
 from nostr_client.watch.repository import question_key
 
@@ -34,6 +36,10 @@ class Watched:
         """Why there is no relay to ask; empty where there is one."""
         self.claims: dict[str, Claim] = {}
         """Answers that came together with others that are still awaited."""
+        self.first = FirstRound() if needs_others(query) else None
+        """What comes in the first round, until its answers are judged beside each other."""
+        self.completing = False
+        """Whether the first round is being judged."""
         self.unsaved: list[tuple[str, Claim]] = []
         """Claims that go into the store together with the next merge."""
         self.has_news = False
@@ -50,19 +56,25 @@ class Watched:
         """How long that answer took, in seconds."""
 
     @property
-    def is_whole(self) -> bool:
-        """Whether each relay was asked once; before, a number may lack what one of them has."""
+    def was_asked(self) -> bool:
+        """Whether each relay was asked once."""
         return self.tried.issuperset(self.relays)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the first round is over; before, a number may lack what one relay has."""
+        return self.was_asked and not self.completing
 
     def go_on_from(self, before: Watched) -> None:
         """Take over what is known of the relays from an earlier value of the same watch."""
         self.tried, self.answered, self.took = before.tried, before.answered, before.took
+        self.first = before.first
 
 
 class Merge(NamedTuple):
     """The number of a watch at a time (Unix seconds).
 
-    `is_whole`: each relay was asked once. `is_news`: one was asked since the last merge. Only a
+    `is_whole`: the first round is over. `is_news`: one was asked since the last merge. Only a
     number that is both goes into the history.
     """
 

@@ -187,3 +187,20 @@ def test_order_and_repetition_say_nothing_and_the_bounds_hold(
     }
     assert (figure.low, figure.value, figure.high) == (len(proven), len(union), len(union))
     assert figure.exact == (proven == union)
+
+
+def test_made_up_ids_are_no_number_even_where_every_relay_names_some() -> None:
+    first, second = lists("a", range(90), [0, 1], failed=8), lists("b", range(60, 99), [0], failed=9)
+    assert events(first, second) == Figure.at_least(2)
+    assert merged(lists("a", range(90), failed=8)).events is None
+    assert events(first, counts("b", 70)) == Figure.at_least(70, 2)
+
+
+def test_a_list_of_which_no_sample_came_sets_no_number() -> None:
+    named = lists("a", range(1_000), range(5))
+    assert named.listing is not None
+    silent = msgspec.structs.replace(
+        named, listing=msgspec.structs.replace(named.listing, judged=False)
+    )
+    assert events(silent, read("b", range(50))) == Figure.at_least(50)
+    assert events(silent, read("b", range(50)), trusted=("a",)).low == 1_000

@@ -65,8 +65,10 @@ def count(
     ever: Mapping[str, Mapping[str, Made]],
     answered_before: set[str],
     report: Report,
+    *,
+    later: bool = False,
 ) -> None:
-    """Look at one result of a count or a watch."""
+    """Look at one result of a count or a watch; `later`: not the first one of a watch."""
     at = f"step {step}"
     answered = {claim.relay for claim in result.relays if claim.answered}
     failed = {claim.relay for claim in result.relays if not claim.answered}
@@ -109,7 +111,7 @@ def count(
     if events is not None and not unheard and events.value > right.most_events + FEW_INVENTED:
         report.fail("a value above the truth", f"{at}: {result.events}, {right.most_events}")
     silent = bool(failed)
-    if proof.of_count(world, asked, answered_before, silent=silent, watched=watched):
+    if proof.of_count(world, asked, answered_before, silent=silent, later=later):
         report.tally["count: proof was to be had"] += 1
         report.tally["count: exact"] += result.exact
         if not result.exact:

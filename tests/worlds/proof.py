@@ -40,19 +40,19 @@ def of_count(
     read_before: Collection[str],
     *,
     silent: bool,
-    watched: bool,
+    later: bool,
 ) -> bool:
     """Whether an exact number was to be had from these relays in this step.
 
-    A watch asks each relay for itself, beside what the others said before. So at first none was
-    asked about what others alone hold, and an event may be deleted there.
+    `later`: not the first result of a watch. A watch then asks each relay for itself, beside what
+    the others said before, so none was asked about what another one alone has got since.
     """
     if silent or not relays or any(has_junk(relay, world) for relay in relays):
         return False
     several = len(relays) > 1
     if several and not world.has_registers and not _few_differ(world, relays):
         return False
-    if watched and needs_others(world.query) and not _all_alike(world, relays):
+    if later and needs_others(world.query) and not _all_alike(world, relays):
         return False
     return all(_read(world, relay, relay.url in read_before, several) for relay in relays)
 

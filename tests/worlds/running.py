@@ -94,6 +94,8 @@ class Run:
         ]
         self.ever: dict[str, dict[str, Made]] = defaultdict(dict)
         self.answered_before: set[str] = set()
+        self.results: list[CountResult] = []
+        """What counts and watches gave."""
         self._remembers = world.kept
         """Whether claims outlive their count: in a store, or once something is watched."""
         self._path = folder / f"world-{world.seed}" if world.kept else None
@@ -181,9 +183,17 @@ class Run:
         events = [stored_event(parse_event(made(item).text)) for item in self.world.local]
         await self.client._events.save(events)
 
-    def _check(self, i: int, result: CountResult) -> None:
+    def _check(self, i: int, result: CountResult, *, later: bool = False) -> None:
+        self.results.append(result)
         oracles.count(
-            self.world, i, self.relays, result, self.ever, self.answered_before, self.report
+            self.world,
+            i,
+            self.relays,
+            result,
+            self.ever,
+            self.answered_before,
+            self.report,
+            later=later,
         )
         if self._remembers:
             self.answered_before |= {c.relay for c in result.relays if c.answered}
@@ -199,7 +209,7 @@ class Run:
             await asyncio.sleep(self._pace.live)
             try:
                 async with asyncio.timeout(1):
-                    self._check(i, await anext(watching))
+                    self._check(i, await anext(watching), later=True)
             except TimeoutError:
                 return
 

@@ -35,6 +35,7 @@ LATE = (
     Item("note", 122, -7_361, 4),
     Item("note", 123, -7_410, 3),
 )
+JUNK = tuple(Item("bad signature", 527 + i, 28 + i, 27 + i, "note") for i in range(7))
 AGAIN = tuple(Step(action) for action in ("both", "down") * 4)
 
 FOUND = {
@@ -186,6 +187,27 @@ FOUND = {
             Step("count", gap=21_600),
             Step("count", changes=(Change(1, (Item("note", 321, 151), Item("note", 322, 152))),)),
         ),
+    ),
+    "made-up ids are no number, even where every relay names some": World(
+        3_529,
+        "notes+reactions",
+        (
+            RelaySpec((Negentropy(),), (Item("reaction", 4, -240), *JUNK)),
+            RelaySpec((Negentropy(),), (Item("reaction", 4, -240), JUNK[0])),
+        ),
+        (Step("count", gap=21_600),),
+    ),
+    "an id whose REQ was cut off doubles its wait": World(
+        3_538,
+        "messages",
+        (
+            RelaySpec(items=(Item("message", 5, -300), Item("message", 33, -1_980))),
+            RelaySpec(
+                (Negentropy(), Chokes()),
+                (Item("bad signature", 529, -1_971, 29, "message"),),
+            ),
+        ),
+        (Step("both"), Step("both"), Step("down")),
     ),
 }
 

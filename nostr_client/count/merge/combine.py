@@ -44,8 +44,8 @@ def merge_claims(
     `unit`: what the question counts, whoever answers it.
 
     The same claims in any order, and repeated, give the same result. With no usable claim both
-    figures are None: an error is never a zero. Where every claim failed the tests their counts,
-    not their registers, are shown for want of better ones.
+    figures are None: an error is never a zero. Where every claim failed the tests, their counts are
+    shown for want of better ones, not their registers and not how many ids they named.
     """
     claims = one_payment_each(distinct(claims))
     weighed = weigh(claims, one_per_author=one_per_author, policy=policy, trusted=trusted)

@@ -94,11 +94,15 @@ class Weighed:
         return not self.claim.stands_in
 
     def for_want_of_better(self) -> Weighed:
-        """This claim, whose count failed the tests, with its count all the same."""
+        """This claim, whose count failed the tests, with its count all the same.
+
+        The number of ids that it named is no count: some of them are known to be made up.
+        """
         merged = self.registers is not None
         return Weighed(
             self.claim,
             registers_count=merged,
+            count_counts=not (self.claim.listing and self.claim.listing.failed),
             listing_counts=self.listing is not None,
             believed=False,
             short=self.short,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nostr_client import hll
 from nostr_client.codecs.display import roughly
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from nostr_client.count.merge.values import Claim
+
+NOT_JUDGED: Final = "ids: no sample of them came, so nothing bears them out"
 
 
 def weigh(
@@ -129,8 +131,15 @@ def _form(claim: Claim, claims: Sequence[Claim]) -> tuple[tuple[str, ...], tuple
 
 
 def _listing_verdict(claim: Claim) -> tuple[str, ...]:
-    """What disqualifies a listing: ids that the relay names and has no event for."""
-    if claim.listing is None or not claim.listing.failed:
+    """What disqualifies a listing: ids that the relay names and has no event for.
+
+    One whose sample did not come is no better: a relay could name anything and then fall silent.
+    """
+    if claim.listing is None:
+        return ()
+    if not claim.listing.judged:
+        return (NOT_JUDGED,)
+    if not claim.listing.failed:
         return ()
     checked = claim.listing.failed + len(claim.listing.verified)
     return (

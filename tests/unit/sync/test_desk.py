@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from nostr_client.sync.download_queue import Desk
-from nostr_client.sync.memory import LocalMemory, Note, Place, Verdict
+from nostr_client.sync.memory import CUT, LocalMemory, Note, Place, Verdict
 from nostr_client.sync.options import SyncOptions
 
 KEYS = [bytes([n]) * 32 for n in range(60)]
@@ -100,3 +100,17 @@ async def test_uploads_wait_until_no_relay_brings_anything_more() -> None:
     d.leave("b")
     async with asyncio.timeout(1):
         await waiting
+
+
+async def test_what_a_cut_request_did_not_bring_waits_in_the_next_run() -> None:
+    memory = LocalMemory(lambda: 0.0)
+    first, second = (Desk(None, memory, SyncOptions()) for _ in range(2))
+    first.enter(Place("a"))
+    await first.need("a", KEYS[:4])
+    first.was_cut("a", await first.take("a", 4))
+    first.came(KEYS[:1])
+    first.leave("a")
+    await first.note_cut("a")
+    second.enter(Place("a"))
+    assert await second.need("a", KEYS[:5]) == [KEYS[0], KEYS[4]]
+    assert second.missing("a").withheld == {CUT.reason: 3}

@@ -1,0 +1,89 @@
+"""Judges answers that came one by one, each beside those of the question's other relays.
+
+A count asks all relays at once, so each is asked about what the others have. A watch asks each
+relay for itself. Once all of its first round have answered, their claims are judged as a count
+judges them: by samples of the ids that they name, by deletions, and by newer lists. Nothing is read
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client.count.judging import Judging, ids_of
+from nostr_client.count.merge import Retracted
+from nostr_client.count.seen import SeenEvents
+from nostr_client.network.waiting import task_group
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nostr_client.count.judging import SharedIds
+    from nostr_client.count.merge import Claim
+    from nostr_client.count.queries import Query
+    from nostr_client.network.relay import Relay
+
+
+class FirstRound:
+    """What comes while relays are asked one by one, until their claims are judged together.
+
+    `earlier`: what each said before this round, by normalised URL.
+    """
+
+    def __init__(self) -> None:
+        self.seen = SeenEvents()
+        self.earlier: dict[str, Claim] = {}
+
+    def unjudged(self, url: str, claim: Claim) -> Claim:
+        """A claim that waits to be judged: what was proven before stays proven meanwhile."""
+        before = self.earlier.get(url)
+        if before is None or not claim.answered:
+            return claim
+        known = Retracted(ids=before.retracted.ids, lists=before.retracted.lists)
+        return msgspec.structs.replace(claim, retracted=known)
+
+
+async def judge_beside(
+    query: Query,
+    claims: Mapping[str, Claim],
+    relays: Mapping[str, Relay],
+    shared: SharedIds,
+    first: FirstRound,
+    *,
+    seconds: float,
+    patience: float,
+) -> dict[str, Claim]:
+    """The claims of a first round, by URL, with what their relays say of each other's events.
+
+    `shared` waits for these relays. `seconds`: for all of it; `patience`: for the checks of others.
+    Raises nothing that a relay did. Safe to cancel.
+    """
+    for url, claim in claims.items():
+        shared.report(relays[url], ids_of(claim))
+    judgings = {
+        url: Judging(
+            relays[url], query, shared, claim.listing, first.earlier.get(url), patience=patience
+        )
+        for url, claim in claims.items()
+        if ids_of(claim) is not None
+    }
+    with contextlib.suppress(TimeoutError):  # what is known by then is judged
+        async with asyncio.timeout(seconds), task_group() as group:
+            for one in judgings.values():
+                group.create_task(one.run())
+    return {url: _judged(claim, judgings.get(url)) for url, claim in claims.items()}
+
+
+def _judged(claim: Claim, judging: Judging | None) -> Claim:
+    if judging is None:
+        return claim
+    return msgspec.structs.replace(
+        claim,
+        listing=judging.listing,
+        retracted=judging.retracted,
+        bytes_read=claim.bytes_read + judging.traffic,
+    )
