@@ -21,6 +21,8 @@ from agent.config import parse
 from agent.service.run import running
 from nostr_client.cli.app import cli as client_cli
 from scripts import sdk_reference
+from nostr_client.codecs.private_kinds import LISTS, PRIVATE_KINDS
+from nostr_client.store.sql.views import VIEWS
 from tui.actions import ACTIONS
 from tui.cli import cli as tui_cli
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- Made by `make reference`; a test compares. -->"
 WIDTH = 100
+PRIVATE = "\n".join(f"- {kind}: {name}" for kind, name in sorted(PRIVATE_KINDS.items()))
+LIST_KINDS = ", ".join(map(str, sorted(LISTS)))
 
 CLI_HEAD = f"""# The command line
 
@@ -70,6 +74,20 @@ Names that end in `_total` only grow. Nothing is there for each watch, of which 
 those are in the HTTP API. Which numbers are worth an alert: [operations](../operations.md).
 """
 
+SQL_HEAD = f"""# The views of the store
+
+{MADE}
+
+What `nostr-client store sql` asks, and what an exported SQLite or Parquet file has as tables
+([how](../how-to/sql.md)). Ids and keys are lower-case hex. Times are ISO 8601 in UTC, and Unix
+seconds beside them where a column ends in `_ts`; a time after the year 9999 has seconds alone.
+Expired events are in no view. Events of private kinds are in none unless their kinds are named:
+
+{PRIVATE}
+
+and, of NIP-51 lists ({LIST_KINDS}), those that have encrypted items.
+"""
+
 QUIET = """
 [store]
 path = "{0}/store.db"
@@ -93,8 +111,19 @@ def pages() -> dict[str, str]:
         "http.md": _http(),
         "metrics.md": _metrics(),
         "sdk.md": sdk_reference.page(MADE),
+        "sql.md": _sql(),
         "tui.md": _tui(),
     }
+
+
+def _sql() -> str:
+    parts = [SQL_HEAD]
+    for view in VIEWS:
+        rows = [_row(f"`{name}`", type_, about) for name, type_, about in view.columns]
+        key = ", ".join(f"`{name}`" for name in view.key)
+        head = f"## {view.name}\n\n{view.about} One row for each {key}."
+        parts.append("\n".join([head, "", "| Column | Type | |", "|---|---|---|", *rows]) + "\n")
+    return "\n".join(parts)
 
 
 def _cli() -> str:

@@ -108,7 +108,7 @@ def test_every_command_shows_its_help(name: str) -> None:
     assert COMMANDS[name].help in shown()
 
 
-@pytest.mark.parametrize("name", ["cli.md", "http.md", "metrics.md", "sdk.md", "tui.md"])
+@pytest.mark.parametrize("name", ["cli.md", "http.md", "metrics.md", "sdk.md", "sql.md", "tui.md"])
 def test_the_reference_is_what_the_code_makes(name: str) -> None:
     made = run_path(str(ROOT / "scripts/reference.py"))["pages"]()[name]
     assert (ROOT / "docs/reference" / name).read_text("utf-8") == made, "run `make reference`"

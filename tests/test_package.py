@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -137,9 +138,24 @@ def as_tools(folder: Path, *command: str) -> None:
 
 
 def test_uv_installs_the_programs_as_tools(tmp_path: Path) -> None:
+    """And the command that a hint gives brings what was lacking."""
     if shutil.which("uv") is None:
         missing("uv")
     as_tools(tmp_path, "uv", "tool", "install", "-q", "-p", sys.executable, ".[agent,tui]")
+    hint = said_by_nats(tmp_path).partition("needs nats: ")[2].strip()
+    assert hint.startswith("uv tool install --force ")
+    as_tools(tmp_path, *shlex.split(hint), "-q", "-p", sys.executable)
+    assert "needs" not in said_by_nats(tmp_path)
+
+
+def said_by_nats(folder: Path) -> str:
+    """What a command says that the extra `nats` is for, where no server answers."""
+    command = [folder / "bin/nostr-client", "counter", "get", "a.b", "--nats", "nats://127.0.0.1:9"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode
+    return done.stderr
 
 
 @pytest.mark.long

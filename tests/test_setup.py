@@ -25,4 +25,4 @@ def test_a_python_of_another_age_is_one_clear_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "no Python 3.11 to 3.13" in done.stderr
+    assert "no Python 3.11 to 3.15" in done.stderr

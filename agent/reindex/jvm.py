@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import platformdirs
 
 from nostr_client.errors import NostrTallyError
+from nostr_client.errors.installing import install_command
 from nostr_client.paths import NAME, user_path
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def find(environ: Mapping[str, str]) -> Jvm:
             return candidate
         told.append(f"{candidate.home} ({candidate.source}) is version {candidate.major}")
     seen = f" ({'; '.join(told)})" if told else ""
-    raise NoJava(f"Spark needs Java {OLDEST} or later{seen}; pip install 'nostr-tally[spark]'")
+    raise NoJava(f"Spark needs Java {OLDEST} or later{seen}: {install_command('spark')}")
 
 
 def home_for_spark(jvm: Jvm, folder: Path) -> Path:

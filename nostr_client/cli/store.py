@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.entry import run_async
+from nostr_client.cli.entry import Entry, LazyGroup, run_async
 from nostr_client.cli.filteroptions import (
     chosen_filters,
     refuse_limits,
@@ -58,7 +58,11 @@ store_option: Callable[[F], F] = click.option(
 )
 
 
-@click.group()
+FURTHER = {"sql": Entry("nostr_client.cli.sql:sql", "Ask the store's views in SQL.")}
+"""Commands with a module of their own."""
+
+
+@click.group(cls=LazyGroup, entries=FURTHER)
 def store() -> None:
     """Import, export and ask the local store."""
 

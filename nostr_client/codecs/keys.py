@@ -1,4 +1,4 @@
-"""BIP-340 keys: sign and verify events. The one module that uses libsecp256k1 (coincurve).
+"""BIP-340 keys: sign and verify events. The one module that uses `codecs.secp256k1`.
 
 Source: NIP-01, BIP-340.
 """
@@ -10,7 +10,6 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
-import coincurve
 import msgspec
 
 from nostr_client.codecs import nip19
@@ -24,10 +23,13 @@ from nostr_client.codecs.event import (
     has_valid_id,
     require_hex,
 )
+from nostr_client.codecs.secp256k1 import BINDING
 from nostr_client.errors import InvalidEvent, InvalidIdentifier, InvalidKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from nostr_client.codecs.secp256k1 import PublicKey
 
 _CURVE_ORDER: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
@@ -126,9 +128,9 @@ def _verify_quietly(event: Event) -> VerifiedEvent | InvalidEvent:
 
 
 @functools.lru_cache(4096)  # bounded: a flood of new keys costs a little time and no more memory
-def _public_key(pubkey: str) -> coincurve.PublicKeyXOnly:
+def _public_key(pubkey: str) -> PublicKey:
     """The point of a key: a square root, a sixth of a verification, and authors come again."""
-    return coincurve.PublicKeyXOnly(bytes.fromhex(pubkey))
+    return BINDING.public_key(bytes.fromhex(pubkey))
 
 
 def _signature_holds(event: Event) -> bool:
@@ -170,8 +172,8 @@ class KeySigner:
     ) -> None:
         if len(secret) != 32 or not 0 < int.from_bytes(secret, "big") < _CURVE_ORDER:
             raise InvalidKey("not a secret key of secp256k1: 32 bytes, neither 0 nor too large")
-        self._secret = coincurve.PrivateKey(bytes(secret))
-        self._pubkey = self._secret.public_key_xonly.format().hex()
+        self._secret = BINDING.secret_key(bytes(secret))
+        self._pubkey = self._secret.pubkey.hex()
         self._rand = rand
         self._now = now
 
@@ -232,7 +234,7 @@ class KeySigner:
         at = int(self._now()) if template.created_at is None else template.created_at
         parts = (self._pubkey, at, template.kind, tags, template.content)
         event_id = compute_id(*parts)
-        sig = self._secret.sign_schnorr(bytes.fromhex(event_id), self._rand(32))
+        sig = self._secret.sign(bytes.fromhex(event_id), self._rand(32))
         event = Event(event_id, *parts, sig.hex())
         check_event(event)
         return VerifiedEvent(event)

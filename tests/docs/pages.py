@@ -39,6 +39,7 @@ BEFORE: Final = {
         "nostr-client store export > dump.jsonl",
         "python -m agent.reindex.spark.submit --jsonl dump.jsonl --out tables --partitions 2",
     ),
+    "docs/how-to/sql.md": (NOTES,),
     "docs/how-to/store.md": (
         "nostr-client key gen --out k && nostr-client publish --key-file k --content hi --json "
         "--relay wss://one.example > /dev/null",

@@ -65,6 +65,8 @@ OF_THE_STORE = (
     "nostr-client store query --kind 1",
     "nostr-client store export",
     "nostr-client store verify --json",
+    "nostr-client store sql VALUES(1) --json",
+    "nostr-client store sql PRAGMA --json",
     "nostr-client count followers npub1… --store {home}/none.db --json",
     "nostr-client counter get a.b --json",
     "nostr-client counter stream create S --subject a.> --json",

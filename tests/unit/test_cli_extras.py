@@ -12,7 +12,8 @@ import click
 import pytest
 
 from nostr_client.cli.entry import run_command
-from nostr_client.errors import MissingExtra, NetworkError, optional
+from nostr_client.errors import EXTRAS, MissingExtra, NetworkError, optional
+from nostr_client.errors.installing import install_command
 from nostr_client.network.transport import Transport
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Watch, WatchBook
@@ -51,7 +52,7 @@ def test_the_extra_is_named(
     command = [sys.executable, "-c", WITHOUT, lacking, module, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1, done.stderr
-    assert done.stderr.splitlines()[-1].endswith(f"pip install 'nostr-tally[{extra}]'")
+    assert f"is not installed: {install_command(extra)}" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 
@@ -85,8 +86,8 @@ async def test_a_command_says_which_extra_it_lacks(
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     (told,) = done.stderr.splitlines()
-    extra = "[spark]" if "spark" in words else "["
-    assert f"needs {lacking}: pip install 'nostr-tally{extra}" in told
+    extra = "spark" if "spark" in words else EXTRAS[lacking]
+    assert f"needs {lacking}: {install_command(extra)}" in told
     assert {name for name in os.listdir(tmp_path) if name[:2] not in ("s.", "in")} == set()
 
 

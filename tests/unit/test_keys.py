@@ -105,7 +105,7 @@ def test_bip340_vectors(event: Event, good: bool) -> None:
 def test_signing_vector_0() -> None:
     made = KeySigner((3).to_bytes(32, "big"), rand=bytes)
     assert made.pubkey == KEY_0.lower()
-    assert made._secret.sign_schnorr(bytes(32), bytes(32)).hex() == SIG_0.lower()
+    assert made._secret.sign(bytes(32), bytes(32)).hex() == SIG_0.lower()
 
 
 @settings(max_examples=25, deadline=None)
@@ -134,7 +134,7 @@ def test_any_change_breaks_it(field: str) -> None:
 def test_a_bad_structure_is_refused_though_id_and_signature_hold() -> None:
     me = signer(5)
     event_id = compute_id(me.pubkey, -1, 1, (), "")
-    sig = me._secret.sign_schnorr(bytes.fromhex(event_id), bytes(32)).hex()
+    sig = me._secret.sign(bytes.fromhex(event_id), bytes(32)).hex()
     assert holds_by_the_book(bare(me.pubkey, event_id, sig))
     with pytest.raises(InvalidEvent, match="created_at"):
         verify(Event(event_id, me.pubkey, -1, 1, (), "", sig))

@@ -272,8 +272,13 @@ class MissingExtra(NostrTallyError):
 
 def missing(what: str, package: str, extra: str | None = None) -> MissingExtra:
     """The error for something that lacks a package; `extra` brings it, else what EXTRAS say."""
-    extra = extra or EXTRAS[package]
-    return MissingExtra(f"{what} needs {package}: pip install 'nostr-tally[{extra}]'")
+    return MissingExtra(f"{what} needs {package}: {_command(extra or EXTRAS[package])}")
+
+
+def _command(extra: str) -> str:
+    from nostr_client.errors.installing import install_command
+
+    return install_command(extra)
 
 
 @contextmanager
@@ -301,7 +306,7 @@ def wanted_extra(error: ModuleNotFoundError) -> str:
     extra = EXTRAS.get(package)
     if extra is None:
         raise error
-    return f"{package} is not installed: pip install 'nostr-tally[{extra}]'"
+    return f"{package} is not installed: {_command(extra)}"
 
 
 def _package(error: ImportError) -> str:

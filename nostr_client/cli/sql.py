@@ -1,0 +1,107 @@
+"""`nostr-client store sql`: questions in SQL over the store's views."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nostr_client.cli.output import console, plain_table, print_json, say
+from nostr_client.cli.parameters import Seconds
+from nostr_client.cli.store import include_private_option, store_option, store_place
+from nostr_client.errors import clip
+from nostr_client.store.sql.query import MOST_ROWS, MOST_SECONDS, Asking
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.store.sql.query import Found
+
+CELL_BYTES = 120
+"""Bytes of a cell in a table for people; --csv and --json have all of it."""
+
+
+@click.command()
+@click.argument("query", metavar="SELECT")
+@store_option
+@click.option("--table", "form", flag_value="table", default=True, help="A table (the default).")
+@click.option("--csv", "form", flag_value="csv", help="CSV with a header.")
+@click.option("--json", "form", flag_value="json", help="A JSON array of objects.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=MOST_ROWS,
+    show_default=True,
+    help="Print so many rows at most.",
+)
+@click.option(
+    "--seconds",
+    type=Seconds(),
+    default=MOST_SECONDS,
+    show_default=True,
+    help="End a query that takes longer.",
+)
+@click.option(
+    "--private-kind",
+    "named",
+    metavar="KIND",
+    type=click.IntRange(0, 65535),
+    multiple=True,
+    help="Show this private kind too.",
+)
+@include_private_option
+def sql(
+    query: str,
+    path: Path | None,
+    form: str,
+    rows: int,
+    seconds: float,
+    named: tuple[int, ...],
+    include_private: bool,
+) -> None:
+    """Ask the store's views one SELECT; "-" reads it from stdin.
+
+    The views are events, tags, authors, followers, reactions, reposts, replies, zaps, claims,
+    watch_history and counters. Nothing is written, and nothing else can be read. Private kinds are
+    left out unless they are named. Works beside the agent.
+    """
+    private = None if include_private else frozenset(named)
+    asking = Asking(private=private, rows=rows, seconds=seconds)
+    found = asking.ask(store_place(path), sys.stdin.read() if query == "-" else query)
+    _PRINT[form](found)
+    if found.cut:
+        say(f"nostr-client: store sql: the first {rows:,} rows; --rows N prints more")
+
+
+def _print_table(found: Found) -> None:
+    table = plain_table(*found.columns)
+    for row in found.rows:
+        table.add_row(*("" if value is None else _shown(value) for value in row))
+    console().print(table)
+
+
+def _shown(value: Any) -> str:
+    return clip(str(_plain(value)), CELL_BYTES)
+
+
+def _print_csv(found: Found) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(found.columns)
+    writer.writerows(map(_plain, row) for row in found.rows)
+    click.echo(out.getvalue().encode(), nl=False)
+
+
+def _print_json(found: Found) -> None:
+    print_json([dict(zip(found.columns, map(_plain, row), strict=True)) for row in found.rows])
+
+
+def _plain(value: Any) -> Any:
+    """A blob as hex: the views have none, an expression may make one."""
+    return value.hex() if isinstance(value, bytes) else value
+
+
+_PRINT = {"table": _print_table, "csv": _print_csv, "json": _print_json}

@@ -1,0 +1,308 @@
+"""Run one SELECT over the views of a store, beside whoever writes it.
+
+The store is attached read-only under a name that nobody can guess, and its own tables are hidden
+behind empty views of their names: so only the documented views reach it, and with them the rule for
+private kinds. An authorizer of SQLite allows reading and nothing else, each with a reason. A time,
+rows and the size of values are limited.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sqlite3
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from nostr_client.errors import InvalidInput, StoreError, clip
+from nostr_client.store.connect import check_file, file_uri
+from nostr_client.store.faults import opening_error, store_error
+from nostr_client.store.migrate import check_current
+from nostr_client.store.schema import STORE
+from nostr_client.store.sql.functions import add_functions
+from nostr_client.store.sql.views import (
+    EVENTS,
+    IDS,
+    JOINED_EVENTS,
+    VIEWS,
+    View,
+    visible_events,
+    visible_tags,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
+
+MOST_ROWS: Final = 10_000
+"""Rows that an answer has at most: a screen shows fewer, and an export has all."""
+
+MOST_SECONDS: Final = 30.0
+"""A question over a million events takes a few seconds; more is a mistake in a join."""
+
+_VALUE_BYTES: Final = 64 * 2**20
+"""Bytes of one value, and of one row: above every event, below the memory."""
+
+_SQL_BYTES: Final = 100_000
+_STEPS: Final = 10_000
+"""Steps of SQLite's machine between two looks at the clock: about half a millisecond."""
+
+_EVENTS: Final = re.compile(rf"\b{EVENTS.name}\b", re.IGNORECASE)
+_JSON: Final = frozenset({"json_each", "json_tree"})
+_WRITES: Final = frozenset(
+    getattr(sqlite3, f"SQLITE_{name}")
+    for name in (
+        "ALTER_TABLE", "ANALYZE", "CREATE_INDEX", "CREATE_TABLE", "CREATE_TEMP_INDEX",
+        "CREATE_TEMP_TABLE", "CREATE_TEMP_TRIGGER", "CREATE_TEMP_VIEW", "CREATE_TRIGGER",
+        "CREATE_VIEW", "CREATE_VTABLE", "DELETE", "DROP_INDEX", "DROP_TABLE", "DROP_TEMP_INDEX",
+        "DROP_TEMP_TABLE", "DROP_TEMP_TRIGGER", "DROP_TEMP_VIEW", "DROP_TRIGGER", "DROP_VIEW",
+        "DROP_VTABLE", "INSERT", "REINDEX", "UPDATE",
+    )
+)  # fmt: skip
+_REFUSALS: Final = {
+    sqlite3.SQLITE_ATTACH: "it attaches a file",
+    sqlite3.SQLITE_DETACH: "it detaches a file",
+    sqlite3.SQLITE_PRAGMA: "it has a PRAGMA",
+    sqlite3.SQLITE_TRANSACTION: "it begins or ends a transaction",
+    sqlite3.SQLITE_SAVEPOINT: "it begins or ends a transaction",
+} | dict.fromkeys(_WRITES, "it writes, and this only reads")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer: names of columns, rows, and whether there were more rows than asked for."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a store is asked: what is shown, and the limits.
+
+    `private`: private kinds that are shown; None: all of them. `now`: Unix seconds, for what has
+    expired. `clock`: seconds that only grow, for the time limit.
+    """
+
+    private: Collection[int] | None = frozenset()
+    rows: int = MOST_ROWS
+    seconds: float = MOST_SECONDS
+    now: Callable[[], float] = field(default=time.time)
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    def ask(self, path: Path, sql: str) -> Found:
+        """The answer of one SELECT; blocks. Raises InvalidInput for one that is refused or wrong,
+        StoreError where the time is over or the store cannot be read."""
+        with viewed(path, int(self.now()), self.private) as viewing:
+            return self._ask(viewing, sql)
+
+    def _ask(self, viewing: Viewing, sql: str) -> Found:
+        conn, refused, late = viewing.conn, _Refusals(viewing), _Deadline(self)
+        viewing.fit(sql)
+        conn.set_authorizer(refused.look)
+        conn.set_progress_handler(late.passed, _STEPS)
+        try:
+            cursor = conn.execute(sql)
+            if cursor.description is None:
+                raise InvalidInput("no SELECT in it: ask for rows of a view")
+            rows = cursor.fetchmany(self.rows + 1)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self._error(error, refused, late) from error
+        names = _distinct(tuple(column[0] for column in cursor.description))
+        return Found(names, rows[: self.rows], cut=len(rows) > self.rows)
+
+    def _error(
+        self, error: sqlite3.Error | sqlite3.Warning, refused: _Refusals, late: _Deadline
+    ) -> Exception:
+        if refused.why:
+            return InvalidInput(f"the query is refused: {refused.why}")
+        if late.over:
+            return StoreError(f"the query took longer than {self.seconds:g} s and was ended")
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from error  # Ctrl-C came while SQLite looked at the clock
+        if isinstance(error, sqlite3.DatabaseError) and code in _STORE_FAULTS:
+            return store_error(error)
+        return InvalidInput(f"the query cannot be run: {clip(str(error))}")
+
+
+_STORE_FAULTS: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL,
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Viewing:
+    """A connection that has the views; `schema` is the store, `hidden` are its own tables."""
+
+    conn: sqlite3.Connection
+    schema: str
+    hidden: frozenset[str]
+
+    @property
+    def events(self) -> str:
+        """The name of the visible events, as rows of the store."""
+        return f"{self.schema}_events"
+
+    @property
+    def tags(self) -> str:
+        """The name of their tags."""
+        return f"{self.schema}_tags"
+
+    def select(self, view: View) -> str:
+        """The SELECT of a view's rows, or of none where the store never had that part."""
+        whole = self.hidden.issuperset(view.needs)
+        return view.select(self.schema, self.events, self.tags) if whole else view.empty()
+
+    def create(self, view: View) -> None:
+        """Make a view, in the place of one of its name."""
+        self.conn.execute(f"DROP VIEW IF EXISTS temp.{view.name}")
+        self.conn.execute(f"CREATE TEMP VIEW {view.name} AS {self.select(view)}")
+
+    def fit(self, sql: str) -> None:
+        """Make `events` quick to join where a statement reads its ids beside another view's."""
+        refused = _Refusals(self)
+        self.conn.set_authorizer(refused.look)
+        try:
+            self.conn.execute(f"EXPLAIN {sql}").close()
+        except (sqlite3.Error, sqlite3.Warning):
+            return  # the statement itself fails too, and says why
+        finally:
+            self.conn.set_authorizer(None)
+        joined = len({view for view, _ in refused.read}) > 1 or len(_EVENTS.findall(sql)) > 1
+        if joined and (EVENTS.name, "id") in refused.read:
+            for statement in IDS:
+                self.conn.execute(statement.format(s=self.schema))
+            self.create(JOINED_EVENTS)
+
+
+@contextmanager
+def viewed(path: Path, now: int, private: Collection[int] | None) -> Iterator[Viewing]:
+    """A connection in which the views stand over a store, read-only. Raises StoreError."""
+    check_file(path)
+    if not path.exists() or not path.stat().st_size:
+        raise StoreError(f"no store at {path}")
+    with closing(sqlite3.connect(":memory:", isolation_level=None, uri=True)) as conn:
+        schema = f"s{secrets.token_hex(16)}"
+        try:
+            conn.execute(f"ATTACH ? AS {schema}", (file_uri(path, "ro"),))
+            _check(path)
+            viewing = _create_views(conn, schema, now, private)
+            _limit(conn)
+            yield viewing
+        except sqlite3.Error as error:
+            raise opening_error(path, error) from error
+
+
+def _check(path: Path) -> None:
+    """Raise StoreError where the file is no store of this version."""
+    with closing(sqlite3.connect(file_uri(path, "ro"), uri=True)) as conn:
+        check_current(conn, [STORE])
+
+
+def _create_views(
+    conn: sqlite3.Connection, schema: str, now: int, private: Collection[int] | None
+) -> Viewing:
+    """Make the views, and hide the store's tables."""
+    tables = {name for (name,) in conn.execute(f"SELECT name FROM {schema}.sqlite_schema")}
+    viewing = Viewing(conn, schema, frozenset(tables))
+    add_functions(conn)
+    events = visible_events(schema, now, private)
+    conn.execute(f"CREATE TEMP VIEW {viewing.events} AS {events}")
+    conn.execute(f"CREATE TEMP VIEW {viewing.tags} AS {visible_tags(viewing.events)}")
+    for view in VIEWS:
+        viewing.create(view)
+    for name in tables - {view.name for view in VIEWS}:
+        quoted = name.replace('"', '""')
+        if not name.startswith("sqlite_"):
+            conn.execute(f'CREATE TEMP VIEW "{quoted}" AS SELECT NULL WHERE 0')
+    return viewing
+
+
+def _limit(conn: sqlite3.Connection) -> None:
+    conn.execute("SELECT value FROM json_each('[1]') UNION ALL SELECT value FROM json_tree('[1]')")
+    conn.execute("PRAGMA trusted_schema = OFF")
+    conn.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
+    conn.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _SQL_BYTES)
+    conn.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000)
+
+
+class _Refusals:
+    """SQLite's authorizer: reading the views is allowed; `why` says what was not."""
+
+    def __init__(self, viewing: Viewing) -> None:
+        self._schema = viewing.schema
+        self._hidden = viewing.hidden
+        self._views = {view.name for view in VIEWS}
+        self.read: set[tuple[str, str]] = set()
+        """Views and columns that the statement reads."""
+        self.why = ""
+
+    def look(
+        self, code: int, one: str | None, two: str | None, schema: str | None, source: str | None
+    ) -> int:
+        why = self._why(code, one, two, schema, source)
+        if not why:
+            return sqlite3.SQLITE_OK
+        self.why = self.why or why
+        return sqlite3.SQLITE_DENY
+
+    def _why(
+        self, code: int, one: str | None, two: str | None, schema: str | None, source: str | None
+    ) -> str:
+        if code == sqlite3.SQLITE_READ:
+            return self._read(one or "", two or "", schema)
+        if code == sqlite3.SQLITE_SELECT:
+            return self._hint(source or "") if source in self._hidden else ""
+        if code == sqlite3.SQLITE_FUNCTION:
+            return "it loads an extension" if two == "load_extension" else ""
+        if code == sqlite3.SQLITE_RECURSIVE:
+            return ""
+        if one is not None and one.startswith("sqlite_") and code == sqlite3.SQLITE_UPDATE:
+            return self._hint("a virtual table")  # declaring its columns looks like this
+        return str(_REFUSALS.get(code, "it does something else than to read"))
+
+    def _read(self, table: str, column: str, schema: str | None) -> str:
+        if table.startswith("sqlite_"):
+            return self._hint(table)  # no view can have such a name and hide it
+        ours = schema == self._schema or table.startswith(self._schema)
+        counted = table in self._hidden and not column and schema is None
+        # count(*) of a view names the table below it; of a hidden table, the view in its place
+        if table in self._views:
+            self.read.add((table, column))
+        if ours or counted or table in self._views or table in _JSON:
+            return ""
+        return self._hint(table)
+
+    def _hint(self, table: str) -> str:
+        names = ", ".join(view.name for view in VIEWS)
+        return f"{clip(table, 60)} is none of the views: {names}"
+
+
+class _Deadline:
+    def __init__(self, asking: Asking) -> None:
+        self._clock = asking.clock
+        self._end = asking.clock() + asking.seconds
+        self.over = False
+
+    def passed(self) -> bool:
+        """Whether the time is over; SQLite then ends the statement."""
+        self.over = self._clock() > self._end
+        return self.over
+
+
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of columns, the second of one name as `name_2`."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, candidate = 2, name
+        while candidate in found:
+            candidate, number = f"{name}_{number}", number + 1
+        found[candidate] = None
+    return tuple(found)

@@ -1,0 +1,344 @@
+"""The views that `store sql` asks, and that exports write as tables: columns, meaning, SQL.
+
+Ids and keys are lower-case hex, times are ISO 8601 in UTC beside Unix seconds; a time after the
+year 9999 has seconds alone. Expired events (NIP-40) are in no view, and private ones in none unless
+their kinds are named. `{s}` in the SQL is the schema that the store is attached as, `{events}` and
+`{tags}` are the visible events and their tags.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.codecs.private_kinds import LISTS, PRIVATE_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+ISO: Final = "strftime('%Y-%m-%dT%H:%M:%SZ', {0}, 'unixepoch')"
+_HEX_KEY: Final = "length(t.value) = 64 AND t.value NOT GLOB '*[^0-9a-f]*'"
+
+
+class Column(NamedTuple):
+    """A column: its name, SQLite's type of its values, and what it says."""
+
+    name: str
+    type: str
+    about: str
+
+
+class View(NamedTuple):
+    """A view: what one row is, its columns, the SQL of its rows, the store's tables it needs.
+
+    `key`: columns that tell its rows apart. `indexes`: columns by which an export is searched.
+    A store that lacks a table in `needs` has an empty view: nothing of that part was ever used.
+    """
+
+    name: str
+    about: str
+    columns: tuple[Column, ...]
+    sql: str
+    key: tuple[str, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+    needs: tuple[str, ...] = ("event", "author")
+
+    def select(self, schema: str, events: str, tags: str) -> str:
+        """The SELECT of its rows, over the schema and the two views named."""
+        body = self.sql.format(s=schema, events=events, tags=tags)
+        names = ", ".join(column.name for column in self.columns)
+        return f"SELECT {names} FROM ({body})"
+
+    def empty(self) -> str:
+        """A SELECT of no rows with its columns."""
+        nothing = ", ".join(f"NULL AS {column.name}" for column in self.columns)
+        return f"SELECT {nothing} WHERE 0"
+
+
+def _iso(expression: str) -> str:
+    return ISO.format(expression)
+
+
+_ID: Final = Column("event_id", "TEXT", "the event, 64 hex characters")
+_AT: Final = Column("created_at", "TEXT", "its time, ISO 8601 in UTC")
+_TS: Final = Column("created_ts", "INTEGER", "the same in Unix seconds")
+
+EVENTS: Final = View(
+    "events",
+    "An event (NIP-01).",
+    (
+        Column("id", "TEXT", "its id, 64 hex characters"),
+        Column("pubkey", "TEXT", "its author, 64 hex characters"),
+        Column("kind", "INTEGER", "its kind"),
+        _AT,
+        _TS,
+        Column("content", "TEXT", "its content"),
+        Column("tags", "TEXT", "its tags, JSON"),
+        Column("sig", "TEXT", "its signature, 128 hex characters"),
+        Column("expires_at", "TEXT", "when it expires (NIP-40), ISO 8601 in UTC"),
+    ),
+    f"""SELECT lower(hex(e.id)) AS id, lower(hex(e.pubkey)) AS pubkey, e.kind AS kind,
+ {_iso("e.created_at")} AS created_at, e.created_at AS created_ts,
+ CAST(e.content AS TEXT) AS content, CAST(e.tags AS TEXT) AS tags, lower(hex(e.sig)) AS sig,
+ {_iso("e.exp")} AS expires_at FROM {{events}} e""",
+    key=("id",),
+    indexes=(("pubkey", "kind"), ("kind", "created_ts"), ("created_ts",)),
+)
+
+JOINED_EVENTS: Final = EVENTS._replace(
+    sql=EVENTS.sql.replace("lower(hex(e.id)) AS id", "i.id AS id")
+    + " JOIN temp.{s}_ids i ON i.seq = e.seq"
+)
+"""`events` where it is joined by id: SQLite looks up no expression, so the ids stand in a table."""
+
+IDS: Final = (
+    "CREATE TEMP TABLE {s}_ids (id TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID",
+    "INSERT INTO {s}_ids SELECT lower(hex(id)), seq FROM {s}.event ORDER BY id",
+)
+"""Makes that table: a second for a million events."""
+
+TAGS: Final = View(
+    "tags",
+    "A tag of an event.",
+    (
+        _ID,
+        Column("position", "INTEGER", "its place in the event, from 0"),
+        Column("name", "TEXT", "its first element, such as p"),
+        Column("value", "TEXT", "its second element; NULL where it has none"),
+        Column("tag", "TEXT", "all its elements, JSON; a NUL in it is shown as U+FFFD"),
+        Column("kind", "INTEGER", "the kind of the event"),
+        Column("pubkey", "TEXT", "the author of the event, 64 hex characters"),
+        _TS,
+    ),
+    """SELECT lower(hex(t.id)) AS event_id, t.position AS position, t.name AS name,
+ t.value AS value, t.tag AS tag, t.kind AS kind, lower(hex(t.pubkey)) AS pubkey,
+ t.created_at AS created_ts FROM {tags} t""",
+    key=("event_id", "position"),
+    indexes=(("name", "value"), ("event_id",)),
+)
+
+AUTHORS: Final = View(
+    "authors",
+    "Somebody who signed an event of the store.",
+    (
+        Column("pubkey", "TEXT", "the key, 64 hex characters"),
+        Column("npub", "TEXT", "the same as people pass it on (NIP-19)"),
+        Column("events", "INTEGER", "events of theirs in the store"),
+        Column("first_at", "TEXT", "the time of the oldest, ISO 8601 in UTC"),
+        Column("last_at", "TEXT", "the time of the newest, ISO 8601 in UTC"),
+        Column("name", "TEXT", "`name` of their profile (kind 0)"),
+        Column("display_name", "TEXT", "`display_name` of their profile"),
+        Column("nip05", "TEXT", "`nip05` of their profile: a claim, checked nowhere here"),
+    ),
+    f"""SELECT g.hex AS pubkey, npub(g.pubkey) AS npub, g.events AS events,
+ {_iso("g.first")} AS first_at, {_iso("g.last")} AS last_at,
+ profile(p.content, 'name') AS name, profile(p.content, 'display_name') AS display_name,
+ profile(p.content, 'nip05') AS nip05
+ FROM (SELECT pubkey, lower(hex(pubkey)) AS hex, count(*) AS events, min(created_at) AS first,
+ max(created_at) AS last FROM {{events}} GROUP BY pubkey) g
+ LEFT JOIN (SELECT pubkey, content FROM {{events}} WHERE kind = 0) p ON p.pubkey = g.pubkey""",
+    key=("pubkey",),
+)
+
+FOLLOWERS: Final = View(
+    "followers",
+    "Somebody who follows somebody (kind 3).",
+    (
+        Column("followed", "TEXT", "who is followed, 64 hex characters"),
+        Column("follower", "TEXT", "who follows, 64 hex characters"),
+        Column("event_id", "TEXT", "the follow list that says so, 64 hex characters"),
+        _AT,
+        _TS,
+    ),
+    f"""SELECT DISTINCT t.value AS followed, lower(hex(t.pubkey)) AS follower,
+ lower(hex(t.id)) AS event_id, {_iso("t.created_at")} AS created_at, t.created_at AS created_ts
+ FROM {{tags}} t WHERE t.kind = 3 AND t.name = 'p' AND {_HEX_KEY}""",
+    key=("followed", "follower"),
+    indexes=(("followed",), ("follower",)),
+)
+
+_TARGET: Final = Column("target", "TEXT", "what it is about: an event id, or an address")
+_BY: Final = Column("pubkey", "TEXT", "whose it is, 64 hex characters")
+
+REACTIONS: Final = View(
+    "reactions",
+    "A reaction (kind 7) to an event or an address; the last `e` is the event (NIP-25).",
+    (
+        _TARGET,
+        _BY,
+        Column("reaction", "TEXT", "`+` for a like, `-` for a dislike, else its text"),
+        _ID,
+        _AT,
+        _TS,
+    ),
+    f"""SELECT r.target AS target, r.pubkey AS pubkey, reaction_label(r.content) AS reaction,
+ r.event_id AS event_id, {_iso("r.created_at")} AS created_at, r.created_at AS created_ts FROM (
+ SELECT reacted_to(e.tags) AS target, lower(hex(e.pubkey)) AS pubkey, e.content,
+ lower(hex(e.id)) AS event_id, e.created_at FROM {{events}} e WHERE e.kind = 7
+ UNION SELECT t.value, lower(hex(t.pubkey)), t.content, lower(hex(t.id)), t.created_at
+ FROM {{tags}} t WHERE t.kind = 7 AND t.name = 'a') r WHERE r.target IS NOT NULL""",
+    key=("event_id", "target"),
+    indexes=(("target",),),
+)
+
+REPOSTS: Final = View(
+    "reposts",
+    "A repost (kinds 6 and 16) of an event, or of an address (kind 16) (NIP-18).",
+    (_TARGET, _BY, _ID, _AT, _TS),
+    f"""SELECT DISTINCT t.value AS target, lower(hex(t.pubkey)) AS pubkey,
+ lower(hex(t.id)) AS event_id, {_iso("t.created_at")} AS created_at, t.created_at AS created_ts
+ FROM {{tags}} t WHERE t.value IS NOT NULL
+ AND ((t.kind IN (6, 16) AND t.name = 'e') OR (t.kind = 16 AND t.name = 'a'))""",
+    key=("event_id", "target"),
+    indexes=(("target",),),
+)
+
+REPLIES: Final = View(
+    "replies",
+    "A reply (kind 1) to an event or an address, or below it in the thread (NIP-10).",
+    (
+        _TARGET,
+        _BY,
+        Column("place", "TEXT", "`direct` for a reply to it, `thread` for one further below"),
+        _ID,
+        _AT,
+        _TS,
+    ),
+    f"""SELECT r.target AS target, r.pubkey AS pubkey, r.place AS place, r.event_id AS event_id,
+ {_iso("r.created_at")} AS created_at, r.created_at AS created_ts
+ FROM (SELECT DISTINCT t.value AS target, reply_place(t.raw, t.value) AS place,
+ lower(hex(t.pubkey)) AS pubkey, lower(hex(t.id)) AS event_id, t.created_at
+ FROM {{tags}} t WHERE t.kind = 1 AND t.name IN ('e', 'a') AND t.value IS NOT NULL) r
+ WHERE r.place IS NOT NULL""",
+    key=("event_id", "target"),
+    indexes=(("target",),),
+)
+
+ZAPS: Final = View(
+    "zaps",
+    "A zap receipt that holds (NIP-57): what it claims was paid; its payment is proven nowhere.",
+    (
+        Column("target", "TEXT", "the event id or address; NULL for a zap of a person alone"),
+        Column("sender", "TEXT", "who paid, 64 hex characters"),
+        Column("receiver", "TEXT", "who was paid, 64 hex characters"),
+        Column("msats", "INTEGER", "the amount in millisats"),
+        Column("wallet", "TEXT", "who signed the receipt, 64 hex characters"),
+        _ID,
+        _AT,
+        _TS,
+    ),
+    f"""SELECT json_extract(z.zap, '$[3]') AS target, json_extract(z.zap, '$[1]') AS sender,
+ json_extract(z.zap, '$[2]') AS receiver, json_extract(z.zap, '$[0]') AS msats,
+ lower(hex(z.pubkey)) AS wallet, lower(hex(z.id)) AS event_id,
+ {_iso("z.created_at")} AS created_at, z.created_at AS created_ts
+ FROM (SELECT zap(e.tags) AS zap, e.pubkey, e.id, e.created_at
+ FROM {{events}} e WHERE e.kind = 9735) z WHERE z.zap IS NOT NULL""",
+    key=("event_id",),
+    indexes=(("target",), ("receiver",)),
+)
+
+CLAIMS: Final = View(
+    "claims",
+    "What one relay said about one question: its newest answer, and a failure since.",
+    (
+        Column("question", "TEXT", "followers, reactions, …, or filter"),
+        Column("target", "TEXT", "what the question is about: hex or an address; NULL of filters"),
+        Column("filters", "TEXT", "the filters that were asked, JSON"),
+        Column("relay", "TEXT", "the relay's URL"),
+        Column("answered", "INTEGER", "1 for an answer, 0 for a failure"),
+        Column("status", "TEXT", "ok, refused, timeout, …"),
+        Column("method", "TEXT", "how it was counted: count, hll, events, …"),
+        Column("count", "INTEGER", "the relay's own number; NULL is not zero"),
+        Column("approximate", "INTEGER", "1 where the relay says so"),
+        Column("limited", "INTEGER", "1 where it is a lower bound"),
+        Column("events_read", "INTEGER", "events that were read"),
+        Column("asked_at", "TEXT", "when it was asked, ISO 8601 in UTC"),
+        Column("answered_at", "TEXT", "when it answered, ISO 8601 in UTC"),
+    ),
+    f"""SELECT q.name AS question, q.target AS target, q.filters AS filters, r.url AS relay,
+ c.answered AS answered, c.status AS status, c.method AS method, c.count AS count,
+ c.approximate AS approximate, c.limited AS limited, c.events_read AS events_read,
+ {_iso("c.asked_at")} AS asked_at, {_iso("c.answered_at")} AS answered_at
+ FROM {{s}}.claim c JOIN {{s}}.claim_query q ON q.q = c.q JOIN {{s}}.claim_relay r ON r.r = c.r""",
+    key=("filters", "relay", "answered"),
+    needs=("claim", "claim_query", "claim_relay"),
+)
+
+WATCH_HISTORY: Final = View(
+    "watch_history",
+    "A number of a watch at one time, or over a span that older numbers were thinned to.",
+    (
+        Column("watch", "TEXT", "the watch's name"),
+        Column("at", "TEXT", "when it was merged, ISO 8601 in UTC"),
+        Column("at_ts", "INTEGER", "the same in Unix seconds"),
+        Column("step", "INTEGER", "seconds of the span; 1 for a single number"),
+        Column("value", "INTEGER", "the number"),
+        Column("low", "INTEGER", "it is at least this"),
+        Column("high", "INTEGER", "it is at most this; NULL where nothing bounds it"),
+        Column("exact", "INTEGER", "1 where it is exact"),
+        Column("unit", "TEXT", "authors or events"),
+        Column("least", "INTEGER", "the least value of the span"),
+        Column("most", "INTEGER", "the greatest value of the span"),
+        Column("samples", "INTEGER", "numbers in the span"),
+    ),
+    f"""SELECT w.name AS watch, {_iso("p.at")} AS at, p.at AS at_ts, p.step AS step,
+ p.value AS value, p.low AS low, p.high AS high, p.exact AS exact, p.unit AS unit,
+ p.least AS least, p.most AS most, p.samples AS samples
+ FROM {{s}}.watch_point p JOIN {{s}}.watch w ON w.w = p.w WHERE instr(w.name, '/') = 0""",
+    key=("watch", "step", "at_ts"),
+    indexes=(("watch", "at_ts"),),
+    needs=("watch", "watch_point"),
+)
+
+COUNTERS: Final = View(
+    "counters",
+    "The value of a counter (ADR-49).",
+    (
+        Column("stream", "TEXT", "the stream"),
+        Column("subject", "TEXT", "the subject"),
+        Column("value", "TEXT", "the value in digits, of any length: CAST it to sum"),
+        Column("seq", "INTEGER", "the message that made it"),
+        Column("updated_at", "TEXT", "the time of that message, ISO 8601 in UTC"),
+    ),
+    f"""SELECT s.name AS stream, l.subject AS subject, l.val AS value, l.seq AS seq,
+ {_iso("m.ts / 1000000000")} AS updated_at FROM {{s}}.counter_latest l
+ JOIN {{s}}.counter_stream s ON s.id = l.stream
+ LEFT JOIN {{s}}.counter_message m ON m.stream = l.stream AND m.seq = l.seq
+ WHERE l.val IS NOT NULL""",
+    key=("stream", "subject"),
+    needs=("counter_latest", "counter_stream", "counter_message"),
+)
+
+VIEWS: Final = (
+    EVENTS, TAGS, AUTHORS, FOLLOWERS, REACTIONS, REPOSTS, REPLIES, ZAPS, CLAIMS, WATCH_HISTORY,
+    COUNTERS,
+)  # fmt: skip
+
+
+def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
+    """The SELECT of the events that views show at `now`, as rows of the store.
+
+    `named`: private kinds that are shown; None: all of them.
+    """
+    shown = f"(e.exp IS NULL OR e.exp > {now:d})"
+    if named is not None:
+        private, lists = (_numbers(set(kinds) - set(named)) for kinds in (PRIVATE_KINDS, LISTS))
+        shown += f" AND e.kind NOT IN ({private})"
+        shown += f" AND NOT (e.kind IN ({lists}) AND length(e.content) > 0)"
+    return (
+        "SELECT e.seq, e.id, u.pubkey, e.created_at, e.kind, e.tags, e.content, e.sig, e.exp"
+        f" FROM {schema}.event e JOIN {schema}.author u ON u.a = e.a WHERE {shown}"
+    )
+
+
+def visible_tags(events: str) -> str:
+    """The SELECT of the tags of visible events; `raw` are all tags of the event."""
+    return (
+        "SELECT e.id, e.pubkey, e.created_at, e.kind, e.content, e.tags AS raw,"
+        " j.key AS position, json_extract(j.value, '$[0]') AS name,"
+        " json_extract(j.value, '$[1]') AS value, j.value AS tag"
+        f" FROM {events} e, json_each(tags_json(e.tags)) j"
+    )
+
+
+def _numbers(kinds: Collection[int]) -> str:
+    return ", ".join(str(kind) for kind in sorted(kinds))
