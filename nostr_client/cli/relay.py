@@ -8,6 +8,7 @@ import click
 
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import cell, console, json_option, plain_table, print_json
+from nostr_client.cli.relay_check import check
 from nostr_client.cli.relays import network_options, timeout_option
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 @click.group()
 def relay() -> None:
     """Look at single relays."""
+
+
+relay.add_command(check)
 
 
 @relay.command()

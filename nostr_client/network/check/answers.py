@@ -1,0 +1,114 @@
+"""What one request to a relay brought, as values that can be judged without the relay."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.messages import Hint
+from nostr_client.codecs.reasons import Reason, classify, prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class End(StrEnum):
+    """How an exchange ended."""
+
+    ANSWERED = "answered"
+    CLOSED = "closed"  # refused by CLOSED, OK false or NEG-ERR
+    NOTICE = "notice"  # a NOTICE, and nothing else before the deadline
+    SILENT = "silent"
+    DROPPED = "dropped"  # the connection ended
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What every exchange has. `reason`: the relay's words, of CLOSED, NOTICE or the end.
+
+    `label`: the message that ended it, as the relay wrote it. `malformed`: what was wrong with
+    each frame that is no message.
+    """
+
+    end: End
+    reason: str = ""
+    label: str = ""
+    notices: tuple[str, ...] = ()
+    malformed: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> Reason:
+        """What the reason is about."""
+        return classify(self.reason)
+
+    @property
+    def in_words(self) -> str:
+        """How the relay refused, for a sentence."""
+        match self.end:
+            case End.SILENT:
+                return "it does not answer"
+            case End.DROPPED:
+                return f"it drops the connection ({self.reason})"
+            case End.NOTICE:
+                return f"it answers by a NOTICE alone: {self.reason!r}"
+            case _:
+                return f"it says {self.reason!r}"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the relay refused in the form that NIP-01 has: CLOSED with a prefix."""
+        shouted = self.reason.startswith("ERROR: ")
+        return self.end is End.CLOSED and bool(prefix(self.reason)) and not shouted
+
+
+class Reading(Answer, frozen=True, kw_only=True):
+    """What a REQ brought. `events`: in their order.
+
+    `forged`: ids of those whose id or signature does not hold.
+    """
+
+    filters: tuple[Filter, ...] = ()
+    events: tuple[Event, ...] = ()
+    forged: frozenset[str] = frozenset()
+    hint: Hint | None = None
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids of what came and matches."""
+        return frozenset(one.id for one in self.matching)
+
+    @property
+    def matching(self) -> Sequence[Event]:
+        """The events that were asked for and hold."""
+        return [
+            one
+            for one in self.events
+            if one.id not in self.forged and any(each.matches(one) for each in self.filters)
+        ]
+
+
+class Counted(Answer, frozen=True, kw_only=True):
+    """What a COUNT brought; `count` None: no number. `hll` is 256 raw registers."""
+
+    filters: tuple[Filter, ...] = ()
+    count: int | None = None
+    approximate: bool = False
+    limited: bool = False
+    hll: bytes | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Compared(Answer, frozen=True, kw_only=True):
+    """A NIP-77 session: ids (hex) that only we have, and that only the relay has."""
+
+    filter: Filter = Filter()
+    have: frozenset[str] = frozenset()
+    need: frozenset[str] = frozenset()
+    rounds: int = 0
+    first: bytes = b""
+    """The relay's first message."""
+    largest: int = 0
+    """Characters of the relay's longest message."""

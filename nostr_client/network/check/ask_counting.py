@@ -1,0 +1,176 @@
+"""Asks a relay to count what it was just seen to serve."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from nostr_client import hll
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import COMMENT, CONTACTS, REACTION
+from nostr_client.network.check import judge_counting as judge
+from nostr_client.network.check.ask_reading import PAGE, rare_tag, spread
+from nostr_client.network.check.findings import tests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nostr_client.network.check.answers import Counted, Reading
+    from nostr_client.network.check.ask_reading import Reader, Sample
+    from nostr_client.network.check.findings import Finding, Findings
+    from nostr_client.network.check.probe import Probe
+
+_SKETCHED: Final = ((CONTACTS, "p"), (REACTION, "e"), (COMMENT, "E"), (1, "p"), (1, "e"))
+"""Kinds and tags that relays give registers for, those first that every such relay has."""
+
+_MOST: Final = 5
+"""Filters whose counts are compared."""
+
+_SKETCHES: Final = 3
+"""Filters whose registers are compared."""
+
+
+class Teller:
+    """Asks by COUNT, and by REQ for the truth."""
+
+    def __init__(self, probe: Probe, findings: Findings, reader: Reader, sample: Sample) -> None:
+        self._probe = probe
+        self._findings = findings
+        self._reader = reader
+        self._sample = sample
+
+    async def run(self) -> None:
+        """Every test of COUNT. Raises NetworkError, Spent."""
+        first = await self._probe.count(Filter(authors=["0" * 63 + "1"], kinds=[1]))
+        self._findings.add(judge.refused(first))
+        if first.count is None:
+            why = f"it gives no count: {first.in_words}"
+            self._findings.skip(why, *tests_of("count"))
+            return
+        self._findings.add(judge.exact(first, ()))
+        self._findings.right("count.answer")
+        await self._exact()
+        await self._union()
+        await self._limit()
+        await self._zero()
+        await self._registers()
+
+    async def _exact(self) -> None:
+        compared = 0
+        for filter in list(self._filters())[:_MOST]:
+            compared += await self._compare(filter)
+        self._conclude("count.exact", compared)
+        if compared:
+            self._findings.right("count.zero")
+
+    async def _registers(self) -> None:
+        compared = 0
+        for filter in list(self._sketched())[:_SKETCHES]:
+            compared += await self._compare(filter, registers=True)
+        self._conclude("count.registers", compared)
+
+    def _conclude(self, test: str, compared: int) -> None:
+        if compared:
+            self._findings.right(test)
+        else:
+            self._findings.skip("it serves nothing that can be compared whole", test)
+
+    async def _compare(self, filter: Filter, *, registers: bool = False) -> bool:
+        """Count and read; once more where the two differ, as an event may have come between.
+
+        False where it cannot be read whole, or where what it serves changes.
+        """
+        before = await self._whole(filter)
+        if before is None:
+            return False
+        counted = await self._probe.count(filter)
+        findings = _judged(counted, before, registers)
+        if findings:
+            counted = await self._probe.count(filter)
+            after = await self._whole(filter)
+            if after is None or after.ids != before.ids:
+                return False
+            findings = _judged(counted, after, registers)
+        self._findings.add(judge.refused(counted))
+        self._findings.add_all(findings)
+        return counted.count is not None
+
+    async def _whole(self, filter: Filter) -> Reading | None:
+        asked = filter.replace(limit=PAGE) if filter.ids is None else filter
+        reading = await self._reader.read(asked)
+        return reading if self._sample.is_whole(reading) else None
+
+    def _filters(self) -> Iterator[Filter]:
+        """Filters of every kind of condition that the relay holds some events of."""
+        events = self._sample.page.matching
+        times = sorted({one.created_at for one in events})
+        (author, kind), _ = Counter((one.pubkey, one.kind) for one in events).most_common()[-1]
+        yield Filter(authors=[author], kinds=[kind])
+        if (tag := rare_tag(events)) is not None:
+            yield Filter(tags={f"#{tag[0]}": [tag[1]]})
+        yield Filter(ids=[one.id for one in spread(events, 5)])
+        middle = times[len(times) // 2]
+        yield Filter(since=middle, until=times[min(len(times) // 2 + 20, len(times) - 1)])
+        yield Filter(kinds=[kind], since=times[0], until=middle)
+
+    def _sketched(self) -> Iterator[Filter]:
+        """Filters that relays give registers for: a value that many of few events have."""
+        for kind, name in _SKETCHED:
+            events = [one for one in self._sample.page.matching if one.kind == kind]
+            found = Counter(v for one in events for v in {*one.tag_values(name)} if len(v) == 64)
+            for value, _ in found.most_common(1):
+                filter = Filter(kinds=[kind], tags={f"#{name}": [value]})
+                if hll.eligible(filter.to_dict()):
+                    yield filter
+
+    async def _union(self) -> None:
+        """Two filters that share events, and neither holds the other."""
+        filters = self._crossing()
+        if filters is None:
+            self._findings.skip("it holds no two filters that cross", "count.union")
+            return
+        each = [await self._whole(one) for one in filters]
+        if any(one is None for one in each):
+            self._findings.skip("what two filters match cannot be read whole", "count.union")
+            return
+        counted = await self._probe.count(*filters)
+        ids = [one.ids for one in each if one is not None]
+        truth = len(frozenset().union(*ids))
+        if counted.count is None:
+            self._findings.skip(f"it gives no count: {counted.in_words}", "count.union")
+        self._findings.add(judge.union(counted, [len(one) for one in ids], truth))
+        self._findings.right("count.union")
+
+    def _crossing(self) -> tuple[Filter, Filter] | None:
+        """Two stretches of time that overlap, with different numbers of events."""
+        times = sorted(one.created_at for one in self._sample.page.matching)
+        if len(set(times)) < 6:
+            return None
+        few = times[-min(len(times), 60) :]
+        at = [few[0], few[len(few) // 3], few[len(few) // 2], few[-1]]
+        if len(set(at)) < 4:
+            return None
+        return Filter(since=at[0], until=at[2]), Filter(since=at[1], until=at[3])
+
+    async def _limit(self) -> None:
+        events = self._sample.page.matching
+        filter = Filter(ids=[one.id for one in spread(events, 4)])
+        served = await self._reader.read(filter)
+        if len(served.ids) < 2:
+            self._findings.skip("it holds too few events", "count.limit")
+            return
+        counted = await self._probe.count(filter.replace(limit=1))
+        self._findings.add(judge.limited(counted, len(served.ids)))
+        self._findings.right("count.limit")
+
+    async def _zero(self) -> None:
+        given = await self._probe.count_raw({"authors": ["no key"], "kinds": [1]})
+        self._findings.add(judge.false_zero(given))
+        self._findings.right("count.zero")
+
+
+def _judged(counted: Counted, reading: Reading, registers: bool) -> list[Finding]:
+    found = [judge.exact(counted, reading.matching)]
+    if registers:
+        found.append(judge.registers(counted, reading.matching))
+    return [one for one in found if one is not None]

@@ -1,0 +1,136 @@
+"""Asks a relay to compare what it was just seen to serve, by NIP-77."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.codecs.filters import Filter
+from nostr_client.negentropy.encoding import ID_LIST, PROTOCOL_VERSION, varint
+from nostr_client.negentropy.storage import seal
+from nostr_client.network.check import judge_negentropy as judge
+from nostr_client.network.check.answers import End
+from nostr_client.network.check.ask_reading import PAGE
+from nostr_client.network.check.findings import tests_of
+from nostr_client.network.check.judge_reading import RECENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.negentropy.storage import Storage
+    from nostr_client.network.check.answers import Compared
+    from nostr_client.network.check.ask_reading import Reader, Sample
+    from nostr_client.network.check.findings import Findings
+    from nostr_client.network.check.probe import Probe
+
+_PAGES: Final = 3
+"""Pages below the first that are read for one large comparison."""
+
+_SMALL: Final = 60
+"""Events of the stretch that a session names from nothing."""
+
+_IDS: Final = 50
+_FRAME_BYTES: Final = 40_000
+"""Bytes of the long message before hex: what a sync sends to a relay that names no limit."""
+
+
+class Comparer:
+    """Every test of NIP-77."""
+
+    def __init__(self, probe: Probe, findings: Findings, reader: Reader, sample: Sample) -> None:
+        self._probe = probe
+        self._findings = findings
+        self._reader = reader
+        self._sample = sample
+
+    async def run(self, longest: int | None) -> None:
+        """`longest`: characters of a message that the relay says it takes.
+
+        Raises NetworkError, Spent.
+        """
+        small = await self._small()
+        if small is None:
+            why = "its events are of too few seconds to be compared"
+            self._findings.skip(why, *tests_of("neg"))
+            return
+        filter, events = small
+        compared = await self._probe.compare(filter, seal([]))
+        self._findings.add(judge.refused(compared))
+        if not compared.first:
+            self._findings.skip(f"no session began: {compared.in_words}", *tests_of("neg"))
+            return
+        self._findings.right("neg.answer")
+        await self._names(compared, events)
+        await self._snapshot()
+        await self._forms(filter, longest)
+
+    async def _small(self) -> tuple[Filter, Sequence[Event]] | None:
+        """A stretch of time that was read whole."""
+        times = sorted({one.created_at for one in self._sample.page.matching}, reverse=True)
+        inside = [at for at in times if at < self._probe.now() - RECENT]
+        if not inside:
+            return None
+        filter = Filter(since=inside[min(_SMALL, len(inside) - 1)], until=inside[0])
+        reading = await self._reader.read(filter.replace(limit=PAGE))
+        return (filter, reading.matching) if self._sample.is_whole(reading) else None
+
+    async def _names(self, compared: Compared, events: Sequence[Event]) -> None:
+        self._findings.add(judge.names(compared, events))
+        beyond = sorted(compared.need - {one.id for one in events})[:_IDS]
+        if beyond:
+            served = await self._reader.read(Filter(ids=beyond))
+            self._findings.add(judge.withheld(frozenset(beyond), served))
+        self._findings.right("neg.names")
+
+    async def _snapshot(self) -> None:
+        """Compare all that some pages brought: what is left out shows a capped snapshot."""
+        events = await self._pages()
+        low, high = min(events.values()), max(events.values())
+        inside = {key: at for key, at in events.items() if low < at or not self._sample.more}
+        if not inside:
+            self._findings.skip("its events are of one second", "neg.snapshot")
+            return
+        filter = Filter(since=min(inside.values()), until=high)
+        compared = await self._probe.compare(filter, _sealed(inside))
+        held = [one for key, one in self._reader.known.items() if key in inside]
+        self._findings.add(judge.snapshot(compared, held))
+        if compared.end is not End.ANSWERED:
+            self._findings.skip(f"a large session: {compared.in_words}", "neg.snapshot")
+
+    async def _pages(self) -> dict[str, int]:
+        """Times by id of what the first pages hold, one below the other."""
+        found = {one.id: one.created_at for one in self._sample.page.matching}
+        for _ in range(_PAGES if self._sample.more else 0):
+            oldest = min(found.values())
+            page = await self._reader.read(Filter(since=0, until=oldest, limit=PAGE))
+            before = len(found)
+            found |= {one.id: one.created_at for one in page.matching}
+            if len(found) == before:
+                break
+        return found
+
+    async def _forms(self, filter: Filter, longest: int | None) -> None:
+        """An unknown version, a message that is none, and a long one."""
+        self._findings.add(judge.version(await self._probe.negotiate(filter, "62")))
+        self._findings.add(judge.refusal(await self._probe.negotiate(filter, "61zz")))
+        self._findings.right("neg.version", "neg.refusal")
+        most = min(_FRAME_BYTES, (longest or 4 * _FRAME_BYTES) // 2 - 500)
+        if most < 1000:
+            self._findings.skip("it takes no long messages", "neg.frame")
+            return
+        message = _long_message(most)
+        given = await self._probe.negotiate(filter, message.hex())
+        self._findings.add(judge.frame(given, 2 * len(message)))
+
+
+def _sealed(events: dict[str, int]) -> Storage:
+    return seal((at, bytes.fromhex(key)) for key, at in events.items())
+
+
+def _long_message(size: int) -> bytes:
+    """A list of ids that nobody has, over everything."""
+    count = size // 32
+    ids = b"".join(sorted(hashlib.sha256(varint(n)).digest() for n in range(count)))
+    everything = varint(0) + varint(0)  # the bound above all items
+    return bytes([PROTOCOL_VERSION]) + everything + varint(ID_LIST) + varint(count) + ids

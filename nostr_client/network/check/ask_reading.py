@@ -1,0 +1,215 @@
+"""Asks a relay for events: one page, what lies around it, and parts of it by other filters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import DELETION
+from nostr_client.network.check import judge_reading as judge
+from nostr_client.network.check.answers import End
+from nostr_client.network.check.findings import tests_of, wrong
+from nostr_client.store.rules import deletion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.check.answers import Reading
+    from nostr_client.network.check.findings import Findings
+    from nostr_client.network.check.probe import Probe
+
+PAGE: Final = 500
+"""Events of the page that everything else is compared with."""
+
+_KINDS: Final = 3
+"""Kinds whose tags are looked up."""
+
+_FEW: Final = 3
+_SOME: Final = 8
+_IDS: Final = 50
+_LONG_ID: Final = "nostr-tally.check_" + "0123456789" * 4 + "012345"
+"""64 characters, all of which NIP-01 allows."""
+
+
+class Sample(NamedTuple):
+    """What a relay served: its first page, and whether it holds more than that.
+
+    `cap`: frames of a full page. `events`: each event that came and holds, by id.
+    """
+
+    page: Reading
+    more: bool
+    events: Mapping[str, Event]
+
+    @property
+    def cap(self) -> int:
+        return len(self.page.events) if self.more else PAGE
+
+    def is_whole(self, reading: Reading) -> bool:
+        """Whether a reading surely brought everything that matches."""
+        if reading.end is not End.ANSWERED or reading.forged or reading.malformed:
+            return False
+        return len(reading.events) < self.cap
+
+
+class Reader:
+    """Asks by REQ and judges each answer; `known` grows with what comes."""
+
+    def __init__(self, probe: Probe, findings: Findings) -> None:
+        self.probe = probe
+        self.findings = findings
+        self.known: dict[str, Event] = {}
+
+    async def read(self, *filters: Filter, sub_id: str = "") -> Reading:
+        """One REQ. Raises NetworkError, Spent."""
+        reading = await self.probe.read(*filters, sub_id=sub_id)
+        self.findings.add_all(judge.each_answer(reading, self.probe.now()))
+        self.known.update((one.id, one) for one in reading.matching)
+        return reading
+
+    async def sample(self) -> Sample | None:
+        """The first page and what lies around it; None where the relay serves nothing."""
+        first = await self._first()
+        if first.end is not End.ANSWERED:
+            self.findings.skip(f"a REQ was not answered: {first.in_words}", *tests_of("read"))
+            return None
+        times = [one.created_at for one in first.matching]
+        if not times:
+            late = self.probe.strays
+            self.findings.add(judge.strays(late, first))
+            self.findings.skip("it holds no event that it serves us", *tests_of("read"))
+            return None
+        below = await self.read(first.filters[0].replace(until=min(times)))
+        above = await self.read(Filter(since=max(times), limit=PAGE))
+        self.findings.add_all(
+            (judge.newest(first, above, self.probe.now()), judge.page(first, below))
+        )
+        if self.probe.strays:
+            self.findings.add(judge.strays(self.probe.strays, first))
+        self.findings.add(judge.hint(first, below))
+        more = bool((below.ids | above.ids) - first.ids)
+        self.findings.right("read.answer", "read.frames", "read.repeats", "read.signatures")
+        return Sample(first, more, self.known)
+
+    async def _first(self) -> Reading:
+        # Some relays have nothing for a filter without conditions, others for one of times alone.
+        first = await self.read(Filter(since=0, limit=PAGE))
+        if first.end is End.ANSWERED and not first.events and not self.probe.strays:
+            first = await self.read(Filter(kinds=[1], limit=PAGE))
+        return first
+
+    async def parts(self, sample: Sample) -> None:
+        """Parts of the page, by every condition that a filter has."""
+        events = sample.page.matching
+        await self._by_conditions(sample, events)
+        await self._by_ids(events)
+        await self._seconds(events)
+        await self._small(events)
+        await self._several(sample, events)
+        await self._long_id()
+        await self._refusal()
+        await self._deleted()
+        self.findings.right("read.order", "read.limit", "read.filter")
+        self.findings.right("read.expired", "read.versions", "read.hint")
+
+    async def _by_conditions(self, sample: Sample, events: Sequence[Event]) -> None:
+        """Filters of authors, kinds and tags bring what the page showed."""
+        author, kind = Counter((one.pubkey, one.kind) for one in events).most_common(1)[0][0]
+        asked = [Filter(authors=[author], kinds=[kind], limit=PAGE)]
+        for kind, _ in Counter(one.kind for one in events).most_common(_KINDS):
+            tag = rare_tag([one for one in events if one.kind == kind])
+            if tag is not None:
+                asked.append(Filter(tags={f"#{tag[0]}": [tag[1]]}, limit=PAGE))
+        for one in asked:
+            reading = await self.read(one)
+            if not sample.is_whole(reading):
+                continue
+            known = {event.id for event in events if one.matches(event)}
+            what = f"do not come for {one.to_json()}"
+            self.findings.add(judge.known_come("read.filter", reading, known, what))
+
+    async def _by_ids(self, events: Sequence[Event]) -> None:
+        ids = [one.id for one in spread(events, _SOME)]
+        reading = await self.read(Filter(ids=[*ids, "0" * 64]))
+        self.findings.add(judge.known_come("read.ids", reading, ids, "do not come by their ids"))
+        self.findings.right("read.ids")
+
+    async def _seconds(self, events: Sequence[Event]) -> None:
+        """One second from inside of the page, by `since` and `until` together."""
+        inside = sorted({one.created_at for one in events})[1:-1]
+        if not inside:
+            self.findings.skip("its events are of too few seconds", "read.range")
+            return
+        second = inside[len(inside) // 2]
+        known = {one.id for one in events if one.created_at == second}
+        one = Filter(since=second, until=second, limit=PAGE)
+        both = await self.read(one)
+        wider: dict[str, Reading] = {}
+        if not known <= both.ids:
+            wider["until"] = await self.read(one.replace(until=second + 1))
+            wider["since"] = await self.read(one.replace(since=second - 1))
+        self.findings.add(judge.seconds(second, both, wider, known))
+        self.findings.right("read.range")
+
+    async def _small(self, events: Sequence[Event]) -> None:
+        reading = await self.read(Filter(since=0, limit=_FEW))
+        self.findings.add(judge.exactly(reading, events))
+
+    async def _several(self, sample: Sample, events: Sequence[Event]) -> None:
+        """Two filters with a second each."""
+        seconds = sorted({one.created_at for one in events})
+        if len(seconds) < 2:
+            self.findings.skip("its events are of too few seconds", "read.union")
+            return
+        low, high = seconds[len(seconds) // 3], seconds[-1 - len(seconds) // 3]
+        asked = [Filter(since=at, until=at, limit=PAGE) for at in sorted({low, high})]
+        alone = [await self.read(one) for one in asked]
+        both = await self.read(*asked)
+        if all(sample.is_whole(one) for one in (*alone, both)):
+            known = frozenset().union(*(one.ids for one in alone))
+            what = "for each of two filters do not come for both"
+            self.findings.add(judge.known_come("read.union", both, known, what))
+        self.findings.right("read.union")
+
+    async def _long_id(self) -> None:
+        reading = await self.probe.read(Filter(since=0, limit=1), sub_id=_LONG_ID)
+        if reading.end is not End.ANSWERED:
+            text = f"A subscription id of 64 characters: {reading.in_words}."
+            self.findings.add(wrong("read.id", text))
+        self.findings.right("read.id")
+
+    async def _refusal(self) -> None:
+        given = await self.probe.read_raw({"kinds": ["one"], "limit": 1})
+        self.findings.add(judge.refusal(given))
+        self.findings.right("read.refusal")
+
+    async def _deleted(self) -> None:
+        """Does it serve what deletions that it holds name?"""
+        deletions = (await self.read(Filter(kinds=[DELETION], limit=_IDS))).matching
+        ids = list(dict.fromkeys(gone for one in deletions for gone in deletion(one).ids))[:_IDS]
+        if not ids:
+            self.findings.skip("it holds no deletion of an event", "read.deleted")
+            return
+        served = await self.read(Filter(ids=ids))
+        self.findings.add(judge.deleted(deletions, served))
+        self.findings.right("read.deleted")
+
+
+def rare_tag(events: Sequence[Event]) -> tuple[str, str] | None:
+    """A `p` or `e` tag value that few of these events have, so that all that have it can come."""
+    found = Counter(
+        (name, value)
+        for one in events
+        for name in ("p", "e")
+        for value in {*one.tag_values(name)}
+        if len(value) == 64
+    )
+    return min(found, key=lambda tag: (found[tag], tag), default=None)
+
+
+def spread(events: Sequence[Event], most: int) -> Sequence[Event]:
+    """Some of these events, from all over."""
+    step = max(1, len(events) // most)
+    return events[::step][:most]

@@ -1,0 +1,155 @@
+"""Writes a few events of an own key to a relay, sees what becomes of them, and deletes them.
+
+The events say what they are: kind 30078 with a `d` tag of this check, kind 1 that expires within
+an hour, and one of an ephemeral kind. A second, fresh key signs a deletion that must not count.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.kinds import APP_DATA, DELETION, TEXT_NOTE
+from nostr_client.network.check import judge_writing as judge
+from nostr_client.network.check.answers import End
+from nostr_client.network.check.findings import tests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.keys import Signer
+    from nostr_client.network.check.answers import Reading
+    from nostr_client.network.check.findings import Findings
+    from nostr_client.network.check.probe import Probe
+
+_EPHEMERAL: Final = 20_078
+_LASTS: Final = 3600
+"""Seconds after which a relay that knows NIP-40 forgets our note."""
+
+_TEXT: Final = "a check of this relay by nostr-tally; it is deleted at once"
+
+
+class Writer:
+    """Every test that writes. `name` makes the `d` tag of a check its own."""
+
+    def __init__(
+        self,
+        probe: Probe,
+        findings: Findings,
+        signer: Signer,
+        *,
+        counts: bool,
+        name: Callable[[], str] = lambda: secrets.token_hex(8),
+    ) -> None:
+        self._probe = probe
+        self._findings = findings
+        self._signer = signer
+        self._counts = counts
+        self._d = f"nostr-tally-check-{name()}"
+        self._written: list[Event] = []
+
+    async def run(self) -> None:
+        """Write, look, delete. Raises NetworkError, Spent."""
+        try:
+            note = await self._stored()
+            if note is not None:
+                await self._refused(note)
+                await self._versions()
+                await self._kept_by_none()
+                await self._deleted(note)
+        finally:
+            await self._clean()
+
+    async def _stored(self) -> Event | None:
+        """A note that the relay took and serves; None where it takes none."""
+        note = await self._note(_TEXT, self._probe.now() + _LASTS)
+        told = await self._probe.publish(note)
+        served = await self._by_id(note)
+        self._findings.add(judge.stored(told, served, note.id))
+        self._findings.right("write.stored")
+        if told.end is End.ANSWERED and note.id in served.ids:
+            self._written.append(note)
+            return note
+        self._findings.skip("it does not store our note", *tests_of("write"))
+        return None
+
+    async def _refused(self, note: Event) -> None:
+        """The same note again, and one with the signature of another."""
+        self._findings.add(judge.repeated(await self._probe.publish(note)))
+        other = await self._note(f"{_TEXT}.", self._probe.now() + _LASTS)
+        forged = msgspec.structs.replace(other, sig=note.sig)
+        told = await self._probe.publish(forged)
+        self._findings.add(judge.forged(told, await self._by_id(forged)))
+        self._findings.right("write.repeated", "write.forged")
+
+    async def _versions(self) -> None:
+        """The newer version first, then the older one."""
+        now = self._probe.now()
+        newer, older = [await self._sign(APP_DATA, at, ("d", self._d)) for at in (now, now - 60)]
+        told = await self._probe.publish(newer)
+        if told.end is not End.ANSWERED:
+            self._findings.skip(f"it takes no kind {APP_DATA}: {told.in_words}", "write.versions")
+            return
+        self._written.append(newer)
+        await self._probe.publish(older)
+        asked = Filter(kinds=[APP_DATA], authors=[newer.pubkey], tags={"#d": [self._d]})
+        self._findings.add(judge.older(await self._probe.read(asked), newer.id))
+        self._findings.right("write.versions")
+
+    async def _kept_by_none(self) -> None:
+        """A note that has expired, and an event of an ephemeral kind."""
+        gone = await self._note(_TEXT, self._probe.now() - _LASTS)
+        await self._probe.publish(gone)
+        self._findings.add(judge.expired(await self._by_id(gone)))
+        passing = await self._sign(_EPHEMERAL, self._probe.now())
+        await self._probe.publish(passing)
+        self._findings.add(judge.ephemeral(await self._by_id(passing)))
+        self._written += [gone, passing]
+        self._findings.right("write.expired", "write.ephemeral")
+
+    async def _deleted(self, note: Event) -> None:
+        """A deletion by a stranger, then by us; then the note once more."""
+        template = _deletion([note], self._probe.now())
+        await self._probe.publish(KeySigner.generate().sign_now(template).event)
+        self._findings.add(judge.foreign(await self._by_id(note), note.id))
+        self._findings.right("write.foreign")
+        told = await self._probe.publish((await self._signer.sign(template)).event)
+        if told.end is not End.ANSWERED:
+            self._findings.skip(f"it takes no deletion: {told.in_words}", "write.deletion")
+            return
+        served = await self._by_id(note)
+        counted = await self._probe.count(Filter(ids=[note.id])) if self._counts else None
+        await self._probe.publish(note)
+        again = await self._by_id(note)
+        self._findings.add(judge.deleted(served, again, counted))
+        self._findings.right("write.deletion")
+
+    async def _clean(self) -> None:
+        """Ask the relay to delete all that it took."""
+        if self._written:
+            template = _deletion(self._written, self._probe.now() + 1)
+            await self._probe.publish((await self._signer.sign(template)).event)
+
+    async def _by_id(self, event: Event) -> Reading:
+        return await self._probe.read(Filter(ids=[event.id]))
+
+    async def _note(self, text: str, expires: int) -> Event:
+        tag = ("expiration", str(expires))
+        return await self._sign(TEXT_NOTE, self._probe.now(), tag, content=text)
+
+    async def _sign(self, kind: int, at: int, *tags: tuple[str, ...], content: str = "") -> Event:
+        template = EventTemplate(kind=kind, content=content, tags=tags, created_at=at)
+        return (await self._signer.sign(template)).event
+
+
+def _deletion(events: list[Event], at: int) -> EventTemplate:
+    tags = tuple(("e", one.id) for one in events)
+    kinds = tuple(("k", str(kind)) for kind in sorted({one.kind for one in events}))
+    return EventTemplate(kind=DELETION, content="a check of this relay", tags=tags + kinds,
+                         created_at=at)  # fmt: skip

@@ -1,0 +1,157 @@
+"""What a check of a relay found: one outcome and one sentence for each test."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Outcome(StrEnum):
+    """What a test showed."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    """The relay breaks a NIP, or its own document."""
+    NOTED = "noted"
+    """A limit or a choice that the NIPs allow and that a client should know."""
+    NOT_TESTED = "not tested"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One test: `text` is a sentence about the relay, or the reason why it was not tested."""
+
+    test: str
+    outcome: Outcome
+    text: str
+
+
+TESTS: Final[dict[str, str]] = {
+    "document.form": "the NIP-11 document is JSON with fields of the right types",
+    "document.nips": "it lists the NIPs that the relay shows, and no others",
+    "document.limits": "its page limit is the one that the relay has",
+    "document.auth": "it says whether the relay wants AUTH",
+    "clock": "the relay's clock is right",
+    "read.answer": "a REQ is answered and ended by EOSE",
+    "read.frames": "every frame is a message of a NIP, and belongs to a request",
+    "read.filter": "a REQ brings what matches its filter, and nothing else",
+    "read.limit": "a REQ brings as many events as its limit says",
+    "read.order": "the newest events come, newest first",
+    "read.range": "`since` and `until` include their seconds",
+    "read.ids": "events come by their ids",
+    "read.union": "several filters in a REQ bring what matches any of them",
+    "read.signatures": "ids and signatures of events hold",
+    "read.repeats": "no event comes twice for one REQ",
+    "read.page": "how many events one REQ brings at most",
+    "read.hint": "what the relay says at EOSE is true (NIP-67)",
+    "read.id": "a subscription id of 64 characters is taken",
+    "read.refusal": "a filter that is none is refused by CLOSED, with a prefix",
+    "read.versions": "one version of a replaceable event comes",
+    "read.deleted": "what its author deleted does not come (NIP-09)",
+    "read.expired": "what has expired does not come (NIP-40)",
+    "count.answer": "a COUNT is answered, or refused by CLOSED with a prefix",
+    "count.exact": "counts are those of the relay's own events (NIP-45)",
+    "count.zero": "a refusal is not a count of zero",
+    "count.limit": "`limit` does not cap a count",
+    "count.union": "several filters in a COUNT are counted together",
+    "count.registers": "registers are those of the relay's own events (NIP-45)",
+    "neg.answer": "NIP-77 is answered, or refused in a known form",
+    "neg.names": "a session names what the relay serves, and nothing else",
+    "neg.snapshot": "a session compares everything that the relay holds",
+    "neg.version": "an unknown version is answered by the known one",
+    "neg.refusal": "a message that is none is refused by NEG-ERR",
+    "neg.frame": "a long message is taken, or refused with a word",
+    "auth.spelling": "AUTH is taken with and without the final slash of the URL",
+    "write.stored": "what an OK says is stored comes back",
+    "write.forged": "a forged event is refused",
+    "write.repeated": "an event that is there already is no error",
+    "write.versions": "an older version does not replace a newer one",
+    "write.expired": "an event that has expired is not served",
+    "write.ephemeral": "an ephemeral event is not stored",
+    "write.foreign": "a stranger's deletion deletes nothing",
+    "write.deletion": "a deletion deletes, in REQ and COUNT, and the event does not come back",
+}
+"""Every test in the order of the report, with what holds at a right relay."""
+
+
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One relay as it was at `at` (Unix seconds); a finding for each of `TESTS`, in that order.
+
+    `requests`: messages that were sent, connections and documents included.
+    """
+
+    relay: str
+    at: int
+    requests: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """The defects."""
+        return tuple(one for one in self.findings if one.outcome is Outcome.WRONG)
+
+    def of(self, test: str) -> Finding:
+        """The finding of one test. Raises KeyError."""
+        return {one.test: one for one in self.findings}[test]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+_WEIGHT: Final = (Outcome.NOT_TESTED, Outcome.RIGHT, Outcome.NOTED, Outcome.WRONG)
+
+
+class Findings:
+    """Collects findings; of several for one test the gravest stands, the first of equal ones."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Finding] = {}
+
+    def add(self, finding: Finding | None) -> None:
+        """Take one in; None is no finding."""
+        if finding is None:
+            return
+        before = self.found.get(finding.test)
+        if before is None or _WEIGHT.index(finding.outcome) > _WEIGHT.index(before.outcome):
+            self.found[finding.test] = finding
+
+    def add_all(self, findings: Iterable[Finding | None]) -> None:
+        """Take several in."""
+        for one in findings:
+            self.add(one)
+
+    def right(self, *tests: str) -> None:
+        """These tests were made, and showed nothing else than what holds at a right relay."""
+        for test in tests:
+            self.add(Finding(test, Outcome.RIGHT, TESTS[test]))
+
+    def skip(self, why: str, *tests: str) -> None:
+        """These tests could not be made."""
+        for test in tests:
+            self.add(Finding(test, Outcome.NOT_TESTED, why))
+
+    def all(self, why: str) -> tuple[Finding, ...]:
+        """A finding for every test; `why`: the reason for those that nobody reached."""
+        lacking = {test: Finding(test, Outcome.NOT_TESTED, why) for test in TESTS}
+        return tuple((lacking | self.found)[test] for test in TESTS)
+
+
+def wrong(test: str, text: str) -> Finding:
+    """A defect."""
+    return Finding(test, Outcome.WRONG, text)
+
+
+def noted(test: str, text: str) -> Finding:
+    """A limit or a choice that a client should know."""
+    return Finding(test, Outcome.NOTED, text)
+
+
+def tests_of(*rooms: str) -> Sequence[str]:
+    """The tests whose names begin with one of these."""
+    return [test for test in TESTS if test.partition(".")[0] in rooms]

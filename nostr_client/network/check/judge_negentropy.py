@@ -1,0 +1,115 @@
+"""Judges NIP-77 sessions by what the relay serves: pure functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.reasons import Reason, is_overflow, max_records, means_neg_unsupported
+from nostr_client.network.check.answers import End
+from nostr_client.network.check.findings import Finding, noted, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.check.answers import Answer, Compared, Reading
+
+VERSION: Final = b"\x61"
+"""What a relay answers to a version that it does not know: its own."""
+
+
+def refused(compared: Compared) -> Finding | None:
+    """How a NEG-OPEN was refused; None where it was answered to the end."""
+    if compared.end is End.ANSWERED and not compared.malformed:
+        return None
+    if compared.malformed:
+        return wrong("neg.answer", f"Its answer is no message of NIP-77: {compared.malformed[0]}.")
+    if compared.first:
+        return wrong("neg.answer", f"A session breaks off: {compared.in_words}.")
+    return _refusal(compared)
+
+
+def _refusal(compared: Compared) -> Finding:
+    reason = compared.reason
+    if compared.label == "NEG-ERROR":
+        return wrong("neg.refusal", f"It says NEG-ERROR for NEG-ERR: {reason!r}.")
+    if is_overflow(reason):
+        most = max_records(reason)
+        text = f"It compares {most} records at most." if most else "It compares no large set."
+        return noted("neg.answer", f"{text} It says {reason!r}.")
+    if compared.about is Reason.UNSUPPORTED or means_neg_unsupported(reason):
+        return noted("neg.answer", f"It has no NIP-77: {compared.in_words}.")
+    if compared.end is End.CLOSED:
+        return noted("neg.answer", f"It refuses NIP-77: {reason!r}.")
+    return wrong("neg.answer", f"A NEG-OPEN is not refused by NEG-ERR: {compared.in_words}.")
+
+
+def names(compared: Compared, events: Sequence[Event]) -> Finding | None:
+    """A session from nothing names every event that the relay serves for the filter.
+
+    `events`: all of them. Names beyond these are judged by `withheld`.
+    """
+    if compared.end is not End.ANSWERED:
+        return None
+    lacking = {one.id for one in events} - compared.need
+    if not lacking:
+        return None
+    text = f"A session names {len(compared.need)} ids and leaves out {len(lacking)} events"
+    return wrong("neg.names", f"{text} that it serves for {compared.filter.to_json()}.")
+
+
+def withheld(named: AbstractSet[str], served: Reading) -> Finding | None:
+    """What a session names comes for a REQ by ids."""
+    lacking = named - served.ids
+    if not lacking or served.end is not End.ANSWERED:
+        return None
+    return wrong("neg.names", f"It names {plural(len(lacking), 'id')} that it does not serve.")
+
+
+def snapshot(compared: Compared, events: Sequence[Event]) -> Finding | None:
+    """A session compares all of `events`, which are ours and the relay serves."""
+    if compared.end is not End.ANSWERED:
+        return None
+    lacking = [one for one in events if one.id in compared.have]
+    if not lacking:
+        return noted("neg.snapshot", f"It compares {plural(len(events), 'event')} at once or more.")
+    rest = [one.created_at for one in events if one.id not in compared.have]
+    if rest and max(one.created_at for one in lacking) <= min(rest):
+        text = f"It compares its newest {len(rest)} events alone, and does not say so."
+        return wrong("neg.snapshot", text)
+    text = f"A session leaves out {len(lacking)} of {len(events)} events that it serves."
+    return wrong("neg.snapshot", text)
+
+
+def version(compared: Compared) -> Finding | None:
+    """A version that nobody knows is answered by the one that the relay knows."""
+    if compared.end is End.ANSWERED and compared.first == VERSION:
+        return None
+    if compared.end is End.ANSWERED:
+        return wrong("neg.version", f"It answers version 2 by {compared.first[:4].hex()}, not 61.")
+    if compared.end is End.CLOSED:
+        return wrong("neg.version", f"It refuses version 2 and names none: {compared.reason!r}.")
+    return wrong("neg.version", f"It does not answer version 2 by 61: {compared.in_words}.")
+
+
+def refusal(given: Answer) -> Finding | None:
+    """A message that is none ends the session by NEG-ERR."""
+    if given.label == "NEG-ERR":
+        return None
+    if given.label == "NEG-ERROR":
+        return wrong("neg.refusal", f"It says NEG-ERROR for NEG-ERR: {given.reason!r}.")
+    if given.end is End.ANSWERED:
+        return wrong("neg.refusal", "It answers a message that is no negentropy.")
+    return wrong("neg.refusal", f"A message that is none: {given.in_words}, and no NEG-ERR.")
+
+
+def frame(given: Compared, size: int) -> Finding | None:
+    """A message of `size` characters is taken, or refused with a word."""
+    if given.end is End.ANSWERED:
+        return noted("neg.frame", f"It takes messages of {size} characters.")
+    if given.end in (End.CLOSED, End.NOTICE):
+        text = f"It refuses a message of {size} characters: {given.reason!r}."
+        return noted("neg.frame", text)
+    return wrong("neg.frame", f"At a message of {size} characters {given.in_words}.")

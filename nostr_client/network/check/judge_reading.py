@@ -1,0 +1,256 @@
+"""Judges answers to REQ: pure functions from what came to findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.codecs.display import plural
+from nostr_client.codecs.kinds import DELETION
+from nostr_client.codecs.messages import Hint
+from nostr_client.network.check.answers import End
+from nostr_client.network.check.findings import Finding, noted, wrong
+from nostr_client.store.rules import Address, d_of, deletion, expiration, is_deletable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.check.answers import Answer, Reading
+
+RECENT: Final = 60
+"""Seconds before the check in which an event may have come while it ran."""
+
+
+def each_answer(reading: Reading, now: int) -> list[Finding | None]:
+    """What must hold for every answer to a REQ."""
+    return [
+        answer(reading),
+        frames(reading),
+        matches(reading),
+        signatures(reading),
+        repeats(reading),
+        limit(reading),
+        order(reading),
+        expired(reading, now),
+        versions(reading),
+    ]
+
+
+def answer(reading: Answer) -> Finding | None:
+    """A REQ ends by EOSE."""
+    if reading.end is End.ANSWERED:
+        return None
+    if reading.end is End.CLOSED:
+        return noted("read.answer", f"It refuses a REQ: {reading.reason!r}.")
+    return wrong("read.answer", f"A REQ is not ended by EOSE: {reading.in_words}.")
+
+
+def frames(reading: Answer) -> Finding | None:
+    """Every frame is a message."""
+    if not reading.malformed:
+        return None
+    many = plural(len(reading.malformed), "frame")
+    return wrong("read.frames", f"It sends {many} that no NIP has: {reading.malformed[0]}.")
+
+
+def matches(reading: Reading) -> Finding | None:
+    """Nothing else than what was asked for comes."""
+    strange = [e for e in reading.events if not any(f.matches(e) for f in reading.filters)]
+    if not strange:
+        return None
+    asked = reading.filters[0].to_json()
+    text = f"{len(strange)} of {plural(len(reading.events), 'event')} do not match the filter"
+    return wrong("read.filter", f"{text} {asked}.")
+
+
+def signatures(reading: Reading) -> Finding | None:
+    """Ids and signatures hold."""
+    if not reading.forged:
+        return None
+    return wrong(
+        "read.signatures",
+        f"It serves {plural(len(reading.forged), 'event')} whose id or signature does not hold.",
+    )
+
+
+def repeats(reading: Reading) -> Finding | None:
+    """No event comes twice."""
+    twice = sum(times > 1 for times in Counter(one.id for one in reading.events).values())
+    if not twice:
+        return None
+    return wrong(
+        "read.repeats", f"{plural(twice, 'event comes', 'events come')} twice for one REQ."
+    )
+
+
+def limit(reading: Reading) -> Finding | None:
+    """No more events come than the limit says."""
+    if len(reading.filters) != 1 or reading.filters[0].limit is None:
+        return None
+    most = reading.filters[0].limit
+    if len(reading.events) <= most:
+        return None
+    return wrong("read.limit", f"For `limit` {most} it sends {len(reading.events)} events.")
+
+
+def order(reading: Reading) -> Finding | None:
+    """The newest event comes first (NIP-01)."""
+    times = [one.created_at for one in reading.matching]
+    if len(reading.filters) != 1 or reading.filters[0].limit is None or len(set(times)) < 2:
+        return None
+    if all(a >= b for a, b in pairwise(times)):
+        return None
+    if all(a <= b for a, b in pairwise(times)):
+        return wrong("read.order", "It sends the oldest event first.")
+    return wrong("read.order", "It sends events in no order of time.")
+
+
+def expired(reading: Reading, now: int) -> Finding | None:
+    """What has expired before the check began does not come (NIP-40)."""
+    ends = [expiration(one) for one in reading.matching]
+    gone = sum(end is not None and end < now - RECENT for end in ends)
+    if not gone:
+        return None
+    return wrong("read.expired", f"It serves {plural(gone, 'event')} that expired before.")
+
+
+def versions(reading: Reading) -> Finding | None:
+    """One version of each replaceable or addressable event comes."""
+    found: Counter[Address] = Counter()
+    for event in {one.id: one for one in reading.matching}.values():
+        if (d := d_of(event)) is not None:
+            found[Address(event.kind, event.pubkey, d)] += 1
+    several = [address for address, times in found.items() if times > 1]
+    if not several:
+        return None
+    first = several[0]
+    text = f"It serves {found[first]} versions of a replaceable event of kind {first.kind}."
+    return wrong("read.versions", text)
+
+
+def newest(page: Reading, above: Reading, now: int) -> Finding | None:
+    """A page holds the newest events; `above`: what the relay has from its newest second on."""
+    stamps = [one.created_at for one in page.matching]
+    old = [one for one in above.matching if one.created_at < now - RECENT]
+    more = [one for one in old if stamps and one.created_at > max(stamps)]
+    if not more:
+        return None
+    text = f"A page without `until` leaves out the newest events, {len(more)} at least."
+    return wrong("read.order", text)
+
+
+def page(first: Reading, rest: Reading) -> Finding | None:
+    """How many events one REQ brings; `rest`: what the relay has at and below the oldest."""
+    asked = first.filters[0].limit
+    more = rest.ids - first.ids
+    if asked is None or not first.events:
+        return None
+    if len(first.events) >= asked:
+        return noted("read.page", f"One REQ brings {asked} events or more.")
+    if not more:
+        text = f"It holds {plural(len(first.events), 'event')}, which come at once."
+        return noted("read.page", text)
+    return noted("read.page", f"One REQ brings {len(first.events)} events at most.")
+
+
+def hint(first: Reading, rest: Reading) -> Finding | None:
+    """What EOSE says of the rest is true (NIP-67)."""
+    more = bool(rest.ids - first.ids)
+    if first.hint is None:
+        return noted("read.hint", "It says nothing at EOSE of what it did not send (NIP-67).")
+    if first.hint is Hint.FINISH and more:
+        return wrong("read.hint", "It says `finish` at EOSE and holds more.")
+    if first.hint is Hint.MORE and rest.end is End.ANSWERED and not more:
+        return wrong("read.hint", "It says `more` at EOSE and holds no more.")
+    return None
+
+
+def known_come(test: str, reading: Reading, expected: Collection[str], what: str) -> Finding | None:
+    """Events that the relay sent before come for another filter that they match."""
+    if reading.end is not End.ANSWERED:
+        return None
+    lacking = set(expected) - reading.ids
+    if not lacking:
+        return None
+    return wrong(test, f"{len(lacking)} of {len(expected)} events that it serves {what}.")
+
+
+def seconds(
+    second: int, both: Reading, wider: Mapping[str, Reading], known: Collection[str]
+) -> Finding | None:
+    """`since` and `until` include their second; `wider`: readings with one end moved by one."""
+    if both.end is not End.ANSWERED or set(known) <= both.ids:
+        return None
+    for name, reading in wider.items():
+        if set(known) <= reading.ids:
+            return wrong("read.range", f"`{name}` {second} leaves out the events of that second.")
+    return wrong("read.range", f"`since` and `until` {second} bring less than it holds there.")
+
+
+def exactly(reading: Reading, page_events: Sequence[Event]) -> Finding | None:
+    """A small limit is filled, by the newest; `page_events`: those of the first page."""
+    most = reading.filters[0].limit or 0
+    if reading.end is not End.ANSWERED or len(page_events) < most:
+        return None
+    if len(reading.events) < most:
+        text = f"For `limit` {most} it sends {len(reading.events)}, and holds more."
+        return wrong("read.limit", text)
+    times = sorted((one.created_at for one in page_events), reverse=True)
+    if min(one.created_at for one in reading.events) < times[most - 1]:
+        return wrong("read.order", f"For `limit` {most} it does not send the newest events.")
+    return None
+
+
+def refusal(given: Answer) -> Finding | None:
+    """A filter that is none is refused by CLOSED with a prefix."""
+    if given.end is End.ANSWERED:
+        return wrong("read.refusal", "It answers a filter that is none as if it were one.")
+    if given.is_refused:
+        return None
+    return wrong("read.refusal", f"A filter that is none is not refused by CLOSED: {_form(given)}.")
+
+
+def _form(given: Answer) -> str:
+    if given.end is not End.CLOSED:
+        return given.in_words
+    return f"the reason has no prefix: {given.reason!r}"
+
+
+def deleted(deletions: Iterable[Event], served: Reading) -> Finding | None:
+    """What its author deleted does not come; `served`: a REQ for the ids that were deleted."""
+    asked: dict[str, list[Event]] = {}
+    for one in deletions:
+        for gone in deletion(one).ids:
+            asked.setdefault(gone, []).append(one)
+    still = [one for one in served.matching if is_deletable(one.kind) and _own(one, asked)]
+    if not still:
+        return None
+    return wrong(
+        "read.deleted",
+        f"It serves {plural(len(still), 'event')} that its author deleted "
+        f"(kind {DELETION}), such as {still[0].id}.",
+    )
+
+
+def _own(event: Event, asked: Mapping[str, Sequence[Event]]) -> bool:
+    return any(one.pubkey == event.pubkey for one in asked.get(event.id, ()))
+
+
+def strays(late: Collection[str], first: Reading) -> Finding | None:
+    """Stored events come before EOSE. `late`: ids of what came for requests that were over."""
+    if len(late) < 3:
+        return None
+    text = f"{len(late)} events came after the EOSE, or for no request."
+    return wrong("read.frames" if first.events else "read.answer", text)
+
+
+def told_page(said: int, first: Reading, more: bool) -> Finding | None:
+    """The page limit of the NIP-11 document is the relay's; `more`: it holds more than it sent."""
+    asked, sent = first.filters[0].limit or 0, len(first.events)
+    if sent > said:
+        return wrong("document.limits", f"It says `max_limit` {said} and sends {sent}.")
+    if more and sent < min(said, asked):
+        return wrong("document.limits", f"It says `max_limit` {said} and sends {sent} at most.")
+    return None

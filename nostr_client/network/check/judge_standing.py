@@ -1,0 +1,79 @@
+"""Judges what a relay says of itself: its document, its clock and its AUTH. Pure functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.codecs.display import plural
+from nostr_client.network.check.answers import End
+from nostr_client.network.check.findings import Finding, Outcome, noted, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nostr_client.codecs.nip11 import RelayInfo
+    from nostr_client.network.check.answers import Answer
+
+_OFF: Final = 60.0
+"""Seconds that a clock may be off: relays refuse events from a few minutes on."""
+
+SHOWN: Final = {45: ("count.answer", "COUNT"), 77: ("neg.answer", "negentropy")}
+"""NIPs that a check sees, by the test that shows them."""
+
+
+def form(info: RelayInfo) -> Finding | None:
+    """The document's fields are of the right types."""
+    if not info.warnings:
+        return None
+    return wrong("document.form", f"Fields of its document: {', '.join(info.warnings)}.")
+
+
+def nips(info: RelayInfo, found: Mapping[str, Finding]) -> Finding | None:
+    """What the document lists is what the relay shows. `found`: the findings by test."""
+    false, more = [], []
+    for nip, (test, name) in SHOWN.items():
+        one = found.get(test)
+        if one is None or one.outcome is Outcome.NOT_TESTED:
+            continue
+        there = one.outcome is Outcome.RIGHT
+        if info.supports(nip) and not there:
+            false.append(f"{nip} ({name})")
+        elif there and not info.supports(nip):
+            more.append(f"{nip} ({name})")
+    if false:
+        return wrong("document.nips", f"It lists NIP-{', NIP-'.join(false)} and has it not.")
+    if more and info.supported_nips:
+        return noted("document.nips", f"It has NIP-{', NIP-'.join(more)} and does not list it.")
+    return None
+
+
+def wants_auth(info: RelayInfo, wanted: bool, served: bool) -> Finding | None:
+    """`auth_required` is true. `wanted`: it asked for AUTH; `served`: it served without."""
+    said = info.limitation.auth_required
+    if said and served and not wanted:
+        return wrong("document.auth", "It says `auth_required` and serves without AUTH.")
+    if said is False and wanted and not served:
+        return wrong("document.auth", "It says that it wants no AUTH, and serves nothing without.")
+    return None
+
+
+def clock(said: float, now: float) -> Finding | None:
+    """The relay's clock, both in Unix seconds."""
+    off = said - now
+    if abs(off) <= _OFF:
+        return None
+    way = "ahead" if off > 0 else "behind"
+    return wrong("clock", f"Its clock is {plural(round(abs(off)), 'second')} {way}.")
+
+
+def spelling(tried: Mapping[str, Answer | None]) -> Finding | None:
+    """AUTH is taken for each spelling of the URL. None in `tried`: no challenge came."""
+    answers = {url: one for url, one in tried.items() if one is not None}
+    taken = [url for url, one in answers.items() if one.end is End.ANSWERED]
+    refused = [url for url in answers if url not in taken]
+    if taken and refused:
+        return wrong("auth.spelling", f"It takes AUTH for {taken[0]} and not for {refused[0]}.")
+    silent = [one for one in answers.values() if one.end is not End.CLOSED]
+    if not taken and silent:
+        return wrong("auth.spelling", f"AUTH gets no OK: {silent[0].in_words}.")
+    return None

@@ -1,0 +1,436 @@
+"""Talks to one relay in single exchanges, frame by frame, within a budget of messages.
+
+`Relay` mends what relays do wrong. A check has to see it, so it reads frames itself. Exchanges
+come one after the other; the connection is made again when the relay drops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from nostr_client.codecs import messages as wire
+from nostr_client.codecs.keys import VerifiedEvent, verify_many
+from nostr_client.codecs.reasons import Reason, classify
+from nostr_client.errors import MalformedMessage, NegentropyError, NetworkError, RelayError, clip
+from nostr_client.negentropy.reconcile import Initiator
+from nostr_client.network.access.budget import admitted
+from nostr_client.network.check.answers import Answer, Compared, Counted, End, Reading
+from nostr_client.protocol.auth import auth_template
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.keys import Signer
+    from nostr_client.negentropy.storage import Storage
+    from nostr_client.network.access.budget import Budget
+    from nostr_client.network.transport import Transport, WebSocket
+
+MOST: Final = 200
+"""Messages of one check, connections and the document included."""
+
+_MOST_FRAMES: Final = 5_000
+"""Frames of one exchange: ten times the largest page that is asked for."""
+
+_MOST_ROUNDS: Final = 24
+"""Rounds of a NIP-77 session over some thousands of ids; an honest one has four."""
+
+_CONNECTIONS: Final = 8
+"""Connections of one check: a relay that drops more of them cannot be checked."""
+
+_FRAME: Final = 50_000
+"""Bytes of our negentropy messages before hex, as in a sync."""
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+class Spent(Exception):
+    """The check may send no more messages."""
+
+
+class _Frame(NamedTuple):
+    """One frame: the message, None where it is none; `label` is what the relay wrote."""
+
+    message: wire.RelayMessage | None
+    label: str
+    text: str
+
+
+class Raw(NamedTuple):
+    """What came for one message. `final`: the frame that ended it."""
+
+    frames: list[_Frame]
+    end: End
+    reason: str
+    final: _Frame | None = None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return tuple(
+            clip(one.message.message) for one in self.frames if isinstance(one.message, wire.Notice)
+        )
+
+    @property
+    def malformed(self) -> tuple[str, ...]:
+        return tuple(one.text for one in self.frames if one.message is None)
+
+    def about(self) -> dict[str, Any]:
+        """The fields that every answer has."""
+        label = "" if self.final is None else self.final.label
+        return {
+            "end": self.end,
+            "reason": clip(self.reason),
+            "label": label,
+            "notices": self.notices,
+            "malformed": self.malformed,
+        }
+
+
+class Probe:
+    """See the module. `address` is dialled; `wait`: seconds of silence that end an exchange.
+
+    `signer` answers AUTH where the relay refuses without; None: nobody does. `now` gives Unix
+    seconds. Close it last.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        transport: Transport,
+        *,
+        budget: Budget | None,
+        wait: float,
+        now: Callable[[], float],
+        signer: Signer | None = None,
+        most: int = MOST,
+    ) -> None:
+        self.address = address
+        self.asked = 0
+        self.date: tuple[float, float] | None = None
+        """What the relay's clock said in the handshake, and ours, both in Unix seconds."""
+        self.challenge: str | None = None
+        self.strays: list[str] = []
+        """What is wrong with frames that belong to no request."""
+        self.signer = signer
+        self.wanted_auth = False
+        """Whether the relay refused something until AUTH."""
+        self.authenticated = False
+        self._transport = transport
+        self._budget = budget
+        self._wait = wait
+        self._now = now
+        self._most = most
+        self._socket: WebSocket | None = None
+        self._connections = 0
+        self._ids = itertools.count(1)
+        self._ended: str | None = None
+
+    def now(self) -> int:
+        """Unix seconds."""
+        return int(self._now())
+
+    # Life.
+
+    async def connect(self) -> None:
+        """Connect where there is no connection. Raises NetworkError, Spent."""
+        if self._socket is not None:
+            return
+        if self._connections >= _CONNECTIONS:
+            raise Spent("the relay drops every connection")
+        await self._admit()
+        self._connections += 1
+        self.challenge, self.authenticated = None, False
+        socket = await self._transport.connect(self.address)
+        self._socket = socket
+        if socket.date is not None:
+            self.date = socket.date, self._now()
+
+    async def reconnect(self, address: str | None = None) -> None:
+        """Connect anew, to another spelling where one is given. Raises NetworkError, Spent."""
+        await self.close()
+        self.address = address or self.address
+        await self.connect()
+
+    async def close(self) -> None:
+        """End the connection."""
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            await socket.close()
+
+    async def document(self, accept: str) -> bytes:
+        """The NIP-11 document. Raises NetworkError, ProtocolError, Spent."""
+        await self._admit()
+        return await self._transport.get_document(self.address, accept=accept)
+
+    # Exchanges.
+
+    async def read(self, *filters: Filter, sub_id: str = "") -> Reading:
+        """Ask for stored events. Raises NetworkError, Spent; safe to cancel."""
+        sub_id = sub_id or self._new_id("r")
+        raw = await self._authorized(wire.Req(sub_id, filters).to_json(), sub_id, wire.Eose)
+        if raw.end is End.ANSWERED:
+            await self._send(wire.Close(sub_id).to_json())
+        events = self._events(raw, sub_id)
+        return Reading(
+            filters=filters,
+            events=tuple(events),
+            forged=await _forged(events),
+            hint=raw.final.message.hint
+            if raw.final is not None and isinstance(raw.final.message, wire.Eose)
+            else None,
+            **raw.about(),
+        )
+
+    async def count(self, *filters: Filter) -> Counted:
+        """Ask for a count. Raises NetworkError, Spent; safe to cancel."""
+        return await self._count(filters, [one.to_dict() for one in filters])
+
+    async def count_raw(self, filter: dict[str, object]) -> Counted:
+        """Ask for a count by what need not be a filter. Raises NetworkError, Spent."""
+        return await self._count((), [filter])
+
+    async def _count(self, filters: tuple[Filter, ...], asked: Sequence[object]) -> Counted:
+        query_id = self._new_id("c")
+        text = json.dumps(["COUNT", query_id, *asked], ensure_ascii=False)
+        raw = await self._authorized(text, query_id, wire.CountAnswer)
+        found = None if raw.final is None else raw.final.message
+        if not isinstance(found, wire.CountAnswer):
+            return Counted(filters=filters, **raw.about())
+        return Counted(
+            filters=filters,
+            count=found.count,
+            approximate=bool(found.approximate),
+            limited=bool(found.limited),
+            hll=found.hll,
+            warnings=found.warnings,
+            **raw.about(),
+        )
+
+    async def compare(self, filter: Filter, storage: Storage) -> Compared:
+        """One NIP-77 session to its end. Raises NetworkError, Spent; safe to cancel."""
+        sub_id, engine = self._new_id("n"), Initiator(storage, frame_limit=_FRAME)
+        text = wire.NegOpen(sub_id, filter, engine.initiate()).to_json()
+        have: set[str] = set()
+        need: set[str] = set()
+        first, largest = b"", 0
+        while True:
+            raw = await self._authorized(text, sub_id, wire.NegMsg)
+            if raw.final is None or not isinstance(raw.final.message, wire.NegMsg):
+                break
+            message = raw.final.message
+            first, largest = first or message.message, max(largest, len(raw.final.text))
+            broken, sent = _turn(engine, message.message, have, need)
+            if sent is None or engine.rounds >= _MOST_ROUNDS:
+                broken = broken or ("" if sent is None else "it does not come to an end")
+                raw = raw._replace(end=End.CLOSED, reason=broken) if broken else raw
+                break
+            text = wire.NegMsg(sub_id, sent).to_json()
+        if raw.end is End.ANSWERED:
+            await self._send(wire.NegClose(sub_id).to_json())
+        return Compared(
+            filter=filter,
+            have=frozenset(have),
+            need=frozenset(need),
+            rounds=engine.rounds,
+            first=first,
+            largest=largest,
+            **raw.about(),
+        )
+
+    async def negotiate(self, filter: Filter, hex_text: str) -> Compared:
+        """The first answer to a NEG-OPEN with any text. Raises NetworkError, Spent."""
+        sub_id = self._new_id("n")
+        text = json.dumps(["NEG-OPEN", sub_id, filter.to_dict(), hex_text])
+        raw = await self._authorized(text, sub_id, wire.NegMsg)
+        found = None if raw.final is None else raw.final.message
+        first = found.message if isinstance(found, wire.NegMsg) else b""
+        if raw.end is End.ANSWERED:
+            await self._send(wire.NegClose(sub_id).to_json())
+        return Compared(filter=filter, first=first, **raw.about())
+
+    async def read_raw(self, filter: dict[str, object]) -> Answer:
+        """How a REQ with what need not be a filter ends. Raises NetworkError, Spent."""
+        sub_id = self._new_id("r")
+        raw = await self._exchange(json.dumps(["REQ", sub_id, filter]), sub_id, wire.Eose)
+        if raw.end is End.ANSWERED:
+            await self._send(wire.Close(sub_id).to_json())
+        return Answer(**raw.about())
+
+    async def publish(self, event: Event) -> Answer:
+        """Hand an event over; ANSWERED: the relay says that it holds it. Raises as `read`."""
+        raw = await self._authorized(wire.Publish(event).to_json(), event.id, wire.Ok)
+        return Answer(**raw.about())
+
+    async def authenticate(self, signer: Signer) -> Answer | None:
+        """Answer the challenge; None where none comes. Raises NetworkError, Spent."""
+        if self.challenge is None:
+            await self._gather(lambda frame: isinstance(frame.message, wire.AuthChallenge))
+        if self.challenge is None:
+            return None
+        signed = await signer.sign(auth_template(self.address, self.challenge, self.now()))
+        text = wire.Auth(signed.event).to_json()
+        raw = await self._exchange(text, signed.event.id, wire.Ok)
+        self.authenticated = raw.end is End.ANSWERED
+        return Answer(**raw.about())
+
+    # Frames.
+
+    async def _authorized(self, text: str, request_id: str, answers: type) -> Raw:
+        """One exchange, and once more after AUTH where the relay wants it and we can."""
+        raw = await self._exchange(text, request_id, answers)
+        if classify(raw.reason) is not Reason.AUTH_REQUIRED or raw.end is End.ANSWERED:
+            return raw
+        self.wanted_auth = True
+        if self.signer is None or self.authenticated:
+            return raw
+        told = await self.authenticate(self.signer)
+        if told is None or told.end is not End.ANSWERED:
+            return raw
+        return await self._exchange(text, request_id, answers)
+
+    async def _exchange(self, text: str, request_id: str, answers: type) -> Raw:
+        await self._send(text, connect=True)
+        return await self._gather(lambda frame: _is_final(frame, request_id, answers), request_id)
+
+    async def _gather(self, is_final: Callable[[_Frame], bool], request_id: str = "") -> Raw:
+        """Read frames until the final one, until silence, or until the connection ends."""
+        frames: list[_Frame] = []
+        while len(frames) < _MOST_FRAMES:
+            try:
+                async with asyncio.timeout(self._wait):
+                    frame = await self._receive()
+            except TimeoutError:
+                return self._unanswered(frames)
+            except RelayError as error:
+                await self.close()
+                return Raw(frames, End.DROPPED, str(error))
+            self._note(frame, request_id)
+            frames.append(frame)
+            if is_final(frame):
+                return _ended(frames, frame)
+        await self.close()
+        return Raw(frames, End.DROPPED, f"more than {_MOST_FRAMES} frames for one request")
+
+    def _unanswered(self, frames: list[_Frame]) -> Raw:
+        notices = [one.message for one in frames if isinstance(one.message, wire.Notice)]
+        if notices:
+            return Raw(frames, End.NOTICE, notices[-1].message)
+        return Raw(frames, End.SILENT, "")
+
+    async def _receive(self) -> _Frame:
+        if self._socket is None:
+            raise NetworkError(self._ended or "not connected", relay=self.address)
+        data = await self._socket.receive()
+        if self._budget is not None:
+            self._budget.carried(len(data), asyncio.get_running_loop().time())
+        return _read(data)
+
+    def _note(self, frame: _Frame, request_id: str) -> None:
+        """Remember a challenge, and what belongs to no request."""
+        message = frame.message
+        if isinstance(message, wire.AuthChallenge):
+            self.challenge = message.challenge
+        elif isinstance(message, wire.Notice | wire.Closed):
+            self._heed(message.message)
+        elif isinstance(message, wire.EventReceived) and message.sub_id != request_id:
+            self.strays.append(message.event.id)
+
+    def _heed(self, reason: str) -> None:
+        if self._budget is not None and classify(reason) is Reason.RATE_LIMITED:
+            self._budget.refused(asyncio.get_running_loop().time())
+
+    async def _send(self, text: str, *, connect: bool = False) -> None:
+        """Send one message; after the end of the connection only where `connect` says so."""
+        if connect:
+            await self.connect()
+        if self._socket is None:
+            return
+        await self._admit()
+        try:
+            await self._socket.send(text)
+        except NetworkError as error:
+            self._ended = str(error)
+            await self.close()
+
+    async def _admit(self) -> None:
+        if self.asked >= self._most:
+            raise Spent(f"the check may send {self._most} messages, and these are spent")
+        self.asked += 1
+        await admitted(self._budget)
+
+    def _new_id(self, letter: str) -> str:
+        return f"{letter}{next(self._ids)}"
+
+    def _events(self, raw: Raw, sub_id: str) -> list[Event]:
+        found = (one.message for one in raw.frames)
+        return [
+            one.event
+            for one in found
+            if isinstance(one, wire.EventReceived) and one.sub_id == sub_id
+        ]
+
+
+def _read(data: str | bytes) -> _Frame:
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    label = ""
+    with suppress(ValueError, IndexError, TypeError, RecursionError):
+        label = str(json.loads(text[:200].partition(",")[0].rstrip("]") + "]")[0])
+    try:
+        return _Frame(wire.parse_relay_message(data), label, text)
+    except MalformedMessage as error:
+        return _Frame(None, label, clip(str(error)))
+
+
+def _is_final(frame: _Frame, request_id: str, answers: type) -> bool:
+    message = frame.message
+    match message:
+        case wire.Ok():
+            return answers is wire.Ok and message.event_id == request_id
+        case wire.Closed() | wire.NegErr() | wire.NegMsg() | wire.Eose():
+            return message.sub_id == request_id
+        case wire.CountAnswer():
+            return message.query_id == request_id
+        case _:
+            return False
+
+
+def _ended(frames: list[_Frame], final: _Frame) -> Raw:
+    match final.message:
+        case wire.Closed(message=reason) | wire.NegErr(reason=reason):
+            return Raw(frames, End.CLOSED, reason, final)
+        case wire.Ok() as ok if not ok.holds_event:
+            return Raw(frames, End.CLOSED, ok.message, final)
+        case wire.Ok(message=reason):
+            return Raw(frames, End.ANSWERED, reason, final)
+        case _:
+            return Raw(frames, End.ANSWERED, "", final)
+
+
+def _turn(
+    engine: Initiator, message: bytes, have: set[str], need: set[str]
+) -> tuple[str, bytes | None]:
+    """Take one answer in; what is wrong with it, and the next message."""
+    try:
+        round_ = engine.reconcile(message)
+    except NegentropyError as error:
+        return clip(str(error)), None
+    have.update(round_.have.hex())
+    need.update(round_.need.hex())
+    return "", round_.message
+
+
+async def _forged(events: Sequence[Event]) -> frozenset[str]:
+    """Ids of the events that do not hold, checked in a thread."""
+    if not events:
+        return frozenset()
+    results = await asyncio.to_thread(verify_many, events)
+    return frozenset(
+        one.id
+        for one, result in zip(events, results, strict=True)
+        if not isinstance(result, VerifiedEvent)
+    )

@@ -1,0 +1,189 @@
+"""The check of one relay from its document to its deletions, within a budget of messages."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from nostr_client.codecs.nip11 import ACCEPT, RelayInfo, parse_relay_info
+from nostr_client.codecs.relay_url import address, normalize
+from nostr_client.errors import NetworkError, ProtocolError
+from nostr_client.network.access.budget import OF_PROCESS
+from nostr_client.network.check import judge_reading, judge_standing
+from nostr_client.network.check.ask_counting import Teller
+from nostr_client.network.check.ask_negentropy import Comparer
+from nostr_client.network.check.ask_reading import Reader
+from nostr_client.network.check.ask_writing import Writer
+from nostr_client.network.check.findings import (
+    CheckReport,
+    Findings,
+    Outcome,
+    noted,
+    tests_of,
+    wrong,
+)
+from nostr_client.network.check.probe import MOST, Probe, Spent
+from nostr_client.network.transport import Transport
+from nostr_client.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nostr_client.codecs.keys import Signer
+    from nostr_client.network.access.budget import Budgets
+    from nostr_client.network.check.answers import Answer
+    from nostr_client.network.check.ask_reading import Sample
+
+WAIT: Final = 10.0
+"""Seconds of silence after which a relay does not answer."""
+
+_JSON: Final = (b"{", b"[")
+"""How JSON begins: what begins otherwise is a page for people, of a relay without NIP-11."""
+
+
+async def check_relay(
+    url: str,
+    *,
+    options: Options | None = None,
+    signer: Signer | None = None,
+    write: bool = False,
+    wait: float = WAIT,
+    most: int = MOST,
+    now: Callable[[], float] = time.time,
+    budgets: Budgets | None = None,
+) -> CheckReport:
+    """Check one relay; a finding for each test, "not tested" among them.
+
+    `signer` answers AUTH where the relay asks for it; `write`: a few events of that key are
+    written and deleted again. `wait`: seconds of silence that end a request. `most`: messages at
+    most. Raises InvalidRelayURL, and NetworkError when no connection can be made. Safe to cancel.
+    """
+    options = options or Options()
+    transport = Transport(options)
+    probe = Probe(
+        address(url),
+        transport,
+        budget=(budgets or OF_PROCESS).of(normalize(url), options),
+        wait=wait,
+        now=now,
+        signer=signer,
+        most=most,
+    )
+    check = _Check(probe)
+    try:
+        findings = await check.run(signer if write else None)
+    finally:
+        await probe.close()
+        await transport.close()
+    return CheckReport(
+        relay=normalize(url), at=probe.now(), requests=probe.asked, findings=findings.all(check.why)
+    )
+
+
+class _Check:
+    """One check; `why`: the reason for tests that were not reached."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._findings = Findings()
+        self._reader = Reader(probe, self._findings)
+        self._info: RelayInfo | None = None
+        self._sample: Sample | None = None
+        self.why = "the check did not come to it"
+
+    async def run(self, writer: Signer | None) -> Findings:
+        await self._probe.connect()
+        try:
+            await self._document()
+            self._clock()
+            self._sample = sample = await self._reader.sample()
+            if sample is None:
+                self._findings.skip("it serves no event to compare with", *tests_of("count", "neg"))
+            else:
+                await self._with(sample)
+            await self._auth()
+            await self._write(writer)
+        except Spent as spent:
+            self.why = str(spent)
+        except NetworkError as error:
+            self.why = f"the relay could not be reached any more: {error}"
+            self._findings.add(wrong("read.answer", f"It cannot be reached any more: {error}."))
+        self._standing()
+        return self._findings
+
+    async def _with(self, sample: Sample) -> None:
+        """The tests that need some events of the relay."""
+        await self._reader.parts(sample)
+        await Teller(self._probe, self._findings, self._reader, sample).run()
+        longest = self._info.limitation.max_message_length if self._info else None
+        await Comparer(self._probe, self._findings, self._reader, sample).run(longest)
+
+    async def _document(self) -> None:
+        tests = tests_of("document")
+        try:
+            raw = await self._probe.document(ACCEPT)
+            if not raw.lstrip().startswith(_JSON):
+                raise NetworkError("what comes is another page")
+            self._info = parse_relay_info(raw)
+        except NetworkError as error:
+            self._findings.add(noted("document.form", f"It serves no NIP-11 document: {error}."))
+            self._findings.skip("it serves no document", *tests)
+        except ProtocolError as error:
+            self._findings.add(wrong("document.form", f"Its NIP-11 document: {error}."))
+            self._findings.skip("it serves no document", *tests)
+        else:
+            self._findings.add(judge_standing.form(self._info))
+            self._findings.right("document.form")
+
+    def _clock(self) -> None:
+        if self._probe.date is None:
+            self._findings.skip("it does not say what time it is", "clock")
+            return
+        self._findings.add(judge_standing.clock(*self._probe.date))
+        self._findings.right("clock")
+
+    async def _auth(self) -> None:
+        """AUTH for both spellings of the address, each on a connection of its own."""
+        signer, spelled = self._probe.signer, self._probe.address
+        if signer is None:
+            self._findings.skip("no key was given", "auth.spelling")
+            return
+        if self._probe.challenge is None:
+            self._findings.skip("it sent no challenge", "auth.spelling")
+            return
+        tried: dict[str, Answer | None] = {}
+        for one in (spelled.rstrip("/"), spelled.rstrip("/") + "/"):
+            await self._probe.reconnect(one)
+            tried[one] = await self._probe.authenticate(signer)
+        self._probe.address = spelled
+        self._findings.add(judge_standing.spelling(tried))
+        if any(one is not None and one.end == "answered" for one in tried.values()):
+            self._findings.right("auth.spelling")
+        self._findings.skip("it takes no AUTH of this key", "auth.spelling")
+
+    async def _write(self, signer: Signer | None) -> None:
+        if signer is None:
+            self._findings.skip("nothing is written without --write and a key", *tests_of("write"))
+            return
+        counts = self._outcome("count.answer") is Outcome.RIGHT
+        await Writer(self._probe, self._findings, signer, counts=counts).run()
+
+    def _standing(self) -> None:
+        """What the document says, by what was seen."""
+        info = self._info
+        if info is None:
+            return
+        self._findings.add(judge_standing.nips(info, self._findings.found))
+        served = self._sample is not None
+        self._findings.add(judge_standing.wants_auth(info, self._probe.wanted_auth, served))
+        self._findings.right("document.nips", "document.auth")
+        said, sample = info.limitation.max_limit, self._sample
+        if said is None or sample is None:
+            self._findings.skip("it names no `max_limit`", "document.limits")
+            return
+        self._findings.add(judge_reading.told_page(said, sample.page, sample.more))
+        self._findings.right("document.limits")
+
+    def _outcome(self, test: str) -> Outcome | None:
+        found = self._findings.found.get(test)
+        return None if found is None else found.outcome
