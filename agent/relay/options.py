@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.relay.policy import everything
 from nostr_client.codecs import private_kinds
-from nostr_client.codecs.kinds import APP_DATA
+from nostr_client.codecs.kinds import APP_DATA, APP_DATA_ITEM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from agent.relay.policy import WritePolicy
 
-PRIVATE_KINDS = frozenset(private_kinds.PRIVATE_KINDS) - {APP_DATA}
+PRIVATE_KINDS = frozenset(private_kinds.PRIVATE_KINDS) - {APP_DATA, APP_DATA_ITEM}
 """The SDK's table of private kinds. Application data stays readable: agents and browser clients
 exchange it by this relay, counters among it (docs/how-to/fleet.md)."""
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from nostr_client.codecs import kinds
 from nostr_client.codecs.bech32 import decode_groups
 from nostr_client.codecs.event import parse_event
 from nostr_client.codecs.keys import verify
@@ -107,8 +108,8 @@ def _number(groups: list[int]) -> int:
     return number
 
 
-RECEIPT: Final = 9735
-REQUEST: Final = 9734
+RECEIPT: Final = kinds.ZAP
+REQUEST: Final = kinds.ZAP_REQUEST
 
 TARGET_TAGS: Final = ("e", "a", "p")
 """What a zap can be for: an event, an address, a person."""

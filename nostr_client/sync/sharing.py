@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from nostr_client.codecs.private_kinds import (
     is_named,
-    is_private,
     is_protected,
     reposts_protected,
+    stays,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Sharing:
             return HeldBack.PROTECTED
         if reposts_protected(event):
             return HeldBack.REPOST
-        if is_private(event) and not (self.private or is_named(event, self.filters)):
+        if stays(event, self.filters, include_private=self.private):
             return HeldBack.PRIVATE
         own = event.pubkey == self.pubkey or self.others
         if own or is_named(event, self.filters) or self._names_author(event):
