@@ -20,9 +20,9 @@ from agent.cli import cli as agent_cli
 from agent.config import parse
 from agent.service.run import running
 from nostr_client.cli.app import cli as client_cli
-from scripts import sdk_reference
 from nostr_client.codecs.private_kinds import LISTS, PRIVATE_KINDS
 from nostr_client.store.sql.views import VIEWS
+from scripts import sdk_reference
 from tui.actions import ACTIONS
 from tui.cli import cli as tui_cli
 
