@@ -109,16 +109,17 @@ class NostrClient:
         self._relays = _named(relays)
         if keep_events and (store is None or isinstance(store, ClaimBook)):
             raise InvalidInput("to keep events, give a store of events: a path, or an EventStore")
+        self._events = None if isinstance(store, (str, Path, ClaimBook)) else store
         self._counting = CountOptions(
             timeouts=self._options.timeouts,
             budget=budget or ReadBudget(),
             read=read,
             keep=self._keep if keep_events else None,
+            stored=self._events,
         )
         self._counter = Counter(policy=trust, trusted=_named(trusted).keys(), now=now)
         self._counter.book = store if isinstance(store, ClaimBook) else None
         self._path = store if isinstance(store, (str, Path)) else None
-        self._events = None if isinstance(store, (str, Path, ClaimBook)) else store
         self._owned: SqliteStore | None = None
         self._owned_book: ClaimBook | None = None
         self._memory: SyncMemory | None = None
@@ -157,6 +158,7 @@ class NostrClient:
         StoreError and its kinds where claims are kept. Safe to cancel.
         """
         asked = query if isinstance(query, Query) else make_query(query)
+        await self._open_store()
         options = self._counting
         if timeout is not None or read is not None:
             options = dataclasses.replace(
@@ -342,6 +344,7 @@ class NostrClient:
                 sets = [CLAIMS, WATCHES, WALLETS]
                 self._owned = await SqliteStore.open(self._path, migrations=sets)
                 self._events = self._owned
+                self._counting = dataclasses.replace(self._counting, stored=self._owned)
                 self._counter.book = ClaimBook(self._owned.database)
 
     def subscribe(

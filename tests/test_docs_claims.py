@@ -153,8 +153,15 @@ def test_every_form_of_the_line() -> None:
     )
     named = {*map(said, as_said)}
     assert first_column("the line says") - {"---"} == {*map(said, figures), *named, "not known"}
-    for one in figures:
-        point = Point(at=0, value=one.value, low=one.low, high=one.high, exact=one.exact)
+    for one in (*figures, *as_said):
+        point = Point(
+            at=0,
+            value=one.value,
+            low=one.low,
+            high=one.high,
+            exact=one.exact,
+            as_said=one.as_said,
+        )
         assert number(point) == said(one)
 
 

@@ -171,6 +171,7 @@ class Point(Answer, frozen=True):
     low: int
     high: int | None
     exact: bool
+    as_said: bool = False
 
 
 class History(Answer, frozen=True):

@@ -90,7 +90,12 @@ def _reasons(part: Part | None, *, excluded: bool) -> tuple[str, ...]:
 def point(found: Point) -> schema.Point:
     """A number of the past."""
     return schema.Point(
-        at=found.at, value=found.value, low=found.low, high=found.high, exact=found.exact
+        at=found.at,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        exact=found.exact,
+        as_said=found.as_said,
     )
 
 

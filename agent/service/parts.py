@@ -180,7 +180,7 @@ def pool_options(config: Config) -> Options:
 
 
 def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> CountOptions:
-    """How watches count, and where the events that they read would be kept."""
+    """How watches count, and the store that keeps the events they read and knows deletions."""
 
     async def keep(relay: str, events: Sequence[VerifiedEvent]) -> None:
         if store.full:
@@ -190,7 +190,7 @@ def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> Count
         except StoreFull:
             return
 
-    return CountOptions(timeouts=options.timeouts, keep=keep)
+    return CountOptions(timeouts=options.timeouts, keep=keep, stored=store)
 
 
 def make_finder(section: RelaysSection, pool: RelayPool, clock: Clock) -> RelayFinder | None:

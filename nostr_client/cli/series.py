@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from nostr_client.watch import Point
 
-COLUMNS = ("at", "value", "low", "high", "exact", "unit", "least", "most", "samples")
+COLUMNS = ("at", "value", "low", "high", "exact", "as_said", "unit", "least", "most", "samples")
+_FLAGS = ("exact", "as_said")
 
 
 def as_dicts(points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -30,7 +31,8 @@ def as_csv(points: Sequence[Point]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(one | {"exact": str(one["exact"]).lower()} for one in as_dicts(points))
+    rows = as_dicts(points)
+    writer.writerows(one | {name: str(one[name]).lower() for name in _FLAGS} for one in rows)
     return out.getvalue()
 
 
@@ -40,7 +42,8 @@ def write_parquet(points: Sequence[Point], path: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
     whole = ("at", "value", "low", "high", "least", "most", "samples")
-    kinds = dict.fromkeys(whole, pa.int64()) | {"exact": pa.bool_(), "unit": pa.string()}
+    kinds = dict.fromkeys(whole, pa.int64()) | dict.fromkeys(_FLAGS, pa.bool_())
+    kinds["unit"] = pa.string()
     schema = pa.schema([(name, kinds[name]) for name in COLUMNS])
     pq.write_table(pa.Table.from_pylist(as_dicts(points), schema), path, compression="zstd")
 
@@ -83,7 +86,7 @@ def number(point: Point) -> str:
     from nostr_client.codecs.display import said
     from nostr_client.count.merge import Figure
 
-    lower_bound = point.high is None
+    lower_bound = point.high is None and not point.as_said
     return said(
         Figure(
             value=point.value,
@@ -91,6 +94,7 @@ def number(point: Point) -> str:
             high=point.high,
             exact=point.exact,
             lower_bound=lower_bound,
+            as_said=point.as_said,
         )
     )
 

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.codecs.messages import CountAnswer
     from nostr_client.count.claims import Place
+    from nostr_client.count.claims.coverage import Held
     from nostr_client.count.judging import SharedIds
     from nostr_client.count.merge import Claim
     from nostr_client.count.queries import Query
     from nostr_client.count.reading import Keep, LookUp
     from nostr_client.network.relay import Relay
+    from nostr_client.store.base import EventStore
 
 
 class Trial(NamedTuple):
@@ -102,7 +104,8 @@ class CountOptions:
     """How a count is done. `read`: whether relays without registers are read by events.
 
     `reread`: how often what was read before is read again, where claims are kept. `keep` gets the
-    verified events that are read, with the URL of their relay.
+    verified events that are read, with the URL of their relay. `stored`: where deletions are looked
+    up beside those that relays give.
     """
 
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -110,6 +113,7 @@ class CountOptions:
     read: bool = True
     reread: Reread = field(default_factory=Reread)
     keep: Keep | None = None
+    stored: EventStore | None = None
 
     @property
     def patience(self) -> float:
@@ -376,6 +380,8 @@ class Asking:
             outcome.listing,
             self._earlier,
             patience=self._options.patience,
+            authors=outcome.authors,
+            recalled=self._recalled if self._place else None,
         )
         with contextlib.suppress(TimeoutError):  # what is known by then is judged
             async with asyncio.timeout_at(self._started + self._options.timeouts.group):
@@ -384,6 +390,10 @@ class Asking:
                 await judging.run()
         outcome.listing, outcome.retracted = judging.listing, judging.retracted
         outcome.listed_bytes += judging.traffic
+
+    async def _recalled(self) -> list[Held]:
+        assert self._place is not None
+        return await self._place.use(lambda memory: list(memory.events()))
 
     async def _others(self, shared: SharedIds) -> None:
         """Wait for the other relays, but not for a slow one."""

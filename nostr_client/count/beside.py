@@ -60,13 +60,19 @@ async def judge_beside(
     """The claims of a first round, by URL, with what their relays say of each other's events.
 
     `shared` waits for these relays. `seconds`: for all of it; `patience`: for the checks of others.
-    Raises nothing that a relay did. Safe to cancel.
+    Raises StoreError, and nothing that a relay did. Safe to cancel.
     """
     for url, claim in claims.items():
         shared.report(relays[url], ids_of(claim))
     judgings = {
         url: Judging(
-            relays[url], query, shared, claim.listing, first.earlier.get(url), patience=patience
+            relays[url],
+            query,
+            shared,
+            claim.listing,
+            first.earlier.get(url),
+            patience=patience,
+            authors=claim.reading.authors if claim.reading else frozenset(),
         )
         for url, claim in claims.items()
         if ids_of(claim) is not None

@@ -92,6 +92,11 @@ class Outcome:
         reading = self.found.reading if self.found else None
         return reading.events if reading and (reading.complete or reading.events) else None
 
+    @property
+    def authors(self) -> frozenset[bytes]:
+        """The authors of all that was read."""
+        return self.found.reading.authors if self.found else frozenset()
+
     def settled(self, query: Query, *, members: bool = False) -> bool:
         """True when reading events would add nothing, or cannot work.
 

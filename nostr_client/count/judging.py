@@ -16,19 +16,22 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from nostr_client.codecs.keys import stored_event
 from nostr_client.count.by_id import IDS_AT_ONCE, events_by_id
 from nostr_client.count.merge import Retracted
-from nostr_client.count.seen import SeenEvents
+from nostr_client.count.seen import REQUESTS, SeenEvents
 from nostr_client.errors import RelayError
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from nostr_client.codecs.event import Event
+    from nostr_client.count.claims.coverage import Held
     from nostr_client.count.merge import Claim, Listing
     from nostr_client.count.queries import Query
     from nostr_client.network.relay import Relay
+    from nostr_client.store.base import EventStore
 
 SAMPLE: Final = 30
 """Ids that are fetched for one question: 11 kB. A relay that names no more alone proves them all.
@@ -49,7 +52,8 @@ class SharedIds:
 
     `rand` draws the samples: a relay that could foresee them would have only these events.
     `by_ids`: the question goes to several relays, also where they are asked one by one, and their
-    numbers alone cannot be merged, so that single events are wanted.
+    numbers alone cannot be merged, so that single events are wanted. `stored`: our own store, whose
+    deletions count as those of relays do.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class SharedIds:
         *,
         by_ids: bool,
         seen: SeenEvents | None = None,
+        stored: EventStore | None = None,
     ) -> None:
         self.rand = rand
         self.by_ids = by_ids
@@ -68,6 +73,7 @@ class SharedIds:
         self._waiting = set(urls)
         self._unchecked = set(urls)
         self._discredited: set[str] = set()
+        self._stored = stored
         self._settled = asyncio.Event()
         self._all_checked = asyncio.Event()
 
@@ -107,6 +113,18 @@ class SharedIds:
     async def settled(self) -> None:
         """Return when every relay has reported. Safe to cancel."""
         await self._settled.wait()
+
+    async def look_up(self, ids: Iterable[bytes], authors: Iterable[bytes]) -> bool:
+        """Look for requests about some events in our own store; whether any came.
+
+        Raises StoreError.
+        """
+        if self._stored is None or REQUESTS.isdisjoint(await self._stored.kinds()):
+            return False
+        before = len(self.seen.requests)
+        found = await self._stored.query(list(self.seen.requests_for(ids, authors)))
+        self.seen.saw(map(stored_event, found))
+        return len(self.seen.requests) > before
 
     def sample(self, ids: Sequence[bytes], most: int, size: int) -> list[bytes]:
         """All ids where they are `most` or fewer, else a random `size` of them, or fewer."""
@@ -164,8 +182,15 @@ class Judging:
         earlier: Claim | None = None,
         *,
         patience: float,
+        authors: frozenset[bytes] = frozenset(),
+        recalled: Callable[[], Awaitable[Iterable[Held]]] | None = None,
     ) -> None:
-        """`patience`: seconds for which the checks of other relays are waited for."""
+        """`patience`: seconds for which the checks of other relays are waited for.
+
+        `authors`: of all events that were read, `recalled` gives those that came in any round.
+        """
+        self._authors = authors
+        self._recalled = recalled
         self._patience = patience
         self._sampled: set[bytes] = set()
         self._relay = relay
@@ -198,9 +223,10 @@ class Judging:
     async def run(self) -> None:
         """Fetch the sample, ask for deletions; a relay that refuses leaves the rest unknown.
 
-        Raises nothing that a relay did. Cancelling keeps what is known.
+        Raises StoreError, and nothing that a relay did. Cancelling keeps what is known.
         """
         shared, url, known = self._shared, self._relay.url, self._known
+        await self._look_up(shared.held(url) - known)
         try:
             await self._check_listing()
             if shared.by_ids:
@@ -210,6 +236,18 @@ class Judging:
             await self._look_for(shared.held(url) - known)
         except RelayError:
             return
+
+    async def _look_up(self, held: frozenset[bytes]) -> None:
+        """Look in our own store for requests about what this relay holds.
+
+        What it held in earlier rounds did not come in this one, so its authors are remembered.
+        """
+        found = bool(held) and await self._shared.look_up(sorted(held), self._authors)
+        if found and self._recalled is not None:
+            of = {kind for one in self._query.filters for kind in one.kinds or (None,)}
+            (kind, *others) = of
+            if kind is not None and not others and kind not in REQUESTS:
+                self._shared.seen.remember(await self._recalled(), kind)
 
     async def _look_for(self, held: frozenset[bytes]) -> None:
         """Ask about what this relay holds itself: about all where they are few, else a sample.
@@ -302,7 +340,7 @@ class Judging:
         """Only the author deletes: fetch what is named in deletions and was never seen."""
         shared = self._shared
         by_relay: dict[Relay, list[bytes]] = {}
-        for id in shared.seen.deleted_unseen(shared.all_ids):
+        for id in shared.seen.deleted_unseen(shared.all_ids - self._known):
             source = shared.source(id)
             if source is not None:
                 by_relay.setdefault(source, []).append(id)

@@ -144,7 +144,7 @@ class Counter:
             asked = [relay.url for _, relay in relays]
             by_ids = several and _wants_members(query)
             seen = None if first is None else first.seen
-            shared = SharedIds(asked, self._rand, by_ids=by_ids, seen=seen)
+            shared = SharedIds(asked, self._rand, by_ids=by_ids, seen=seen, stored=chosen.stored)
             self._recall(shared, beside, earlier)
         look_up = self._recipients.within(
             [relay for _, relay in relays], chosen.patience, chosen.budget
@@ -195,7 +195,9 @@ class Counter:
         earlier = await self._earlier(query, [], beside)
         several = len(relays) + len(beside) > 1
         by_ids = several and _wants_members(query)
-        shared = SharedIds(list(claims), self._rand, by_ids=by_ids, seen=first.seen)
+        shared = SharedIds(
+            list(claims), self._rand, by_ids=by_ids, seen=first.seen, stored=chosen.stored
+        )
         self._recall(shared, beside, earlier)
         found = await judge_beside(
             query,

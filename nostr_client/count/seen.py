@@ -7,7 +7,7 @@ else's request deletes anything, so the author of an event must be known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nostr_client.codecs import kinds
 from nostr_client.codecs.filters import Filter
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import VerifiedEvent
+    from nostr_client.count.claims.coverage import Held
+
+
+REQUESTS: Final = frozenset({kinds.DELETION, kinds.VANISH})
+"""Kinds of the events by which an author takes others back."""
 
 
 class Seen(NamedTuple):
@@ -52,7 +57,7 @@ class SeenEvents:
             self.by_id[bytes.fromhex(event.id)] = Seen(author, event.created_at, event.kind, named)
             if address is not None:
                 self._replace(address, event)
-            if event.kind in (kinds.DELETION, kinds.VANISH) and event.id not in self.requests:
+            if event.kind in REQUESTS and event.id not in self.requests:
                 self.requests[event.id] = event
                 self._by_author.setdefault(author, []).append(event)
 
@@ -66,21 +71,31 @@ class SeenEvents:
     def is_blocked(self, id: bytes) -> bool:
         """Whether its author asked to delete an event, or to forget everything of that time."""
         one = self.by_id.get(id)
-        if one is None or one.kind in (kinds.DELETION, kinds.VANISH):
+        if one is None or one.kind in REQUESTS:
             return False
         return any(_blocks(request, id, one) for request in self._by_author.get(one.author, ()))
 
-    def requests_for(self, ids: Iterable[bytes]) -> Iterator[Filter]:
-        """The filters for deletions of ids and of their addresses, and for requests to vanish."""
+    def remember(self, held: Iterable[Held], kind: int) -> None:
+        """Events of one kind that were read in earlier rounds: who signed each, and when."""
+        replaceable = kinds.is_replaceable(kind)
+        for one in held:
+            address = f"{kind}:{one.author.hex()}:" if replaceable else None
+            self.by_id.setdefault(one.id, Seen(one.author, one.created_at, kind, address))
+
+    def requests_for(self, ids: Iterable[bytes], authors: Iterable[bytes] = ()) -> Iterator[Filter]:
+        """The filters for deletions of ids and of their addresses, and for requests to vanish.
+
+        `authors`: those of events that came in earlier rounds.
+        """
         named = list(ids)
         known = [self.by_id[id] for id in named if id in self.by_id]
         yield Filter(kinds=[kinds.DELETION], tags={"#e": [id.hex() for id in named]})
         addresses = sorted({one.address for one in known if one.address is not None})
         if addresses:
             yield Filter(kinds=[kinds.DELETION], tags={"#a": addresses})
-        if known:
-            authors = sorted({one.author.hex() for one in known})
-            yield Filter(kinds=[kinds.VANISH], authors=authors)
+        people = {one.author for one in known}.union(authors)
+        if people:
+            yield Filter(kinds=[kinds.VANISH], authors=sorted(one.hex() for one in people))
 
     def deleted_unseen(self, ids: Collection[bytes]) -> set[bytes]:
         """The ids of these that a request names and whose author is not known."""

@@ -39,8 +39,8 @@ LEVELS: Final = (
 class Point(msgspec.Struct, frozen=True, kw_only=True):
     """A merged number at a time, Unix seconds; a point of an hour or a day stands for `samples`.
 
-    `value`, `low`, `high` and `exact` are those of its last sample, `least` and `most` the smallest
-    and the largest value. `high` None: nothing bounds it.
+    `value`, `low`, `high`, `exact` and `as_said` are those of its last sample, `least` and `most`
+    the smallest and the largest value. `high` None: nothing bounds it. `as_said` as in `Figure`.
     """
 
     at: int
@@ -48,6 +48,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     low: int
     high: int | None
     exact: bool = False
+    as_said: bool = False
     unit: str = "distinct_authors"
     least: int = 0
     most: int = 0
@@ -55,7 +56,15 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def sample(
-        cls, at: int, value: int, low: int, high: int | None, *, exact: bool, unit: str
+        cls,
+        at: int,
+        value: int,
+        low: int,
+        high: int | None,
+        *,
+        exact: bool,
+        unit: str,
+        as_said: bool = False,
     ) -> Point:
         """One measured number."""
         return cls(
@@ -64,6 +73,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
             low=low,
             high=high,
             exact=exact,
+            as_said=as_said,
             unit=unit,
             least=value,
             most=value,

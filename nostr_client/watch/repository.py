@@ -60,6 +60,7 @@ CREATE TABLE watch_point (
     low INTEGER NOT NULL,
     high INTEGER,
     exact INTEGER NOT NULL,
+    as_said INTEGER NOT NULL,
     unit TEXT NOT NULL,
     least INTEGER NOT NULL,
     most INTEGER NOT NULL,
@@ -80,7 +81,19 @@ MOST_APART: Final = 6
 SPARK: Final = 24
 """Hours of the line beside a number."""
 
-_FIELDS: Final = ("at", "value", "low", "high", "exact", "unit", "least", "most", "samples")
+_FIELDS: Final = (
+    "at",
+    "value",
+    "low",
+    "high",
+    "exact",
+    "as_said",
+    "unit",
+    "least",
+    "most",
+    "samples",
+)
+_FLAGS: Final = ("exact", "as_said")
 _CURRENT: Final = "instr(name, '/') = 0"
 """Rows of watches, not of questions that they asked before."""
 
@@ -241,7 +254,7 @@ def _with_newest(conn: sqlite3.Connection, w: int, point: Point) -> Point:
 
 
 def _number_of(point: Point) -> tuple[object, ...]:
-    return point.value, point.low, point.high, point.exact, point.unit
+    return point.value, point.low, point.high, point.exact, point.as_said, point.unit
 
 
 def put_points(conn: sqlite3.Connection, w: int, kept: Iterable[Point]) -> None:
@@ -308,7 +321,7 @@ def _put(conn: sqlite3.Connection, w: int, level: Level, kept: Iterable[Point]) 
 
 def _points(rows: Iterable[tuple[Any, ...]]) -> list[Point]:
     found = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
-    return [Point(**{**fields, "exact": bool(fields["exact"])}) for fields in found]
+    return [Point(**{**one, **{name: bool(one[name]) for name in _FLAGS}}) for one in found]
 
 
 def _number(conn: sqlite3.Connection, name: str) -> int | None:
@@ -414,4 +427,12 @@ def point_of(at: int, result: CountResult) -> Point | None:
         return None
     high = None if figure.high is None else min(figure.high, LARGEST)
     value, low = min(figure.value, LARGEST), min(figure.low, LARGEST)
-    return Point.sample(at, value, low, high, exact=figure.exact, unit=str(result.unit))
+    return Point.sample(
+        at,
+        value,
+        low,
+        high,
+        exact=figure.exact,
+        as_said=figure.as_said,
+        unit=str(result.unit),
+    )

@@ -258,7 +258,7 @@ async def test_files_that_are_there_are_kept_and_an_empty_history_is_empty(
     assert file.read_text() == "mine"
     assert await run("watch", "history", "me") == (0, "", "no numbers of me yet\n")
     _, out, err = await run("watch", "history", "me", "--format", "csv")
-    assert (out, err) == ("at,value,low,high,exact,unit,least,most,samples\n", "")
+    assert (out, err) == ("at,value,low,high,exact,as_said,unit,least,most,samples\n", "")
 
 
 async def test_a_watch_without_relays_is_named_and_stops_no_other(run: Run) -> None:

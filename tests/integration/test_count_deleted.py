@@ -11,6 +11,8 @@ from nostr_client.client import NostrClient
 from nostr_client.codecs import nip19
 from nostr_client.codecs.event import Event, EventTemplate, Tags
 from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import stored_event
+from nostr_client.store.sqlite import SqliteStore
 from tests.faulty_relay import FaultyRelay
 from tests.negrelay import SpeaksNeg
 from tests.worlds import START, signer
@@ -156,6 +158,44 @@ async def test_what_was_looked_for_once_is_not_asked_again(tmp_path: Path) -> No
     assert second.events is not None
     assert (first.events.value, second.events.value) == (39, 39)
     assert again == asked
+
+
+@pytest.mark.parametrize("name", BY_ID)
+@pytest.mark.parametrize("relays", [1, 2])
+async def test_a_deletion_that_only_our_own_store_holds_counts(
+    name: str, relays: int, tmp_path: Path
+) -> None:
+    query, make, behaviours = BY_ID[name]
+    if relays == 1 and query is TAGGED:
+        return  # one relay alone says its count
+    events = make(40)
+    foreign = made(8, 5, (("e", events[9].id),), LATER)
+    mine = made(7, 5, (("e", events[7].id),), LATER)
+    async with await SqliteStore.open(tmp_path / "s.db") as store:
+        await store.save([stored_event(mine), stored_event(foreign)])
+        result = await counted(query, events, *behaviours, relays=relays, store=store)
+    assert result.events is not None
+    assert result.events.value == 39
+
+
+@pytest.mark.parametrize("how", ["by id", "vanished"])
+async def test_a_deletion_that_comes_into_the_store_later_counts_and_costs_no_request(
+    how: str, tmp_path: Path
+) -> None:
+    events = reacted(40)
+    tags, kind = ((("e", events[7].id),), 5) if how == "by id" else (ALL, 62)
+    counts, asked = [], []
+    async with FaultyRelay(events=events) as relay:
+        for requests in ([], [made(7, kind, tags, LATER)], []):
+            async with await SqliteStore.open(tmp_path / "s.db") as store:
+                await store.save([stored_event(one) for one in requests])
+            async with NostrClient(relay.url, store=tmp_path / "s.db") as client:
+                result = await client.count(count.reactions(TARGET))
+                assert result.events is not None
+                counts.append(result.events.value)
+                asked.append(len(filters_of(relay)))
+    assert counts == [40, 39, 39]
+    assert asked[1] - asked[0] == asked[2] - asked[1]
 
 
 def filters_of(relay: FaultyRelay) -> list[dict[str, object]]:

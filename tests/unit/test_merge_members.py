@@ -190,8 +190,10 @@ def test_order_and_repetition_say_nothing_and_the_bounds_hold(
 
 
 def test_made_up_ids_are_no_number_even_where_every_relay_names_some() -> None:
-    first = lists("a", range(90), [0, 1], failed=8)
-    second = lists("b", range(60, 99), [0], failed=9)
+    first, second = (
+        lists("a", range(90), [0, 1], failed=8),
+        lists("b", range(60, 99), [0], failed=9),
+    )
     assert events(first, second) == Figure.at_least(2)
     assert merged(lists("a", range(90), failed=8)).events is None
     assert events(first, counts("b", 70)) == Figure.at_least(70, 2)

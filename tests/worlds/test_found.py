@@ -197,6 +197,17 @@ FOUND = {
         ),
         (Step("count", gap=21_600),),
     ),
+    "receipts of an event that nobody gives are not judged": World(
+        1_232,
+        "zaps",
+        (
+            RelaySpec(
+                (Refuses("REQ", "rate-limited: slow down", 3),),
+                tuple(Item("astray zap", 500 + i, i, i) for i in range(8)),
+            ),
+        ),
+        (Step("count"), Step("count")),
+    ),
     "an id whose REQ was cut off doubles its wait": World(
         3_538,
         "messages",

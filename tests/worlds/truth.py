@@ -101,6 +101,11 @@ def _deleted(held: Iterable[Made]) -> set[str]:
     }
 
 
+def astray(ever: Iterable[Made]) -> int:
+    """How many receipts hold and pay somebody else than the author of what they zap."""
+    return len({one.id for one in ever if one.valid and one.item.sort == "astray zap"})
+
+
 def missing_here(world: World, relay: SimRelay, local: Sequence[Made]) -> list[Made]:
     """What the relay sends, matches, and the store ought to have and has not."""
     ids = {one.id for one in local}

@@ -100,6 +100,14 @@ def test_a_year_of_ten_minutes_is_a_few_thousand_points(conn: sqlite3.Connection
     assert {level.name for level in LEVELS} == {"raw", "hour", "day"}
 
 
+def test_a_point_keeps_who_says_its_number(conn: sqlite3.Connection) -> None:
+    repository.add(conn, watch())
+    said = msgspec.structs.replace(point(NOW, 5), high=None, as_said=True)
+    for one in (said, point(NOW + HOUR, 6)):
+        repository.asked(conn, "me", one.at, one)
+    assert repository.points(conn, "me") == [said, point(NOW + HOUR, 6)]
+
+
 def test_watches_are_kept_by_name(conn: sqlite3.Connection) -> None:
     repository.add(conn, watch("b"))
     repository.add(conn, watch("a"))
