@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from agent.api.schema import LogLine
-from nostr_client.errors import clip
+from nostr_client.errors import clip, without_secret_keys
 from nostr_client.network.pacing import TokenBucket
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ KEPT: Final = 1000
 
 MOST_RATIONS: Final = 5000
 
-_SECRET: Final = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
 _BARE: Final = re.compile(r"[A-Za-z0-9_./:@%+,\[\]{}*<>~-]+")
 
 
@@ -149,7 +148,7 @@ class JournalHandler(logging.Handler):
 def _clean(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    return _SECRET.sub("nsec1...", clip(str(value)))
+    return without_secret_keys(clip(str(value)))
 
 
 def _as_json(line: LogLine) -> str:

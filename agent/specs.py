@@ -93,8 +93,8 @@ def check_http_url(url: str) -> None:
     """Raise InvalidInput for what no HTTP request can go to, without repeating it."""
     if not url.lower().startswith(("http://", "https://")):
         raise InvalidInput("is not an http:// or https:// URL")
-    if not url.isprintable() or " " in url:
-        raise InvalidInput("is not a URL: it has a space or a control character in it")
+    if not url.isprintable() or " " in url or "\\" in url:
+        raise InvalidInput("is not a URL: it has a space, a backslash or a control character in it")
     try:
         host, port = urlsplit(url).hostname, _port(urlsplit(url))
     except ValueError as error:

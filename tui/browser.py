@@ -2,9 +2,9 @@
 
 Each tab runs a process of its own, whose terminal textual-serve carries over a WebSocket. Who may
 come in is decided as for the API: a loopback Host, no foreign Origin, a secret. The secret is of
-this run alone, not the agent's token: browsers send the cookies of 127.0.0.1 to all its ports.
-The address that is printed has it once; a cookie takes its place, so that it does not stay in the
-history.
+this run alone, not the agent's token. The address that is printed has it once; a cookie takes its
+place, so that it does not stay in the history. Browsers send the cookies of 127.0.0.1 to all its
+ports, but only below a cookie's path: that is random too, so no page of another port gets it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ PAGE: Final = Template("""\
 <meta charset="utf-8">
 <title>nostr-tui</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="/static/css/xterm.css">
+<link rel="stylesheet" href="static/css/xterm.css">
 <style>
-@font-face { font-family: "Roboto Mono"; src: url("/static/fonts/$font"); font-weight: 100 700; }
+@font-face { font-family: "Roboto Mono"; src: url("static/fonts/$font"); font-weight: 100 700; }
 html, body { margin: 0; height: 100%; background: #0e131a; color: #d9e1ea; }
 body { font-family: "Roboto Mono", monospace; }
 #terminal { height: 100vh; }
@@ -56,13 +56,13 @@ body { font-family: "Roboto Mono", monospace; }
 body.-closed #ended { display: grid; }
 a { color: #5eb1ef; }
 </style>
-<script src="/static/js/textual.js"></script>
+<script src="static/js/textual.js"></script>
 </head>
 <body>
 <div id="terminal" class="textual-terminal" data-session-websocket-url="$socket"
  data-font-size="$size"></div>
 <div id="start"></div>
-<div id="ended"><p>It has ended. <a href="/">Begin anew</a></p></div>
+<div id="ended"><p>It has ended. <a href="./">Begin anew</a></p></div>
 </body>
 </html>
 """)
@@ -75,18 +75,19 @@ class Browser:
     The cookie's name has the port: two that are served at once keep each other's.
     """
 
-    def __init__(self, command: Sequence[str], secret: str, port: int) -> None:
+    def __init__(self, command: Sequence[str], secret: str, port: int, folder: str) -> None:
         self._secret = secret
+        self._folder = f"/{folder}/"
         self._cookie = f"nostr-tui-{port}"
         self._server = Server(shlex.join(command), title="nostr-tui")
         self._tabs = 0
 
     def application(self) -> web.Application:
-        """The routes, behind the guard."""
+        """The routes, behind the guard: everything is below the random folder."""
         app = web.Application(middlewares=[self._guard])
-        app.router.add_get("/", self._page)
-        app.router.add_get("/ws", self._session)
-        app.router.add_static("/static", self._server.statics_path)
+        app.router.add_get(self._folder, self._page)
+        app.router.add_get(f"{self._folder}ws", self._session)
+        app.router.add_static(f"{self._folder}static", self._server.statics_path)
         return app
 
     @web.middleware
@@ -113,14 +114,18 @@ class Browser:
 
     def _welcome(self, secret: str) -> web.Response:
         """To the page without the secret in its address, which a cookie has from now on."""
-        found = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
-        found.set_cookie(self._cookie, secret, httponly=True, samesite="Strict", path="/")
+        found = web.Response(
+            status=303, headers={"Location": self._folder, "Cache-Control": "no-store"}
+        )
+        found.set_cookie(self._cookie, secret, httponly=True, samesite="Strict", path=self._folder)
         return found
 
     async def _page(self, request: web.Request) -> web.Response:
         size = request.query.get("fontsize", "16")
         text = PAGE.substitute(
-            socket=f"ws://{request.host}/ws", size=size if size.isdecimal() else "16", font=FONT
+            socket=f"ws://{request.host}{self._folder}ws",
+            size=size if size.isdecimal() else "16",
+            font=FONT,
         )
         headers = {
             "Content-Security-Policy": POLICY,
@@ -154,9 +159,8 @@ async def serve(
     except OSError as error:
         raise NetworkError(f"port {port} cannot be listened on: {error}") from error
     secret, port = secrets.token_urlsafe(32), listener.getsockname()[1]
-    runner = web.AppRunner(
-        Browser(command, secret, port).application(), access_log=None, shutdown_timeout=CLOSE_S
-    )
+    browser = Browser(command, secret, port, secrets.token_urlsafe(16))
+    runner = web.AppRunner(browser.application(), access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from nostr_client.errors import InvalidInput, NetworkError
+from nostr_client.codecs.relay_url import is_loopback
+from nostr_client.errors import InvalidInput, NetworkError, clip
 from nostr_client.paths import SERVICE, addresses_path, read_secret, token_path, user_path
 
 READ_SUFFIX: Final = ".read"
@@ -78,12 +79,25 @@ def on_port(port: int | None) -> tuple[Path, Addresses] | None:
 
 
 def _token_of(api: str, *, read_only: bool) -> Path:
-    """The file with the token of the agent at a URL."""
-    found = on_port(_port(api))
+    """The file with the token of the agent at a URL, which is on this machine.
+
+    Raises InvalidInput for another host: whoever answers there would get the user's token.
+    """
+    found, host = on_port(_port(api)), _host(api)
+    if not is_loopback(host or "localhost") and (found is None or host != _host(found[1].api)):
+        why = "is another machine: name the file of its token with --token-file"
+        raise InvalidInput(f"{clip(host, 60)} {why}")
     if found is not None:
         return found[1].file(read_only=read_only)
     path = token_path()
     return path.with_name(path.name + READ_SUFFIX) if read_only else path
+
+
+def _host(url: str) -> str:
+    """The host of a URL, "" where it has none, which is refused later."""
+    with contextlib.suppress(ValueError):
+        return urlsplit(url).hostname or ""
+    return ""
 
 
 def _port(url: str) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from agent.specs import check_agent_url
 from nostr_client.codecs import nip19
@@ -129,6 +130,16 @@ def _check_push(push: PushSection, complain: Complain, at: Path) -> None:
     for n, url in enumerate(push.servers):
         if not url.startswith(("nats://", "tls://", "ws://", "wss://")):
             complain((*at, "servers", n), "is not a nats://, tls://, ws:// or wss:// URL")
+        elif not _has_host(url):
+            complain((*at, "servers", n), "is not a URL: expected nats://HOST:PORT")
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _try(complain: Complain, path: Path, check: Callable[..., object], *values: object) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from agent.config.check import convert_sections, fields, whole
 from agent.config.model import Config
-from nostr_client.errors import InvalidInput
+from nostr_client.errors import InvalidInput, without_secret_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -227,6 +227,7 @@ class _Report:
             section[str(path[1])] = value
 
     def complain(self, path: Place, why: str) -> None:
+        why = without_secret_keys(why)
         self.mistakes.append(Mistake(self._where(path), dotted(path), why))
 
     def _where(self, path: Place) -> str:

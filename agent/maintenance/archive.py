@@ -76,6 +76,7 @@ def form_of(path: Path, form: Form | None) -> Form:
 async def export(events: AsyncIterator[Event], target: Path, form: Form) -> int:
     """Write events as an archive that appears whole or not at all; how many.
 
+    Only its owner can read it, as with the store.
     Raises InvalidInput where the target is there, MissingExtra. Cancelled, it leaves
     nothing.
     """
@@ -128,6 +129,7 @@ def _writer(part: Path, form: Form) -> Iterator[Callable[[Event], object]]:
         with _parquet(part) as write:
             yield write
         return
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     with _stream(part, form) as out:
         yield lambda event: out.write(event.to_json().encode() + b"\n")
 
@@ -186,7 +188,7 @@ class _Partitions:
         self._arrow = pa
         self._pq = pq
         self._root = root
-        self._root.mkdir(parents=True)
+        self._root.mkdir(parents=True, mode=0o700)
         self._schema = archive_schema()
         self._waiting: dict[tuple[int, int], list[Event]] = {}
         self._gathered = 0

@@ -7,7 +7,6 @@ import codecs
 import importlib
 import io
 import os
-import re
 import signal
 import sys
 from contextlib import suppress
@@ -24,8 +23,10 @@ from nostr_client.errors import (
     NostrTallyError,
     StoreLocked,
     clip,
+    holds_secret_key,
     innermost,
     wanted_extra,
+    without_secret_keys,
 )
 
 if TYPE_CHECKING:
@@ -190,9 +191,6 @@ async def _until_sigterm(coroutine: Coroutine[Any, Any, T]) -> T:
         raise KeyboardInterrupt from error
 
 
-_SECRET = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
-
-
 _EXPECTED = (
     click.ClickException,
     click.Abort,
@@ -202,12 +200,24 @@ _EXPECTED = (
 )
 
 
+_KEY_PLACES = "name its file with --key-file or identity.key_file, or set NOSTR_TALLY_KEY"
+
+
 def run_command(command: click.Command, name: str, args: Sequence[str] | None = None) -> int:
     """Run `command` of program `name` with `args` (default: this process's); its exit code.
 
-    Every expected error becomes one line on stderr; a traceback is always a bug of ours.
+    Every expected error becomes one line on stderr; a traceback is always a bug of ours. A secret
+    key among the arguments is refused before anything else: no command takes one, and what is
+    typed goes into events, filters and look-ups of names.
     """
-    return run_program(name, partial(command.main, args, prog_name=name, standalone_mode=False))
+
+    def run() -> object:
+        given = sys.argv[1:] if args is None else args
+        if any(map(holds_secret_key, given)):
+            raise click.UsageError(f"a secret key (nsec) is no argument: {_KEY_PLACES}")
+        return command.main(args, prog_name=name, standalone_mode=False)
+
+    return run_program(name, run)
 
 
 def run_program(name: str, run: Callable[[], object]) -> int:
@@ -285,7 +295,7 @@ def _written_out(name: str, code: int) -> int:
 
 def _fail(name: str, message: str, code: int) -> int:
     """Say why in one line on stderr and return `code`."""
-    line = _SECRET.sub("nsec1...", " ".join(message.split()))
+    line = without_secret_keys(" ".join(message.split()))
     with suppress(OSError):  # a full or closed stderr changes nothing about the exit code
         click.echo(f"{name}: {clip(line)}", err=True)
     return code

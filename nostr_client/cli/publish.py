@@ -101,16 +101,28 @@ def _given(file: str | None) -> list[VerifiedEvent]:
     if len(raw) > _LARGEST:
         raise InvalidInput(f"more than {_LARGEST} bytes of events: publish them in parts")
     lines = [(n, one.strip()) for n, one in enumerate(raw.split(b"\n"), 1) if one.strip()]
-    if len(lines) < 2 or not all(line.startswith(b"{") for _, line in lines):
-        return [verify(parse_event(raw))]
+    if not lines:
+        raise InvalidInput("nothing to publish: there is no event")
+    first = lines[0][1]
+    if len(lines) == 1 or not (first.startswith(b"{") and first.endswith(b"}")):
+        return [_sound(verify(parse_event(raw)))]
     events = {}
     for n, line in lines:
         try:
-            found = verify(parse_event(line))
+            found = _sound(verify(parse_event(line)))
         except InvalidEvent as error:
             raise InvalidEvent(f"line {n}: {error}") from error
         events[found.event.id] = found
     return list(events.values())
+
+
+def _sound(event: VerifiedEvent) -> VerifiedEvent:
+    """The event; raises InvalidEvent for one that would publish a secret key."""
+    from nostr_client.errors import InvalidEvent, holds_secret_key
+
+    if holds_secret_key(event.event.to_json()):
+        raise InvalidEvent("the event holds a secret key (nsec), which relays would show everybody")
+    return event
 
 
 def _signed(content: str, kind: int, tags: Sequence[str], signer: KeySigner) -> VerifiedEvent:

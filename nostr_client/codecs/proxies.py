@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from nostr_client.codecs.relay_url import is_loopback
+from nostr_client.codecs.relay_url import is_loopback, is_onion
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def parse_proxy(text: str) -> Proxy:
         raise InvalidInput(f"a proxy speaks SOCKS5 or HTTP: {_EXPECTED}")
     if not parts.hostname or port == 0 or parts.path.strip("/") or parts.query or parts.fragment:
         raise InvalidInput(f"not the URL of a proxy: {_EXPECTED}")
+    if is_onion(_ascii(parts.hostname)):
+        raise InvalidInput("a proxy has no .onion name: a name server would be asked for it")
     socks = parts.scheme in _SOCKS
     user, password = _credentials(parts, socks)
     return Proxy(
@@ -77,6 +79,14 @@ def parse_proxy(text: str) -> Proxy:
         user=user,
         password=password,
     )
+
+
+def _ascii(host: str) -> str:
+    """The host as a look-up spells it: the dots of other scripts are dots there."""
+    try:
+        return host if host.isascii() else host.encode("idna").decode("ascii").lower()
+    except UnicodeError as error:
+        raise InvalidInput(f"not the URL of a proxy: {_EXPECTED}") from error
 
 
 def _credentials(parts: SplitResult, socks: bool) -> tuple[str | None, str | None]:

@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, quote, urlsplit
 
-from nostr_client.errors import InvalidRelayURL, clip, without_user
+from nostr_client.errors import InvalidRelayURL, clip, holds_secret_key, without_user
 
 MAX_LENGTH: Final = 2048
 """Characters of a URL: what browsers and proxies pass; relay lists hold far longer junk."""
@@ -63,6 +63,8 @@ def _parts(url: str) -> tuple[str, str, str]:
     text = url.strip()
     if not 0 < len(text) <= MAX_LENGTH or not text.isprintable() or _UNFIT & set(text):
         raise _bad(url, "empty, too long, or characters that no URL has")
+    if holds_secret_key(text):  # a name server and the relay would get it
+        raise InvalidRelayURL("not a relay URL: it has a secret key in it")
     parts = _split(text, url)
     scheme = _SCHEMES.get(parts.scheme)
     if scheme is None:
@@ -167,11 +169,18 @@ _LOCAL_NAMES: Final = (
     "home.arpa",  # RFC 8375
     "localdomain",
 )
+_GLOBAL: Final = ipaddress.IPv6Network("2000::/3")
+"""What IANA gives out of IPv6: ::/96, 64:ff9b:1::/48 and ::ffff:0:0:0/96 lead to IPv4 networks."""
+
+_DOCUMENTATION: Final = ipaddress.IPv6Network("3fff::/20")
+_ISATAP: Final = (0x00005EFE, 0x02005EFE)
+"""The first half of an interface identifier whose second half is an IPv4 address (RFC 5214)."""
+
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_SITE_LOCAL: Final = ipaddress.IPv6Network("fec0::/10")
 _UNREACHABLE: Final = (
     ipaddress.IPv4Network("0.0.0.0/8"),
     ipaddress.IPv4Network("100.64.0.0/10"),  # carrier NAT, and overlay networks such as Tailscale
+    ipaddress.IPv4Network("168.63.129.16/32"),  # Azure's metadata, inside its machines only
     ipaddress.IPv4Network("192.0.0.0/24"),
     ipaddress.IPv4Network("192.88.99.0/24"),  # 6to4 relays, long gone
     ipaddress.IPv4Network("198.18.0.0/15"),
@@ -240,7 +249,9 @@ def _is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv4Address):
         outside = any(address in network for network in _UNREACHABLE)
         return address.is_global and not outside
-    if address in _SITE_LOCAL or address.is_multicast or not address.is_global:
+    if address in _NAT64:
+        return _is_public(_low(address))
+    if address not in _GLOBAL or not address.is_global or address in _DOCUMENTATION:
         return False
     inner = _carried(address)
     return inner is None or _is_public(inner)
@@ -248,11 +259,15 @@ def _is_public(address: Address) -> bool:
 
 def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     """The IPv4 address that packets to this IPv6 address end at."""
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if address.teredo is not None:
         return address.teredo[1]
-    return address.ipv4_mapped or address.sixtofour
+    if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
+        return _low(address)
+    return address.sixtofour
+
+
+def _low(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
 
 
 def _aton(host: str) -> ipaddress.IPv4Address | None:

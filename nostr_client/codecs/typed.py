@@ -12,7 +12,13 @@ import msgspec
 
 from nostr_client.codecs import nip19
 from nostr_client.codecs.filters import Filter, decode_fields
-from nostr_client.errors import InvalidIdentifier, InvalidInput, clip
+from nostr_client.errors import (
+    InvalidIdentifier,
+    InvalidInput,
+    clip,
+    holds_secret_key,
+    without_secret_keys,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +37,17 @@ def filter_of(raw: str | bytes | Mapping[str, object]) -> Filter:
         values = fields.get(key)
         if isinstance(values, (list, tuple)):
             fields[key] = [_value(f"{key}[{n}]", convert, one) for n, one in enumerate(values)]
+    for key, values in fields.items():
+        _refuse_secret(key, values)
     return Filter.from_json(fields)
+
+
+def _refuse_secret(key: str, values: object) -> None:
+    """Raise InvalidIdentifier for a secret key anywhere in a filter: relays would get it."""
+    texts = values if isinstance(values, (list, tuple)) else (key, values)
+    if any(isinstance(one, str) and holds_secret_key(one) for one in texts):
+        shown = without_secret_keys(clip(key, 40))
+        raise InvalidIdentifier(f"{shown}: a secret key, which belongs nowhere but in your signer")
 
 
 def tag_value(name: str, text: str) -> str:

@@ -10,6 +10,7 @@ Errors of other libraries never pass: they are wrapped, with the original as `__
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -31,17 +32,37 @@ def clip(text: str, limit: int = FOREIGN_TEXT_LIMIT) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cut)
 
 
+_SECRET_KEY: Final = re.compile(r"nsec1[0-9a-z]*", re.IGNORECASE)
+_WHOLE_KEY: Final = re.compile(r"nsec1[02-9ac-hj-np-z]{40}", re.IGNORECASE)
+
+
+def holds_secret_key(text: str) -> bool:
+    """True for text with an nsec in it, also for one that is mistyped or cut at its end."""
+    return "nsec1" in text.lower() and _WHOLE_KEY.search(text) is not None
+
+
+def without_secret_keys(text: str) -> str:
+    """Text for errors and logs, with `nsec1...` in place of each secret key."""
+    return _SECRET_KEY.sub("nsec1...", text)
+
+
 def without_tls(error: BaseException) -> str:
     """What aiohttp says, without "ssl:default", which it says where no TLS is meant too."""
     return str(error).replace(" ssl:default", "")
 
 
 def without_user(url: str) -> str:
-    """A URL for errors and logs: without the user, password or token before its host."""
+    """A URL for errors and logs: without the user, password or token before its host.
+
+    What stands in the place of a port and is no number is left out too: `nats://user:password`.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url.rpartition("@")[2]
-    return scheme + separator + rest.rpartition("@")[2]
+    return scheme + separator + _NO_PORT.sub(r"\1:…", rest.rpartition("@")[2])
+
+
+_NO_PORT: Final = re.compile(r"^([^][:/?#]*|\[[^]]*\]):(?![0-9]*(?:[/?#]|$))[^/?#]*")
 
 
 def host_alone(url: str) -> str:

@@ -51,13 +51,15 @@ class WriterLock:
     """An advisory lock that dies with its process, so a kill -9 never leaves it behind.
 
     Raises StoreLocked with the holder's pid when another process, or another Database of this
-    one, has it; StoreError when the folder cannot be written.
+    one, has it; StoreError when the folder cannot be written. Who can read the file can hold the
+    lock, so a new one can be read by those alone who can read the database.
     """
 
     def __init__(self, database: Path) -> None:
         self._path = lock_path(database)
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            mode = database.stat().st_mode & 0o666 if database.exists() else 0o600
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
         except OSError as error:
             raise making_error(self._path, error) from error
         try:

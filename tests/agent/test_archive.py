@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,18 @@ async def contents(store: SqliteStore) -> list[Event]:
 def parts(folder: Path) -> list[str]:
     """What a writer left half."""
     return [path.name for path in folder.iterdir() if ".part" in path.name]
+
+
+@pytest.mark.parametrize("form", NAMES)
+async def test_an_archive_is_its_owners(tmp_path: Path, form: archive.Form) -> None:
+    target, before = tmp_path / NAMES[form], os.umask(0o022)
+    try:
+        async with await opened(tmp_path / "one.db") as store:
+            await fill(store, nasty())
+            await archive.export(store.export(), target, form)
+    finally:
+        os.umask(before)
+    assert target.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("form", NAMES)

@@ -78,7 +78,7 @@ async def test_new_files_are_their_owners_and_others_keep_their_mode(tmp_path: P
     before = os.umask(0o022)
     try:
         async with an_agent(tmp_path):
-            names = ("store.db", "store.db-wal", "store.index-0.db")
+            names = ("store.db", "store.db-wal", "store.db.lock", "store.index-0.db")
             assert {modes(tmp_path)[name] for name in names} == {0o600}
         back_up(tmp_path / "store.db", tmp_path / "copy.db", lambda *_: None)
         (tmp_path / "store.db").chmod(0o640)

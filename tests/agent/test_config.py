@@ -16,6 +16,7 @@ from agent.cli import run
 from agent.config import Config, InvalidConfig, load, parse
 from agent.config.check import fields
 from agent.config.describe import explain, reference, template
+from nostr_client.codecs.keys import KeySigner
 
 ROOT = Path(__file__).parents[2]
 KEY = "ab" * 32
@@ -275,7 +276,8 @@ def nats_credentials(folder: Path) -> Path:
         ("https://h:99999/s3cr3t", "its port is not a number from 1 to 65535"),
         ("https://h:0/s3cr3t", "its port is not a number from 1 to 65535"),
         ("https://h:x/s3cr3t", "its port is not a number from 1 to 65535"),
-        ("https://h/s3cr3t s3cr3t", "it has a space or a control character in it"),
+        ("https://h/s3cr3t s3cr3t", "it has a space, a backslash or a control character in it"),
+        (r"https://h\\\\@s3cr3t/", "it has a space, a backslash or a control character in it"),
         ("https://[::1/s3cr3t", "its host cannot be read"),
     ],
 )
@@ -325,6 +327,21 @@ def test_check_looks_at_what_the_file_names(
         if one["key"] == key:
             assert why in one["why"]
     assert "identity.key_file" in [one["key"] for one in told] or "key_file" not in text
+
+
+def test_what_stands_in_a_wrong_place_is_not_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nsec = KeySigner(bytes(31) + b"\x01").nsec()
+    file = tmp_path / "agent.toml"
+    key_file = f'[identity]\nkey_file = "{nsec}"\n'
+    file.write_text(key_file + PUSH.replace("127.0.0.1:1", "bob:s3cr3t"))
+    for command in (["check"], ["check", "--json"], ["run"]):
+        assert run([*command, "--config", str(file)]) == 2
+        said = "".join(capsys.readouterr())
+        assert "counters.push[0].servers[0]" in said
+        assert nsec not in said
+        assert "s3cr3t" not in said
 
 
 def test_run_says_where_an_address_is_wrong(

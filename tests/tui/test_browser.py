@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from tests.rights import secret_file
 from tests.tui.backend import TOKEN
@@ -73,18 +75,54 @@ async def test_only_who_has_the_secret_comes_in(
             async with session.get(root, headers=bearer | headers) as answer:
                 assert answer.status == 403, headers
         async with session.get(address, allow_redirects=False) as answer:
-            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            folder = answer.headers["Location"]
+            assert answer.status == 303
+            assert len(folder) > 16
+            assert secret not in folder
             cookie = answer.headers["Set-Cookie"]
+            assert f"Path={folder}" in cookie
             assert cookie.startswith(f"nostr-tui-{parts.port}={secret};")
             assert "HttpOnly" in cookie
             assert "SameSite=Strict" in cookie
+        for path in ("", "ws", "static/js/textual.js"):
+            async with session.get(f"{root}{folder}{path}") as answer:
+                assert answer.status == 401, path
         async with session.get(root, headers=bearer) as answer:
+            assert answer.status == 404
+        async with session.get(root + folder, headers=bearer) as answer:
             page = await answer.text()
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-        assert "http://" not in page.replace(root, "")
+        assert "http://" not in page
         assert "https://" not in page
         assert TOKEN not in page
         assert secret not in page
+
+
+async def test_a_page_of_another_port_gets_no_cookie(
+    tmp_path: Path, api: Served, agent: Recorded
+) -> None:
+    """Cookies know no ports: a page that anybody serves on 127.0.0.1 is sent those of its path."""
+    sent: list[str] = []
+
+    async def hear(request: web.Request) -> web.Response:
+        sent.append(request.headers.get("Cookie", ""))
+        return web.Response()
+
+    other = web.Application()
+    other.router.add_get("/{path:.*}", hear)
+    jar = aiohttp.CookieJar(unsafe=True)  # unsafe: hosts that are addresses have cookies, too
+    async with (
+        serving(api, tmp_path) as address,
+        TestServer(other) as server,
+        aiohttp.ClientSession(cookie_jar=jar) as session,
+    ):
+        async with session.get(address) as answer:
+            assert answer.status == 200
+            assert jar.filter_cookies(answer.url)
+        for path in ("/", "/ws", "/static/js/textual.js", "/%2e/x"):
+            async with session.get(server.make_url(path)) as answer:
+                assert answer.status == 200
+        assert sent == [""] * 4
 
 
 async def test_a_browser_shows_the_application_and_types_into_it(

@@ -12,6 +12,7 @@ import pytest
 from agent.config.model import IdentitySection
 from agent.service.secrets import make_signer
 from nostr_client.cli.key import KEY_VARIABLE, load_signer
+from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import KeySigner
 from nostr_client.errors import InvalidInput
 from tests.unit.test_cli import run_cli
@@ -85,6 +86,45 @@ def test_a_secret_given_as_an_argument_is_refused_and_not_repeated() -> None:
     done = run_cli("key", "show", nsec)
     assert done.returncode == 2
     assert nsec not in done.stderr
+
+
+NSEC = KeySigner(SECRET).nsec()
+
+
+@pytest.mark.parametrize("text", [NSEC, NSEC.upper(), f"nostr:{NSEC}", f"it is {NSEC}", NSEC[:-9]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("publish", "--content", "{}"),
+        ("publish", "--content", "x", "--tag", "t={}"),
+        ("req", "--filter", '{{"#t":["{}"]}}'),
+        ("watch", "add", "{}", "followers", "00" * 32),
+        ("relay", "info", "wss://{}"),
+        ("counter", "add", "a.{}", "1"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_takes_a_secret_among_what_it_sends_or_stores(
+    args: tuple[str, ...], text: str
+) -> None:
+    done = run_cli(*(one.format(text) for one in args))
+    assert done.returncode == 2
+    assert "a secret key (nsec) is no argument" in done.stderr
+    assert "nsec1" not in (done.stdout + done.stderr).lower()
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_an_event_that_holds_a_secret_is_not_published(many: bool, tmp_path: Path) -> None:
+    made = [EventTemplate(kind=1, content=text, created_at=1) for text in ("x", f"I am {NSEC}")]
+    lines = [KeySigner(SECRET).sign_now(one).event.to_json() for one in made]
+    file = tmp_path / "events.jsonl"
+    file.write_text("\n".join(lines if many else lines[1:]), "utf-8")
+    done = run_cli("publish", str(file), "--relay", "ws://127.0.0.1:9")
+    assert done.returncode == 2
+    assert ("line 2: " in done.stderr) is many
+    assert "holds a secret key" in done.stderr
+    assert NSEC not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("content", ["No Key of Mine", "npub1xyz", "00" * 32, ""])

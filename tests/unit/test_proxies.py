@@ -37,6 +37,7 @@ def test_a_proxy_is_read(text: str, socks: bool, tls: bool, place: str) -> None:
     "text",
     [
         "", "://", "http://", "ftp://h", "socks4://h", "http://h:0", "http://h:99999",
+        "socks5h://a.onion:9050", "http://u:p@A.ONION.", "a。onion",
         "http://h/path", "http://h?q", "http://a b", "http://h\nx", "http://[::1",
         f"http://:{SECRET}@h", f"http://a%3Ab:{SECRET}@h", f"socks5h://ü:{SECRET}@h",
         "socks5h://user@h", f"http://u:{SECRET}{'x' * 256}@h", f"{SECRET}://h",

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nostr_client.codecs.relay_url import MAX_LENGTH, normalize
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.relay_url import MAX_LENGTH, address, normalize
 from nostr_client.errors import InvalidRelayURL, without_user
 
 
@@ -127,6 +128,14 @@ def test_a_refusal_does_not_repeat_a_password(url: str) -> None:
     assert "h: " in str(refused.value)
 
 
+@pytest.mark.parametrize("form", ["wss://{}", "{}", "wss://h/{}", "wss://h/?key={}", "wss://{}.h"])
+def test_a_secret_key_is_no_relay_and_is_not_repeated(form: str) -> None:
+    nsec = KeySigner(bytes(31) + b"\x01").nsec()
+    with pytest.raises(InvalidRelayURL, match="secret key") as refused:
+        address(form.format(nsec))
+    assert nsec not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
@@ -135,6 +144,11 @@ def test_a_refusal_does_not_repeat_a_password(url: str) -> None:
         ("me:geheim@host", "host"),
         ("https://agent.example/x?y=1", "https://agent.example/x?y=1"),
         ("host:4222", "host:4222"),
+        ("nats://me:geheim", "nats://me:…"),
+        ("nats://host:geheim/x?y=a:b", "nats://host:…/x?y=a:b"),
+        ("wss://me:geheim@h/?to=http://x", "wss://h/?to=http://x"),
+        ("ws://[::1]:80/a:b", "ws://[::1]:80/a:b"),
+        ("ws://[::1]:geheim", "ws://[::1]:…"),
         ("", ""),
     ],
 )

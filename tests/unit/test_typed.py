@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.keys import KeySigner
 from nostr_client.codecs.nip19 import Address, EventPointer, Note, Profile, PublicKey
 from nostr_client.codecs.typed import filter_of, tag_of
 from nostr_client.errors import InvalidFilter, InvalidIdentifier, InvalidInput
@@ -72,6 +73,15 @@ def test_what_is_no_identifier_is_refused_with_its_place(
     with pytest.raises(InvalidIdentifier) as caught:
         filter_of(raw)
     assert str(caught.value).startswith(place)
+
+
+@pytest.mark.parametrize("key", ["#t", "#p", "#x", "authors", "ids", "search", "{}"])
+def test_a_secret_key_is_in_no_filter_and_is_not_repeated(key: str) -> None:
+    nsec = KeySigner(bytes(31) + b"\x01").nsec()
+    value = nsec if key == "search" else ["x", nsec] if key == "#t" else [nsec]
+    with pytest.raises(InvalidIdentifier, match="secret key") as caught:
+        filter_of({"kinds": [1], key.format(nsec): value})
+    assert nsec not in str(caught.value)
 
 
 @pytest.mark.parametrize("raw", ["", "[]", "{", '{"ids":"x"}', '{"ids":[7]}', '{"authors":null}'])

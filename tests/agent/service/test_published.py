@@ -86,6 +86,14 @@ def test_a_url_alone_goes_with_no_other_agents_token(tmp_path: Path) -> None:
     token_path().parent.mkdir(parents=True, exist_ok=True)
     secret_file(token_path(), "mine\n")
     assert reach(mine, None) == (mine, "mine")
+    for elsewhere in (
+        "http://agent.example:11",
+        "https://192.0.2.1",
+        "http://localhost.example:11",
+    ):
+        with pytest.raises(InvalidInput, match="another machine"):
+            reach(elsewhere, None)
+        assert reach(elsewhere, token_path()) == (elsewhere, "mine")
     assert reach("http://localhost:11", None) == ("http://localhost:11", "theirs")
     addresses_path().write_text("{")
     assert reach(mine, None) == (mine, "mine")

@@ -117,3 +117,14 @@ def test_blank_lines_cost_nothing_and_are_numbered(blank: bytes) -> None:
 def test_a_reader_gets_its_turn_while_all_is_blank() -> None:
     lists = list(read_lines(file(b"\n" * (3 * module.STEP_BYTES)), 100))
     assert lists == [[], [], []]
+
+
+@pytest.mark.parametrize("line", [b"[", b"]", b"],", b"[]", b"[ ],", b"[ ,", b"] ,"])
+def test_a_line_without_an_event_is_not_parsed(
+    line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Millions of them pack to some kilobytes: an exception for each takes most of a minute."""
+    parsed: list[bytes] = []
+    monkeypatch.setattr(module, "parse_event", parsed.append)
+    assert module.parse_event_line(line) == []
+    assert parsed == []
