@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,20 +32,6 @@ class UserPath(_PathType):
         return super().convert(_user_path(self, value, param, ctx), param, ctx)
 
 
-class UserFile(click.File):
-    """A file that the command reads, by the rule of UserPath; "-" is stdin."""
-
-    def convert(
-        self,
-        value: str | os.PathLike[str] | IO[Any],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> IO[Any]:
-        if isinstance(value, str | os.PathLike):
-            value = _user_path(self, value, param, ctx)
-        return super().convert(value, param, ctx)
-
-
 def read_given(path: str, most: int) -> bytes:
     """The first `most` bytes of a file that a command was given. Raises InvalidInput."""
     try:
@@ -56,7 +42,7 @@ def read_given(path: str, most: int) -> bytes:
 
 
 def _user_path(
-    kind: click.Path[Any] | click.File,
+    kind: click.Path[Any],
     value: str | os.PathLike[str],
     param: click.Parameter | None,
     ctx: click.Context | None,

@@ -317,7 +317,8 @@ VIEWS: Final = (
 def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
     """The SELECT of the events that views show at `now`, as rows of the store.
 
-    `named`: private kinds that are shown; None: all of them.
+    `named`: private kinds that are shown; None: all of them. It ends in a condition, so that
+    another may follow.
     """
     shown = f"(e.exp IS NULL OR e.exp > {now:d})"
     if named is not None:
