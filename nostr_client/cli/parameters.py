@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,10 @@ from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     _PathType = click.Path[Any]
+    _IntType = click.ParamType[int]
 else:
     _PathType = click.Path  # generic in new versions of click only
+    _IntType = click.ParamType
 
 
 class UserPath(_PathType):
@@ -51,6 +54,22 @@ def _user_path(
     if not text:
         kind.fail("the name is empty", param, ctx)
     return text
+
+
+class Moment(_IntType):
+    """Unix seconds, given as a date, a time ago, or themselves (`codecs.times`)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        from nostr_client.codecs.times import time_of
+
+        try:
+            return time_of(str(value), time.time())
+        except InvalidInput as error:
+            self.fail(str(error), param, ctx)
 
 
 class Seconds(click.FloatRange):
