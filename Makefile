@@ -11,7 +11,7 @@ PYTEST_WORKERS ?= auto
 # Names of benchmarks, --quick.
 BENCH_ARGS ?=
 
-.PHONY: setup demo test test-long check bench bench-page docs reference lock clean bench-spark spark-dist screenshots snapshots audit
+.PHONY: setup demo test test-long check bench bench-page docs reference man lock clean bench-spark spark-dist screenshots snapshots audit
 
 setup: $(STAMP)
 
@@ -76,6 +76,10 @@ docs: .venv-docs/.stamp
 # The pages of docs/reference/ that are made from the code.
 reference: setup
 	PYTHONPATH=. $(PY) scripts/reference.py
+
+# Manual pages of the programs, from the same text as --help, in dist/man.
+man: setup
+	@PYTHONPATH=. $(PY) scripts/manpages.py dist/man
 
 # Pictures of the terminal application for the documents, of the demonstration as it runs.
 screenshots: setup

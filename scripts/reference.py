@@ -78,7 +78,7 @@ SQL_HEAD = f"""# The views of the store
 
 {MADE}
 
-What `nostr-client store sql` asks, and what an exported SQLite or Parquet file has as tables
+What `nostr-client store sql` asks, and what an exported SQLite file has as tables
 ([how](../how-to/sql.md)). Ids and keys are lower-case hex. Times are ISO 8601 in UTC, and Unix
 seconds beside them where a column ends in `_ts`; a time after the year 9999 has seconds alone.
 Expired events are in no view. Events of private kinds are in none unless their kinds are named:

@@ -26,6 +26,9 @@ COMMANDS = {
     ),
     "counter": Entry("nostr_client.cli.counter:counter", "Exact sums by subject (ADR-49)."),
     "key": Entry("nostr_client.cli.key:key", "Make and show keys."),
+    "encode": Entry("nostr_client.cli.identifiers:encode", "Write npub, note, nevent, naddr …"),
+    "decode": Entry("nostr_client.cli.identifiers:decode", "Print what is in an identifier."),
+    "hll": Entry("nostr_client.cli.sketches:sketches", "HyperLogLog registers by hand."),
     "completion": Entry("nostr_client.cli.completion:completion", "Print shell completion code."),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""

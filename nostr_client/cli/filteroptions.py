@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nostr_client.cli.parameters import Moment
+
 if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
 
@@ -28,8 +30,10 @@ _OPTIONS = (
         "--kind", "kinds", type=click.IntRange(0, 65535), multiple=True, help="Of this kind."
     ),
     click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID."),
-    click.option("--since", type=click.IntRange(min=0), help="Unix seconds."),
-    click.option("--until", type=click.IntRange(min=0), help="Unix seconds."),
+    click.option(
+        "--since", metavar="TIME", type=Moment(), help='A date, "2 weeks ago", 3d, or Unix seconds.'
+    ),
+    click.option("--until", metavar="TIME", type=Moment(), help="The same."),
 )
 
 

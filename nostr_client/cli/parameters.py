@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from typing import IO, TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +13,10 @@ from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     _PathType = click.Path[Any]
+    _IntType = click.ParamType[int]
 else:
     _PathType = click.Path  # generic in new versions of click only
+    _IntType = click.ParamType
 
 
 class UserPath(_PathType):
@@ -32,20 +35,6 @@ class UserPath(_PathType):
         return super().convert(_user_path(self, value, param, ctx), param, ctx)
 
 
-class UserFile(click.File):
-    """A file that the command reads, by the rule of UserPath; "-" is stdin."""
-
-    def convert(
-        self,
-        value: str | os.PathLike[str] | IO[Any],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> IO[Any]:
-        if isinstance(value, str | os.PathLike):
-            value = _user_path(self, value, param, ctx)
-        return super().convert(value, param, ctx)
-
-
 def read_given(path: str, most: int) -> bytes:
     """The first `most` bytes of a file that a command was given. Raises InvalidInput."""
     try:
@@ -56,7 +45,7 @@ def read_given(path: str, most: int) -> bytes:
 
 
 def _user_path(
-    kind: click.Path[Any] | click.File,
+    kind: click.Path[Any],
     value: str | os.PathLike[str],
     param: click.Parameter | None,
     ctx: click.Context | None,
@@ -65,6 +54,22 @@ def _user_path(
     if not text:
         kind.fail("the name is empty", param, ctx)
     return text
+
+
+class Moment(_IntType):
+    """Unix seconds, given as a date, a time ago, or themselves (`codecs.times`)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        from nostr_client.codecs.times import time_of
+
+        try:
+            return time_of(str(value), time.time())
+        except InvalidInput as error:
+            self.fail(str(error), param, ctx)
 
 
 class Seconds(click.FloatRange):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,7 +18,7 @@ from nostr_client.cli.filteroptions import (
     unlimited_filter_options,
 )
 from nostr_client.cli.output import cell, console, json_option, moment, plain_table, print_json, say
-from nostr_client.cli.parameters import UserFile, UserPath
+from nostr_client.cli.parameters import UserPath
 from nostr_client.codecs.display import plural
 from nostr_client.errors import SchemaTooOld, StoreError
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from nostr_client.store.base import StoreStats, VerifyReport
     from nostr_client.store.migrate import Schema
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.sync.event_files import Form
     from nostr_client.sync.jsonl import ImportReport
 
 
@@ -68,15 +68,22 @@ def store() -> None:
 
 
 @store.command("import")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=UserFile("rb"))
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=UserPath(path_type=Path, exists=True, allow_dash=True),
+)
 @store_option
 @json_option
-def import_(files: tuple[IO[bytes], ...], path: Path | None, as_json: bool) -> None:
-    """Save the events of JSONL files, gzipped or not; "-" is stdin.
+def import_(files: tuple[Path, ...], path: Path | None, as_json: bool) -> None:
+    """Save the events of files; "-" is stdin.
 
-    Every event is verified. JSON arrays and recorded EVENT frames are read too. Exit code 1: a
-    line is no event that holds; its reason and the first line are printed, and all other events
-    are saved. After an interruption, import again to go on.
+    JSONL, plain or packed by gzip or zstd, Parquet and folders of it, and SQLite that `export`
+    wrote: what a file begins with says which. Every event is verified. JSON arrays and recorded
+    EVENT frames are read too. Exit code 1: a line is no event that holds; its reason and the first
+    line are printed, and all other events are saved. After an interruption, import again to go on.
     """
     report = run_async(_import(store_place(path), files))
     if as_json:
@@ -94,18 +101,46 @@ include_private_option: Callable[[F], F] = click.option(
 
 
 @store.command()
+@click.argument("target", metavar="[FILE]", required=False, type=UserPath(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "parquet", "sqlite"]),
+    help="Else by the name: .jsonl, .jsonl.gz, .jsonl.zst, .parquet (a folder), .sqlite.",
+)
 @store_option
 @unlimited_filter_options
 @include_private_option
-def export(path: Path | None, include_private: bool, **conditions: Any) -> None:
-    """Write events as JSON lines to stdout, oldest first, then by id.
+def export(
+    target: Path | None,
+    form: str | None,
+    path: Path | None,
+    include_private: bool,
+    **conditions: Any,
+) -> None:
+    """Write events into FILE, or as JSON lines to stdout, oldest first, then by id.
 
     Without conditions: all but private kinds (messages, drafts, wallets, application data, lists
-    with private items). A limit says which are newest: `store query` has that.
+    with private items). A limit says which are newest: `store query` has that. SQLite is a copy
+    with indexes and full text for any tool, and a file beside it with descriptions for Datasette;
+    it has claims, watches and counters with --include-private alone.
     """
     filters = _optional_filters(conditions)
     refuse_limits(filters, "export")
-    say_held_back(run_async(_export(store_place(path), filters, include_private)))
+    if target is None:
+        if form not in (None, "jsonl"):
+            raise click.UsageError(f"--format {form} goes into a FILE")
+        say_held_back(run_async(_export(store_place(path), filters, include_private)))
+        return
+    from nostr_client.sync.event_files import form_of
+
+    wanted = form_of(target.name, form)
+    exporting = _export_sqlite if wanted == "sqlite" else _export_file
+    number, held_back = run_async(
+        exporting(stored_at(path), filters, include_private, target, wanted)
+    )
+    say(f"{plural(number, 'event')} in {target}")
+    say_held_back(held_back)
 
 
 def say_held_back(number: int) -> None:
@@ -193,15 +228,15 @@ def _fields(struct: object) -> dict[str, Any]:
     return fields
 
 
-async def _import(path: Path, files: Sequence[IO[bytes]]) -> ImportReport:
-    from nostr_client.store.event_lines import joined, unpacked
+async def _import(path: Path, files: Sequence[Path]) -> ImportReport:
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.sync.event_files import opened as opened_files
     from nostr_client.sync.jsonl import import_jsonl
 
-    async with await SqliteStore.open(path) as opened:
-        with _progress("importing", _size(files)) as advance:
-            lines = joined([unpacked(file) for file in files])
-            return await import_jsonl(opened, lines, lambda _, done: advance(done))
+    with opened_files(files) as lines:
+        async with await SqliteStore.open(path) as opened:
+            with _progress("importing", _size(files), "bytes") as advance:
+                return await import_jsonl(opened, lines, lambda _, done: advance(done))
 
 
 async def _export(path: Path, filters: Sequence[Filter], include_private: bool) -> int:
@@ -213,6 +248,65 @@ async def _export(path: Path, filters: Sequence[Filter], include_private: bool) 
         await export_jsonl(aiter(events), sys.stdout.buffer.write)
         sys.stdout.buffer.flush()
     return events.held_back
+
+
+async def _export_file(
+    path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Form
+) -> tuple[int, int]:
+    """Write into a file or folder; how many events, and how many were held back."""
+    from nostr_client.codecs.private_kinds import PublicEvents
+    from nostr_client.sync.event_files import writer
+
+    number = 0
+    async with await open_to_read(path) as opened:
+        total = await opened.count(filters) if filters else (await opened.stats()).events
+        events = PublicEvents(opened.export(filters), filters, include_private=include_private)
+        with writer(target, form) as write, _progress("exporting", total, "events") as advance:
+            async for event in events:
+                write(event)
+                number += 1
+                advance(number + events.held_back)
+    return number, events.held_back
+
+
+async def _export_sqlite(
+    path: Path, filters: Sequence[Filter], include_private: bool, target: Path, form: Form
+) -> tuple[int, int]:
+    """Write a copy, and what Datasette shows of it; as `_export_file`."""
+    import json
+    import time
+
+    from nostr_client.store.sql.copy import Chosen, export_sqlite, metadata
+
+    ids, held_back = await _ids(path, filters, include_private)
+    with _progress("exporting", None, "tables") as advance:
+        number = export_sqlite(
+            path,
+            target,
+            Chosen(ids, include_private),
+            int(time.time()),
+            lambda done, _: advance(done),
+        )
+    described = metadata(target.stem, own=include_private)
+    text = json.dumps(described, indent=2, ensure_ascii=False)
+    target.with_name(f"{target.stem}.metadata.json").write_text(f"{text}\n", "utf-8")
+    return number, held_back
+
+
+async def _ids(
+    path: Path, filters: Sequence[Filter], include_private: bool
+) -> tuple[list[bytes] | None, int]:
+    """The ids that filters choose, None without any, and how many private events are left out."""
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.codecs.private_kinds import PublicEvents, maybe_private_kinds
+
+    async with await open_to_read(path) as opened:
+        asked = filters if filters or include_private else [Filter(kinds=maybe_private_kinds())]
+        if not asked:
+            return None, 0
+        events = PublicEvents(opened.export(asked), filters, include_private=include_private)
+        ids = [bytes.fromhex(event.id) async for event in events]
+    return (ids if filters else None), events.held_back
 
 
 async def _stats(path: Path) -> StoreStats:
@@ -245,22 +339,26 @@ async def _count(path: Path, filters: Sequence[Filter]) -> tuple[int, int]:
         return await opened.count(filters), await opened.distinct_authors(filters)
 
 
-def _size(files: Sequence[IO[bytes]]) -> int | None:
-    """Bytes in all, for the progress bar; None when one of them is a pipe, or gzipped."""
-    from nostr_client.store.event_lines import is_gzip
-
-    if not all(file.seekable() and not is_gzip(file) for file in files):
+def _size(files: Sequence[Path]) -> int | None:
+    """Bytes in all, for the progress bar; None when one of them is no plain file of lines."""
+    plain = (".jsonl", ".json", ".ndjson")
+    if not all(file.is_file() and file.suffix in plain for file in files):
         return None
-    return sum(os.fstat(file.fileno()).st_size for file in files)  # stdin has no path
+    return sum(file.stat().st_size for file in files)
 
 
 @contextmanager
-def _progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, on a terminal alone; the callable takes how much is done."""
-    from rich.progress import Progress
+def _progress(
+    what: str, total: int | None, unit: str = "events"
+) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, on a terminal alone, with the rate and the time left; the callable takes
+    how much is done."""
+    from rich.progress import Progress, TextColumn, TransferSpeedColumn
 
     err = console(stderr=True)
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as bar:
+    rate = TransferSpeedColumn() if unit == "bytes" else TextColumn(f"{{task.speed:,.0f}} {unit}/s")
+    columns = (*Progress.get_default_columns(), rate)
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
 

@@ -95,6 +95,11 @@ def stays(event: Event, filters: Sequence[Filter], *, include_private: bool) -> 
     return event.kind in _REPOSTS or not is_named(event, filters)
 
 
+def maybe_private_kinds() -> tuple[int, ...]:
+    """The kinds of which an event may be private, for a filter that finds those that are."""
+    return tuple(sorted(PRIVATE_KINDS.keys() | LISTS))
+
+
 def is_named(event: Event, filters: Sequence[Filter]) -> bool:
     """True when a filter that matches the event names its kind."""
     return any(one.kinds is not None and one.matches(event) for one in filters)

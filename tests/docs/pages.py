@@ -71,5 +71,6 @@ CANNOT_RUN: Final = {
     "duckdb": "is no part of this",
     "strfry": "another relay's program",
     "uv": "installs from a registry",
+    "uvx": "serves until it is stopped",
 }
 """Every program that a page may mark as not run, and why."""

@@ -13,7 +13,7 @@ from agent.commands.reindex import agent_writes
 from agent.maintenance.backup import back_up
 from agent.reindex.inputs import open_store
 from agent.reindex.jvm import cache_folder
-from nostr_client.cli.parameters import UserFile, UserPath
+from nostr_client.cli.parameters import UserPath
 from nostr_client.counters.jetstream.dial import read_credentials
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.paths import STORE_VARIABLE, store_path
@@ -37,7 +37,7 @@ def test_every_path_follows_the_rule() -> None:
     }
     named = {where for where, one in found.items() if PATHS & {*one.opts, one.name or ""}}
     assert len(named) > 30
-    astray = [where for where in named if not isinstance(found[where].type, UserPath | UserFile)]
+    astray = [where for where in named if not isinstance(found[where].type, UserPath)]
     astray += [where for where, one in found.items() if type(one.type) in (click.Path, click.File)]
     assert sorted(set(astray)) == []
 
@@ -63,17 +63,9 @@ def test_settings_and_variables_follow_the_rule(
         read_credentials("~/x.creds")
 
 
-@pytest.mark.parametrize("kind", [UserPath(), UserFile("rb")])
-def test_the_empty_text_is_wrong_usage(kind: click.ParamType) -> None:
+def test_the_empty_text_is_wrong_usage() -> None:
     with pytest.raises(click.BadParameter, match="empty"):
-        kind.convert("", None, None)
-
-
-def test_a_file_is_read_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "x").write_bytes(b"1")
-    with click.Context(click.Command("x")) as ctx, UserFile("rb").convert("~/x", None, ctx) as file:
-        assert file.read() == b"1"
+        UserPath().convert("", None, None)
 
 
 @pytest.mark.parametrize("what", ["device", "folder"])

@@ -113,7 +113,7 @@ TAGS: Final = View(
  t.value AS value, t.tag AS tag, t.kind AS kind, lower(hex(t.pubkey)) AS pubkey,
  t.created_at AS created_ts FROM {tags} t""",
     key=("event_id", "position"),
-    indexes=(("name", "value"), ("event_id",)),
+    indexes=(("name", "value"),),
 )
 
 AUTHORS: Final = View(
@@ -153,7 +153,7 @@ FOLLOWERS: Final = View(
  lower(hex(t.id)) AS event_id, {_iso("t.created_at")} AS created_at, t.created_at AS created_ts
  FROM {{tags}} t WHERE t.kind = 3 AND t.name = 'p' AND {_HEX_KEY}""",
     key=("followed", "follower"),
-    indexes=(("followed",), ("follower",)),
+    indexes=(("follower",),),
 )
 
 _TARGET: Final = Column("target", "TEXT", "what it is about: an event id, or an address")
@@ -317,7 +317,8 @@ VIEWS: Final = (
 def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
     """The SELECT of the events that views show at `now`, as rows of the store.
 
-    `named`: private kinds that are shown; None: all of them.
+    `named`: private kinds that are shown; None: all of them. It ends in a condition, so that
+    another may follow.
     """
     shown = f"(e.exp IS NULL OR e.exp > {now:d})"
     if named is not None:

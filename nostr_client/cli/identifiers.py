@@ -1,0 +1,114 @@
+"""`nostr-client encode` and `decode`: NIP-19 identifiers from hex, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from nostr_client.cli.output import print_json
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+hint_option: Callable[[F], F] = click.option(
+    "--hint", "relays", metavar="URL", multiple=True, help="A relay where it may be found."
+)
+author_option: Callable[[F], F] = click.option(
+    "--author", metavar="KEY", help="Who wrote it: npub, nprofile or hex."
+)
+
+
+@click.group()
+def encode() -> None:
+    """Write an identifier (NIP-19) of an id, a key or an address."""
+
+
+@encode.command()
+@click.argument("key")
+def npub(key: str) -> None:
+    """The npub of KEY: hex, or an nprofile."""
+    from nostr_client.codecs import nip19
+
+    click.echo(nip19.PublicKey(nip19.decode_pubkey(key)).encode())
+
+
+@encode.command()
+@click.argument("id")
+def note(id: str) -> None:
+    """The note of ID: hex, or an nevent."""
+    from nostr_client.codecs import nip19, typed
+
+    click.echo(nip19.Note(typed.event_id(id)).encode())
+
+
+@encode.command()
+@click.argument("key")
+@hint_option
+def nprofile(key: str, relays: tuple[str, ...]) -> None:
+    """The nprofile of KEY: a key, with relays."""
+    from nostr_client.codecs import nip19
+
+    click.echo(nip19.Profile(nip19.decode_pubkey(key), relays).encode())
+
+
+@encode.command()
+@click.argument("id")
+@author_option
+@click.option("--kind", type=click.IntRange(0, 65535), help="Its kind.")
+@hint_option
+def nevent(id: str, author: str | None, kind: int | None, relays: tuple[str, ...]) -> None:
+    """The nevent of ID: an event, with relays, author and kind."""
+    from nostr_client.codecs import nip19, typed
+
+    by = None if author is None else nip19.decode_pubkey(author)
+    click.echo(nip19.EventPointer(typed.event_id(id), relays, by, kind).encode())
+
+
+@encode.command()
+@click.argument("address", metavar="KIND:KEY:D")
+@hint_option
+def naddr(address: str, relays: tuple[str, ...]) -> None:
+    """The naddr of an address: kind, author and `d` tag, with relays."""
+    from nostr_client.codecs import nip19
+    from nostr_client.errors import InvalidIdentifier
+
+    found = nip19.event_or_address(address)
+    kind, _, rest = found.partition(":")
+    if not rest:
+        raise InvalidIdentifier(f"{address} is an event, no address: encode nevent takes it")
+    pubkey, _, identifier = rest.partition(":")
+    click.echo(nip19.Address(int(kind), pubkey, identifier, relays).encode())
+
+
+@click.command()
+@click.argument("identifier")
+def decode(identifier: str) -> None:
+    """Print what is in IDENTIFIER as JSON: npub, note, nprofile, nevent or naddr.
+
+    With `nostr:` in front, or in the URL of a web viewer, too. A secret key is never printed:
+    `key show` has its public half.
+    """
+    import msgspec
+
+    from nostr_client.cli.output import say
+    from nostr_client.codecs import nip19
+
+    found = nip19.read(identifier)
+    for warning in found.warnings:
+        say(f"nostr-client: decode: {warning}")
+    fields = msgspec.to_builtins(found.target)
+    named = {"type": _TYPES[type(found.target).__name__], **fields}
+    if isinstance(found.target, nip19.Address):
+        named["address"] = found.target.coordinate
+    print_json(named)
+
+
+_TYPES = {
+    "PublicKey": "npub",
+    "Note": "note",
+    "Profile": "nprofile",
+    "EventPointer": "nevent",
+    "Address": "naddr",
+    "Hex": "hex",
+}

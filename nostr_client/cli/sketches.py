@@ -1,0 +1,111 @@
+"""`nostr-client hll`: HyperLogLog registers (NIP-45) by hand, for whoever studies them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import IO
+
+import click
+
+from nostr_client import hll
+from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.errors import InvalidEvent, InvalidFilter, InvalidInput
+
+registers_argument = click.argument("registers", metavar="HEX")
+
+
+@click.group(name="hll")
+def sketches() -> None:
+    """HyperLogLog registers of NIP-45: 256 bytes, as 512 hex digits."""
+
+
+@sketches.command()
+@click.argument("filter", metavar="FILTER")
+def offset(filter: str) -> None:
+    """Print the offset of FILTER, JSON: which byte of a key names its register."""
+    from nostr_client.codecs.typed import filter_of
+
+    found = hll.offset(filter_of(filter).to_dict())
+    if found is None:
+        raise InvalidFilter("NIP-45 gives this filter no offset: it wants a tag attribute")
+    click.echo(found)
+
+
+@sketches.command("from-events")
+@click.argument("offset", type=click.IntRange(8, 23))
+@click.argument("file", type=click.File("rb"), default="-")
+def from_events(offset: int, file: IO[bytes]) -> None:
+    """Print the registers of the authors of events, one JSON object a line in FILE or stdin.
+
+    Nothing is verified, as only authors are counted. Exit code 1: a line is no event.
+    """
+    from nostr_client.codecs.event import parse_event
+
+    registers, broken = bytearray(hll.EMPTY), 0
+    for line in file:
+        try:
+            if line.strip():
+                hll.add(registers, parse_event(line).pubkey, offset)
+        except InvalidEvent:
+            broken += 1
+    click.echo(hll.to_hex(registers))
+    if broken:
+        say(f"nostr-client: hll: {broken} lines are no events")
+        click.get_current_context().exit(1)
+
+
+@sketches.command()
+@click.argument("registers", metavar="[HEX]...", nargs=-1)
+def merge(registers: tuple[str, ...]) -> None:
+    """Print the union of registers of one offset; without any, those on stdin, one a line."""
+    given = registers or sys.stdin.read().split()
+    click.echo(hll.to_hex(hll.merge(*map(_read, given)) if given else hll.EMPTY))
+
+
+@sketches.command()
+@registers_argument
+@json_option
+def estimate(registers: str, as_json: bool) -> None:
+    """Print how many people registers tell of, and the range that holds the truth 95 in 100."""
+    found = hll.estimate(_read(registers))
+    low, high = hll.interval(found)
+    if as_json:
+        full = math.isinf(found)
+        print_json(
+            {"estimate": None if full else found, "low": low, "high": None if full else high}
+        )
+    elif math.isinf(found):
+        click.echo(f"more than registers can tell, at least {low:,.0f}")
+    else:
+        click.echo(f"{found:,.0f} ({low:,.0f} to {high:,.0f})")
+
+
+@sketches.command()
+@click.argument("a", metavar="HEX")
+@click.argument("b", metavar="HEX")
+@json_option
+def overlap(a: str, b: str, as_json: bool) -> None:
+    """Print how many people two registers of one offset share."""
+    found = hll.overlap(_read(a), _read(b))
+    if as_json:
+        print_json({name: _finite(value) for name, value in found._asdict().items()})
+        return
+    for name in ("union", "intersection", "only_a", "only_b"):
+        click.echo(f"{name.replace('_', ' ')}: {getattr(found, name):,.0f}")
+    click.echo(f"jaccard: {found.jaccard:.3f}")
+    if found.noise:
+        say("nostr-client: hll: the shared part is too small to tell from none")
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _read(text: str) -> bytes:
+    found, warnings = hll.from_hex(text)
+    for warning in warnings if found is not None else ():
+        say(f"nostr-client: hll: {warning}")
+    if found is None:
+        raise InvalidInput(warnings[0] if warnings else "hll: no registers")
+    return found

@@ -1,0 +1,243 @@
+"""A store as a plain SQLite file that any tool opens: the views as tables, with indexes and search.
+
+The tables are those of `views`, columns and meaning alike. `events` can be searched in full text,
+and read back into a store, event by event. Beside the file stands what Datasette shows of it:
+descriptions and questions to begin with.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from nostr_client.errors import InvalidInput
+from nostr_client.store.connect import file_uri
+from nostr_client.store.faults import store_error
+from nostr_client.store.migrate import check_current
+from nostr_client.store.schema import STORE
+from nostr_client.store.search import ENCRYPTED
+from nostr_client.store.sql.functions import add_functions
+from nostr_client.store.sql.views import (
+    CLAIMS,
+    COUNTERS,
+    EVENTS,
+    VIEWS,
+    WATCH_HISTORY,
+    View,
+    visible_events,
+    visible_tags,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    Progress = Callable[[int, int], None]
+
+OWN: Final = (CLAIMS, WATCH_HISTORY, COUNTERS)
+"""Views of what this user asked and counted, which no relay gave: they leave only where asked."""
+
+SEARCH: Final = "events_fts"
+_SEARCHED: Final = f"kind NOT IN ({', '.join(map(str, sorted(ENCRYPTED)))})"
+
+_EVENT_COLUMNS: Final = "id, pubkey, created_ts, kind, tags, content, sig"
+_SEARCH_BYTES: Final = 64 * 2**20
+"""Bytes of words that are gathered before they are written: fewer parts to merge."""
+
+_ROWS: Final = 500
+"""Events that are read at once: a follow list has a hundred kilobytes."""
+
+
+class Chosen(NamedTuple):
+    """What a copy holds: the events with these ids (32 bytes), all public ones, or all of them.
+
+    `ids` None: whatever is public, or everything where `private` is set. `private` brings OWN too.
+    """
+
+    ids: Iterable[bytes] | None = None
+    private: bool = False
+
+
+def export_sqlite(
+    store: Path, target: Path, chosen: Chosen, now: int, progress: Progress | None = None
+) -> int:
+    """Copy a store into a new file, which appears whole or not at all; how many events; blocks.
+
+    `progress` gets tables done and all of them. Raises StoreError, InvalidInput where the target is
+    there.
+    """
+    if target.exists():
+        raise InvalidInput(f"{target} is there; choose another name or remove it")
+    part = target.with_name(f"{target.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        number = _copied(store, part, chosen, now, progress)
+        part.replace(target)
+    except sqlite3.Error as error:
+        raise store_error(error) from error
+    finally:
+        for name in (part.name, f"{part.name}-journal"):
+            part.with_name(name).unlink(missing_ok=True)
+    return number
+
+
+def _copied(store: Path, part: Path, chosen: Chosen, now: int, progress: Progress | None) -> int:
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with closing(sqlite3.connect(file_uri(part, "rw"), isolation_level=None, uri=True)) as conn:
+        conn.execute("PRAGMA journal_mode = OFF")
+        conn.execute("PRAGMA synchronous = OFF")
+        conn.execute("PRAGMA cache_size = -200000")
+        conn.execute("ATTACH ? AS store", (file_uri(store, "ro"),))
+        with closing(sqlite3.connect(file_uri(store, "ro"), uri=True)) as check:
+            check_current(check, [STORE])
+        conn.execute("BEGIN")
+        _create_visible(conn, chosen, now)
+        views = [view for view in VIEWS if chosen.private or view not in OWN]
+        for done, view in enumerate(views):
+            _create_table(conn, view)
+            if progress is not None:
+                progress(done + 1, len(views) + 1)
+        _create_search(conn)
+        (number,) = conn.execute("SELECT count(*) FROM main.events").fetchone()
+        conn.execute("COMMIT")
+        conn.execute("ANALYZE main")
+        if progress is not None:
+            progress(len(views) + 1, len(views) + 1)
+    return int(number)
+
+
+def _create_visible(conn: sqlite3.Connection, chosen: Chosen, now: int) -> None:
+    """The events to copy and their tags, as temporary views."""
+    add_functions(conn)
+    everything = chosen.private or chosen.ids is not None
+    select = visible_events("store", now, None if everything else frozenset())
+    if chosen.ids is not None:
+        conn.execute("CREATE TEMP TABLE chosen (id BLOB PRIMARY KEY) WITHOUT ROWID")
+        rows = ((one,) for one in chosen.ids)
+        conn.executemany("INSERT OR IGNORE INTO chosen VALUES (?)", rows)
+        select += " AND e.id IN (SELECT id FROM temp.chosen)"
+    conn.execute(f"CREATE TEMP VIEW visible AS {select}")
+    conn.execute(f"CREATE TEMP VIEW visible_tags AS {visible_tags('temp.visible')}")
+
+
+def _create_table(conn: sqlite3.Connection, view: View) -> None:
+    """A view's rows as a table with its key and its indexes.
+
+    Those of several columns are made afterwards, of sorted rows: a third of the time.
+    """
+    columns = ", ".join(f"{column.name} {column.type}" for column in view.columns)
+    single = len(view.key) == 1
+    key = f", PRIMARY KEY ({view.key[0]})" if single else ""
+    conn.execute(f"CREATE TABLE main.{view.name} ({columns}{key})")
+    tables = {name for (name,) in conn.execute("SELECT name FROM store.sqlite_schema")}
+    if tables.issuperset(view.needs):
+        select = view.select("store", "temp.visible", "temp.visible_tags")
+        conn.execute(f"INSERT INTO main.{view.name} {select}")
+    if not single:
+        conn.execute(
+            f"CREATE UNIQUE INDEX main.{view.name}_key ON {view.name} ({', '.join(view.key)})"
+        )
+    for number, indexed in enumerate(view.indexes):
+        name = f"{view.name}_{number}"
+        conn.execute(f"CREATE INDEX main.{name} ON {view.name} ({', '.join(indexed)})")
+
+
+def _create_search(conn: sqlite3.Connection) -> None:
+    """Full text of the contents that are no ciphertext.
+
+    Datasette finds it by the text of this statement, double quotes included.
+    """
+    conn.execute(
+        f'CREATE VIRTUAL TABLE main.{SEARCH} USING FTS5 (content, content="events",'
+        ' content_rowid="rowid")'
+    )
+    for setting, value in (("hashsize", _SEARCH_BYTES), ("automerge", 0)):
+        conn.execute(f"INSERT INTO main.{SEARCH} ({SEARCH}, rank) VALUES (?, ?)", (setting, value))
+    conn.execute(
+        f"INSERT INTO main.{SEARCH} (rowid, content)"
+        f" SELECT rowid, content FROM main.events WHERE {_SEARCHED}"
+    )
+
+
+def read_back(path: Path) -> Iterator[bytes]:
+    """The events of a copy as JSON lines, oldest first. Raises InvalidInput for another file."""
+    columns = _EVENT_COLUMNS.split(", ")
+    uri = file_uri(path, "ro")
+    # an import reads in threads, one at a time
+    with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as conn:
+        try:
+            rows = conn.execute(f"SELECT {_EVENT_COLUMNS} FROM events ORDER BY created_ts, id")
+            while found := rows.fetchmany(_ROWS):
+                yield from (_line(dict(zip(columns, row, strict=True))) for row in found)
+        except sqlite3.Error as error:
+            what = f"{path} is no copy that `store export --format sqlite` made, or is damaged"
+            raise InvalidInput(f"{what}: {error}") from error
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    """A row as a line; what is no event is seen where the line is parsed."""
+    tags = row["tags"]
+    fields = row | {"tags": msgspec.Raw(tags.encode() if isinstance(tags, str) else b"null")}
+    fields["created_at"] = fields.pop("created_ts")
+    try:
+        return msgspec.json.encode(fields) + b"\n"
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return b"null\n"
+
+
+QUERIES: Final = {
+    "most_followed": (
+        "Who is followed most",
+        "SELECT f.followed, a.name, count(*) AS followers FROM followers f"
+        " LEFT JOIN authors a ON a.pubkey = f.followed"
+        " GROUP BY f.followed ORDER BY followers DESC LIMIT 100",
+    ),
+    "most_reacted": (
+        "What was reacted to most",
+        "SELECT r.target, e.content, count(*) AS reactions FROM reactions r"
+        " LEFT JOIN events e ON e.id = r.target"
+        " GROUP BY r.target ORDER BY reactions DESC LIMIT 100",
+    ),
+    "zapped": (
+        "Who was paid, as receipts claim",
+        "SELECT z.receiver, a.name, sum(z.msats) / 1000 AS sats, count(*) AS receipts FROM zaps z"
+        " LEFT JOIN authors a ON a.pubkey = z.receiver"
+        " GROUP BY z.receiver ORDER BY sats DESC LIMIT 100",
+    ),
+    "kinds_by_month": (
+        "Events of each kind by month",
+        "SELECT substr(created_at, 1, 7) AS month, kind, count(*) AS events FROM events"
+        " GROUP BY month, kind ORDER BY month DESC, events DESC",
+    ),
+    "search": (
+        "Contents that have all of these words",
+        "SELECT e.created_at, e.pubkey, e.content FROM events_fts"
+        " JOIN events e ON e.rowid = events_fts.rowid"
+        " WHERE events_fts MATCH :words ORDER BY e.created_ts DESC LIMIT 100",
+    ),
+}
+"""Questions that Datasette offers: a title and the SQL of each."""
+
+
+def metadata(database: str, *, own: bool) -> dict[str, Any]:
+    """What `datasette -m` takes for a copy whose file is named `<database>.<ending>`."""
+    tables = {
+        view.name: {
+            "description": view.about,
+            "columns": {column.name: column.about for column in view.columns},
+        }
+        for view in VIEWS
+        if own or view not in OWN
+    }
+    tables[EVENTS.name]["sort_desc"] = "created_ts"
+    queries = {name: {"title": title, "sql": sql} for name, (title, sql) in QUERIES.items()}
+    about = "Events of Nostr relays, as `nostr-client store export --format sqlite` wrote them."
+    return {
+        "title": "nostr-tally",
+        "description": about,
+        "databases": {database: {"tables": tables, "queries": queries}},
+    }

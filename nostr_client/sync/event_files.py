@@ -1,0 +1,267 @@
+"""Event files: JSONL, plain or packed, Parquet, and copies in SQLite; written, and read as lines.
+
+Parquet is written as few large files with one row an event: ids and keys in hex, times as
+timestamps and in seconds, tags as lists. A reader is told by what a file begins with, not by its
+name. Packing by zstd and Parquet are pyarrow's (extra `[parquet]`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from contextlib import ExitStack, contextmanager
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
+
+import msgspec
+
+from nostr_client.errors import InvalidInput, optional
+from nostr_client.store.event_lines import BUFFER_BYTES, Decompressed, joined, unpacked
+from nostr_client.store.sql.copy import read_back
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.store.event_lines import Lines
+
+Form = Literal["jsonl", "gzip", "zstd", "parquet", "sqlite"]
+
+NAMED: Final[dict[str, Form]] = {
+    ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".gz": "gzip", ".zst": "zstd",
+    ".zstd": "zstd", ".parquet": "parquet", ".db": "sqlite", ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+}  # fmt: skip
+"""The form that the ending of a name means."""
+
+FILE_BYTES: Final = 128 * 2**20
+"""Bytes of a Parquet file, about: few enough files to list, small enough to read in parallel."""
+
+ROWS: Final = 20_000
+GROUP_BYTES: Final = 32 * 2**20
+"""A row group ends with this many events, or bytes of contents and tags: it is held in memory."""
+
+LAST_SECOND: Final = 253_402_300_799
+"""The end of the year 9999: readers of Parquet refuse a later timestamp, so it is left empty."""
+
+_MAGIC: Final[dict[bytes, Form]] = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PAR1": "parquet",
+    b"SQLite format 3\0": "sqlite",
+}
+_MAGIC_BYTES: Final = 16
+
+
+def form_of(name: str, form: str | None) -> Form:
+    """The form that is asked for, else that of a name's ending; jsonl for none.
+
+    Asking for jsonl leaves the packing to the name. Raises InvalidInput for an unknown ending.
+    """
+    ending = name[name.rfind(".") :] if "." in name else ""
+    named = NAMED.get(ending)
+    if form == "jsonl" and named in ("gzip", "zstd"):
+        return named
+    if form is not None:
+        return cast("Form", form)
+    if named is None and ending:
+        raise InvalidInput(f"{name}: no form has this ending; there are {', '.join(NAMED)}")
+    return named or "jsonl"
+
+
+@contextmanager
+def writer(target: Path, form: Form) -> Iterator[Callable[[Event], object]]:
+    """Writes events into a new file, or a folder of Parquet, which appears whole or not at all.
+
+    Raises InvalidInput where the target is there, MissingExtra without pyarrow where it is needed.
+    """
+    if target.exists():
+        raise InvalidInput(f"{target} is there; choose another name or remove it")
+    part = target.with_name(f"{target.name}.part")
+    _remove(part)
+    try:
+        with _parquet(part) if form == "parquet" else _lines(part, form) as write:
+            yield write
+        part.replace(target)
+    finally:
+        _remove(part)
+
+
+def _remove(part: Path) -> None:
+    if part.is_dir():
+        for file in part.iterdir():
+            file.unlink()
+        part.rmdir()
+    part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _lines(part: Path, form: Form) -> Iterator[Callable[[Event], object]]:
+    with ExitStack() as opened:
+        out: Any
+        if form == "zstd":
+            with optional("zstd"):
+                import pyarrow as pa
+            out = opened.enter_context(pa.output_stream(str(part), compression="zstd"))
+        else:
+            raw = out = opened.enter_context(part.open("wb"))
+            if form == "gzip":
+                out = opened.enter_context(gzip.GzipFile("", "wb", 6, raw))
+        yield lambda event: out.write(event.to_json().encode() + b"\n")
+
+
+@contextmanager
+def _parquet(part: Path) -> Iterator[Callable[[Event], object]]:
+    files = _ParquetFiles(part)
+    try:
+        yield files.add
+        files.flush()
+    finally:
+        files.close()
+
+
+class _ParquetFiles:
+    """`events-00000.parquet` and on in a folder; the next begins after FILE_BYTES."""
+
+    def __init__(self, folder: Path) -> None:
+        with optional("Parquet"):
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        self._arrow, self._pq = pa, pq
+        self._schema = pa.schema(
+            [
+                ("id", pa.string()),
+                ("pubkey", pa.string()),
+                ("kind", pa.int32()),
+                ("created_at", pa.timestamp("s", "UTC")),
+                ("created_ts", pa.int64()),
+                ("content", pa.string()),
+                ("tags", pa.list_(pa.list_(pa.string()))),
+                ("sig", pa.string()),
+            ]
+        )
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self._number = 0
+        self._rows: list[Event] = []
+        self._bytes = 0
+        self._sink: Any = None
+        self._writer: Any = None
+
+    def add(self, event: Event) -> None:
+        """Take an event; a full row group is written."""
+        self._rows.append(event)
+        self._bytes += len(event.content) + sum(len(part) for tag in event.tags for part in tag)
+        if len(self._rows) >= ROWS or self._bytes >= GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits; an export of nothing is one file without rows."""
+        if self._writer is None:
+            self._begin()
+        if self._rows:
+            columns = [self._column(field) for field in self._schema]
+            self._writer.write_table(self._arrow.Table.from_arrays(columns, schema=self._schema))
+        self._rows, self._bytes = [], 0
+        if self._sink.tell() >= FILE_BYTES:
+            self.close()
+
+    def _column(self, field: Any) -> Any:
+        values: list[Any]
+        if field.name == "created_at":
+            values = [at if (at := e.created_at) <= LAST_SECOND else None for e in self._rows]
+        else:
+            name = {"created_ts": "created_at"}.get(field.name, field.name)
+            values = [getattr(event, name) for event in self._rows]
+        return self._arrow.array(values, field.type)
+
+    def _begin(self) -> None:
+        self._sink = self._arrow.OSFile(
+            str(self._folder / f"events-{self._number:05}.parquet"), "wb"
+        )
+        self._number += 1
+        self._writer = self._pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+
+    def close(self) -> None:
+        """End the file that is open."""
+        if self._writer is not None:
+            self._writer.close()
+            self._sink.close()
+        self._writer = None
+
+
+@contextmanager
+def opened(paths: Sequence[Path]) -> Iterator[Lines]:
+    """The events of files as lines, one file after the other; "-" is stdin.
+
+    A folder gives its Parquet files. Reading raises InvalidInput for what is damaged; opening
+    raises OSError, InvalidInput, and MissingExtra where a file needs pyarrow.
+    """
+    with ExitStack() as files:
+        yield joined([_opened(path, files) for one in paths for path in _within(one)])
+
+
+def _within(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.rglob("*.parquet"))
+    if not found:
+        raise InvalidInput(f"{path} has no Parquet file in it")
+    return found
+
+
+def _opened(path: Path, files: ExitStack) -> Lines:
+    if str(path) == "-":
+        return unpacked(sys.stdin.buffer)
+    file = files.enter_context(path.open("rb"))
+    begins = file.peek(_MAGIC_BYTES)[:_MAGIC_BYTES] if file.seekable() else b""
+    form = next((form for magic, form in _MAGIC.items() if begins.startswith(magic)), None)
+    if form == "parquet":
+        return _Iterated(_parquet_lines(path))
+    if form == "sqlite":
+        return _Iterated(read_back(path))
+    return _unzstd(file, str(path)) if form == "zstd" else unpacked(cast("IO[bytes]", file))
+
+
+class _Iterated:
+    """Lines of an iterator, with `readline`."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+
+    def readline(self, size: int = -1, /) -> bytes:
+        return next(self._lines, b"")
+
+
+def _unzstd(file: io.BufferedReader, name: str) -> Lines:
+    with optional("zstd"):
+        import pyarrow as pa
+    stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+    return io.BufferedReader(Decompressed(stream.read, file.tell, name, "zstd"), BUFFER_BYTES)
+
+
+def _parquet_lines(path: Path) -> Iterator[bytes]:
+    """The rows of a file of ours, or of `nostr-agent archive`, as lines."""
+    with optional("Parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1_000):
+                yield from map(_line, batch.to_pylist())
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInput(f"{path}: the Parquet file is cut off or damaged: {error}") from error
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    """A row as a line; what is no event is seen where the line is parsed."""
+    hexed = {name: v.hex() if isinstance(v, bytes) else v for name, v in row.items()}
+    fields = {name: hexed.get(name) for name in ("id", "pubkey", "kind", "content", "sig")}
+    fields["created_at"] = row.get("created_ts", row.get("created_at"))
+    tags = row.get("tags")
+    fields["tags"] = msgspec.Raw(tags.encode()) if isinstance(tags, str) else tags
+    try:
+        return msgspec.json.encode(fields) + b"\n"
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return b"null\n"

@@ -1,0 +1,125 @@
+"""A copy in SQLite: its tables are the views, text is found, nothing private unless named."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nostr_client.codecs.private_kinds import is_private
+from nostr_client.errors import InvalidInput, StoreError
+from nostr_client.store.sql.copy import OWN, QUERIES, Chosen, export_sqlite, metadata, read_back
+from nostr_client.store.sql.query import Asking
+from nostr_client.store.sql.views import VIEWS
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.jsonl import import_jsonl
+from tests.conformance.store_events import make
+from tests.conftest import shared_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nostr_client.codecs.event import Event
+
+AT = 1_780_000_000
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("copied") / "s.db"
+
+
+@pytest.fixture(scope="module")
+async def held(store: Path) -> list[Event]:
+    """The events of a store of all shared ones."""
+    async with await SqliteStore.open(store, clock=lambda: AT) as opened:
+        with shared_path("data/events.jsonl").open("rb") as file:
+            await import_jsonl(opened, file)
+        await opened.save([make(0, 4, content="nobody may find this"), make(1, content="a\x00b")])
+        return [event async for event in opened.export([])]
+
+
+@pytest.fixture(scope="module")
+def copy(store: Path, held: list[Event]) -> Path:
+    target = store.with_name("copy.sqlite")
+    assert export_sqlite(store, target, Chosen(), AT) == sum(not is_private(one) for one in held)
+    return target
+
+
+def rows(file: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(file)) as conn:
+        return conn.execute(sql).fetchall()
+
+
+def test_each_table_is_its_view(store: Path, copy: Path) -> None:
+    asking = Asking(rows=10**7, seconds=120, now=lambda: AT)
+    for view in VIEWS:
+        if view in OWN:
+            continue
+        found = asking.ask(store, f"SELECT * FROM {view.name}")
+        names = [row[1] for row in rows(copy, f"PRAGMA table_info({view.name})")]
+        assert tuple(names) == found.columns
+        assert sorted(rows(copy, f"SELECT * FROM {view.name}"), key=repr) == sorted(
+            found.rows, key=repr
+        )
+
+
+def test_text_is_found_and_ciphertext_is_not(store: Path, copy: Path, held: list[Event]) -> None:
+    search = (
+        "SELECT id FROM events JOIN events_fts f ON f.rowid = events.rowid WHERE f.content MATCH"
+    )
+    found = {id_ for (id_,) in rows(copy, f"{search} 'nostr'")}
+    assert found
+    assert found <= {one.id for one in held if "nostr" in one.content.lower()}
+    everything = store.with_name("everything.sqlite")
+    export_sqlite(store, everything, Chosen(private=True), AT)
+    assert rows(everything, "SELECT count(*) FROM events") == [(len(held),)]
+    assert rows(everything, f"{search} 'nobody may find this'") == []
+    assert rows(everything, "SELECT count(*) FROM counters") == [(0,)]
+
+
+def test_what_is_private_is_in_no_page_of_the_file(copy: Path) -> None:
+    assert b"nobody may find this" not in copy.read_bytes()
+    tables = {name for (name,) in rows(copy, "SELECT name FROM sqlite_schema")}
+    assert not tables & {view.name for view in OWN}
+
+
+def test_ids_choose_events_and_their_tables(store: Path, held: list[Event]) -> None:
+    chosen = [one for one in held if one.kind == 3][:5]
+    target = store.with_name("chosen.sqlite")
+    number = export_sqlite(store, target, Chosen([bytes.fromhex(one.id) for one in chosen]), AT)
+    assert number == len(chosen)
+    assert rows(target, "SELECT count(DISTINCT event_id) FROM tags WHERE kind = 3") == [
+        (sum(bool(one.tags) for one in chosen),)
+    ]
+    assert len(list(read_back(target))) == len(chosen)
+
+
+def test_the_file_is_for_its_owner_and_stands_whole_or_not_at_all(
+    store: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert copy.stat().st_mode & 0o077 == 0
+    with pytest.raises(InvalidInput, match="is there"):
+        export_sqlite(store, copy, Chosen(), AT)
+    with pytest.raises(StoreError):
+        export_sqlite(copy, store.with_name("never.sqlite"), Chosen(), AT)
+    assert not list(store.parent.glob("never*"))
+
+
+def test_every_question_for_datasette_can_be_asked(copy: Path) -> None:
+    with closing(sqlite3.connect(copy)) as conn:
+        for _, sql in QUERIES.values():
+            assert conn.execute(sql, {"words": "nostr"}).fetchall() or "zap" in sql
+    (described,) = metadata("copy", own=False)["databases"].values()
+    for name, table in described["tables"].items():
+        columns = {row[1] for row in rows(copy, f"PRAGMA table_info({name})")}
+        assert set(table["columns"]) == columns
+
+
+def test_another_database_is_read_back_as_an_error(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as conn:
+        conn.execute("CREATE TABLE events (id)")
+    with pytest.raises(InvalidInput, match="no copy"):
+        list(read_back(tmp_path / "x.db"))

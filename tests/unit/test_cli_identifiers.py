@@ -1,0 +1,113 @@
+"""`encode` and `decode` go there and back; `hll` by hand equals the module; times in filters."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from nostr_client import hll
+from nostr_client.cli.app import cli, run
+from nostr_client.codecs.keys import KeySigner
+from tests.unit.strategies import signed
+
+KEY, ID = "ab" * 32, "cd" * 32
+RELAY = "wss://one.example"
+
+
+def out(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert run(words) == code
+    return capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (("npub", KEY), {"type": "npub", "pubkey": KEY}),
+        (("note", ID), {"type": "note", "id": ID}),
+        (("nprofile", KEY, "--hint", RELAY),
+         {"type": "nprofile", "pubkey": KEY, "relays": [RELAY]}),
+        (("nevent", ID, "--author", KEY, "--kind", "7", "--hint", RELAY),
+         {"type": "nevent", "id": ID, "relays": [RELAY], "author": KEY, "kind": 7}),
+        (("nevent", ID), {"type": "nevent", "id": ID, "relays": [], "author": None, "kind": None}),
+        (("naddr", f"30023:{KEY}:a:b", "--hint", RELAY),
+         {"type": "naddr", "kind": 30023, "pubkey": KEY, "identifier": "a:b", "relays": [RELAY],
+          "address": f"30023:{KEY}:a:b"}),
+    ],
+)  # fmt: skip
+def test_there_and_back(
+    words: tuple[str, ...], fields: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = out(capsys, "encode", *words)
+    assert text.startswith(f"{words[0]}1")
+    assert json.loads(out(capsys, "decode", text)) == fields
+    assert json.loads(out(capsys, "decode", f"nostr:{text}")) == fields
+    assert json.loads(out(capsys, "decode", f"https://njump.me/{text}")) == fields
+
+
+def test_forms_are_turned_into_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    npub = out(capsys, "encode", "npub", KEY)
+    assert out(capsys, "encode", "npub", out(capsys, "encode", "nprofile", npub)) == npub
+    assert json.loads(out(capsys, "decode", KEY)) == {"type": "hex", "value": KEY}
+
+
+def test_a_secret_key_is_never_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    secret = KeySigner(bytes([7]) * 32).nsec()
+    for words in (["decode", secret], ["encode", "npub", secret], ["encode", "note", secret]):
+        assert run(words) == 2
+        said = capsys.readouterr()
+        assert not said.out
+        assert secret[5:] not in said.err
+        assert "07" * 32 not in said.err
+
+
+def test_hll_by_hand(capsys: pytest.CaptureFixture[str], tmp_path_factory: object) -> None:
+    filter = json.dumps({"kinds": [3], "#p": [KEY]})
+    offset = out(capsys, "hll", "offset", filter)
+    assert int(offset) == hll.offset({"#p": [KEY]})
+    events = [signed(seed).event for seed in range(40)]
+    lines = "\n".join(event.to_json() for event in events)
+    wanted = [
+        hll.from_pubkeys([event.pubkey for event in part], int(offset))
+        for part in (events[:30], events[10:])
+    ]
+    texts = []
+    for part in (events[:30], events[10:]):
+        lines = "\n".join(event.to_json() for event in part)
+        done = CliRunner().invoke(cli, ["hll", "from-events", offset], input=lines + "\n\n")
+        assert done.exit_code == 0
+        texts.append(done.output.strip())
+    assert texts == [hll.to_hex(one) for one in wanted]
+    union = hll.merge(*wanted)
+    assert out(capsys, "hll", "merge", *texts) == hll.to_hex(union)
+    piped = CliRunner().invoke(cli, ["hll", "merge"], input="\n".join(texts))
+    assert piped.output.strip() == hll.to_hex(union)
+    found = json.loads(out(capsys, "hll", "estimate", hll.to_hex(union), "--json"))
+    low, high = hll.interval(hll.estimate(union))
+    assert found == {"estimate": hll.estimate(union), "low": low, "high": high}
+    shared = json.loads(out(capsys, "hll", "overlap", *texts, "--json"))
+    assert shared == hll.overlap(*wanted)._asdict()
+    assert "jaccard" in out(capsys, "hll", "overlap", *texts)
+
+
+def test_hll_refuses_what_are_no_registers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["hll", "estimate", "ab"]) == 2
+    assert run(["hll", "offset", '{"kinds":[1]}']) == 2
+    full = "39" * 256
+    assert json.loads(out(capsys, "hll", "estimate", full, "--json"))["estimate"] is None
+    assert "at least" in out(capsys, "hll", "estimate", full)
+    broken = CliRunner().invoke(cli, ["hll", "from-events", "8"], input="no event\n")
+    assert broken.exit_code == 1
+
+
+def test_a_time_in_a_filter(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from nostr_client.cli.store import store
+
+    context = store.get_command(None, "query").make_context(
+        "query", ["--since", "2 weeks ago", "--until", "2026-01-31"]
+    )
+    assert abs(context.params["since"] - (time.time() - 14 * 86_400)) < 600
+    assert context.params["until"] == 1_769_817_600
+    assert run(["store", "query", "--since", "soon"]) == 2
