@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from nostr_client.network.subscription import Subscription
     from nostr_client.store.base import EventStore
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.sync.coverage import Coverage, Look
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
@@ -461,6 +462,53 @@ class NostrClient:
             memory=self._memory,
             now=self._now,
         )
+
+    async def coverage(
+        self,
+        question: Look,
+        relays: RelayNames = (),
+        *,
+        written: bool = False,
+        budget: ReadBudget | None = None,
+        options: SyncOptions | None = None,
+    ) -> Coverage:
+        """Which of an author's events each relay has, by kinds; see `sync.coverage`.
+
+        `relays`: those to look at, by default the client's own; `written`: those where the author
+        writes (NIP-65), too. `budget`: what is read of one relay and kind at most, where it does
+        not compare by ids. What the store has is known, too. What a relay does is a reason in its
+        cell. Raises InvalidInput for no relay, NoRelays where no list was found, StoreError. Safe
+        to cancel.
+        """
+        from nostr_client.sync.coverage import look
+        from nostr_client.sync.memory import memory_of
+
+        await self._open_store()
+        self._memory = self._memory or memory_of(self._events, self._now)
+        named = self._chosen(relays or None) if relays or not written else []
+        known = {relay.url for _, relay in named}
+        found = await self._written_by(question.author) if written else []
+        chosen = [*named, *(one for one in found if one[1].url not in known)]
+        return await look(
+            question,
+            chosen,
+            store=self._events,
+            memory=self._memory,
+            options=options,
+            budget=budget,
+            now=self._now,
+        )
+
+    async def _written_by(self, author: str) -> list[tuple[str, Relay]]:
+        """The relays where an author writes. Raises NoRelays."""
+        if self._finder is None:
+            raise InvalidInput("to find where an author writes, name an indexer")
+        found = await self._finder.written_by(author)
+        if not found.relays:
+            raise NoRelays(found.lack)
+        return [
+            (url, self.pool.relay(url, stranger=url in found.strangers)) for url in found.relays
+        ]
 
     async def relay_info(self, url: str) -> RelayInfo:
         """A relay's own description (NIP-11). Raises NetworkError, ProtocolError."""
