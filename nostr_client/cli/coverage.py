@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from nostr_client.cli.entry import NO_RELAY, OK, run_async
+from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
 from nostr_client.cli.parameters import UserPath
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from nostr_client.client import NostrClient
     from nostr_client.options import Options
-    from nostr_client.sync.coverage import Coverage, Look
+    from nostr_client.sync.coverage import Coverage, Look, Plan, RepairReport
 
 _NIP65: Final = "from:nip65"
 _SHOWN: Final = 5
@@ -58,6 +61,9 @@ _SHOWN: Final = 5
     type=UserPath(path_type=Path, dir_okay=False),
     help="Compare with what this store has, too.",
 )
+@click.option("--repair", is_flag=True, help="Send relays what they lack: see below.")
+@click.option("--yes", is_flag=True, help="Repair without asking.")
+@click.option("--dry-run", is_flag=True, help="Print what a repair would send, and send nothing.")
 @key_file_option
 @network_options(strangers=True)
 @json_option
@@ -74,6 +80,9 @@ def coverage(
     since: int | None,
     max_events: int,
     path: Path | None,
+    repair: bool,
+    yes: bool,
+    dry_run: bool,
     key_file: str | None,
     network: Options,
     as_json: bool,
@@ -83,6 +92,12 @@ def coverage(
     Relays are compared by ids (NIP-77), and read where they do not compare. Of replaceable events
     the newest version counts; what NPUB deleted counts nowhere, and relays that still serve it are
     named. ? marks what was not looked at to the end. Exit code 3 where no relay was.
+
+    --repair sends each relay what it lacks, deletions first, after it has shown the plan and asked.
+    What the store does not have is downloaded for that. Private and protected events never go. To
+    relays that you did not name, such as those that read NPUB's mentions (found by --indexer),
+    only events of your own key of the last 30 days go, 200 a run. Exit code 1 where a relay did
+    not take all.
     """
     from nostr_client.client import NostrClient
 
@@ -94,12 +109,74 @@ def coverage(
         choice=relay_choice(indexers, denied, most),
         signer=optional_signer(key_file),
     )
-    found = run_async(_look(client, question, named, written, max_events))
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        show(found)
-    ctx.exit(_code(found))
+    if repair and not (yes or dry_run or sys.stdin.isatty()):
+        raise click.UsageError("--repair asks on a terminal: give --yes, or --dry-run")
+    told = _Told(as_json, yes=yes, dry_run=dry_run)
+    ctx.exit(run_async(_run(client, question, named, written, max_events, repair, told)))
+
+
+async def _run(
+    client: NostrClient,
+    question: Look,
+    named: Sequence[str],
+    written: bool,
+    most: int,
+    repair: bool,
+    told: _Told,
+) -> int:
+    """Look, and repair where that is wanted and confirmed; the exit code."""
+    from nostr_client.options import ReadBudget
+
+    async with client:
+        with waiting("comparing…"):
+            budget = ReadBudget(events=most)
+            found = await client.coverage(question, named, written=written, budget=budget)
+        if not repair:
+            return told.end(found)
+        with waiting("planning…"):
+            plan = await client.plan_repair(found)
+        if not await told.confirms(found, plan):
+            return told.end(found, plan)
+        with waiting("repairing…"):
+            report = await client.repair(plan)
+        return told.end(found, plan, report)
+
+
+class _Told:
+    """What is printed: everything at the end as JSON, or step by step for people."""
+
+    def __init__(self, as_json: bool, *, yes: bool, dry_run: bool) -> None:
+        self._as_json = as_json
+        self._yes = yes
+        self._dry_run = dry_run
+        self._shown = False
+
+    async def confirms(self, found: Coverage, plan: Plan) -> bool:
+        """Show the plan, and whether it is to be carried out."""
+        self._shown = not self._as_json
+        if self._shown:
+            show(found)
+            show_plan(plan)
+        if self._dry_run or not plan.steps:
+            return False
+        if self._yes:
+            return True
+        return await asyncio.to_thread(click.confirm, "send these?", err=True)
+
+    def end(
+        self, found: Coverage, plan: Plan | None = None, report: RepairReport | None = None
+    ) -> int:
+        """Print what is left to print; the exit code."""
+        if self._as_json:
+            parts = {} if plan is None else {"plan": plan.to_dict()}
+            done = {} if report is None else {"report": report.to_dict()}
+            print_json(found.to_dict() | parts | done)
+        elif not self._shown:
+            show(found)
+        if report is not None and not self._as_json:
+            show_report(report)
+        code = _code(found)
+        return FAILURE if code == OK and report is not None and not report.complete else code
 
 
 def _chosen(relays: Sequence[str], listed: str | None) -> tuple[list[str], bool]:
@@ -120,18 +197,6 @@ def _question(who: str, kinds: Sequence[int], since: int | None) -> Look:
     return Look(author=decode_pubkey(who), since=since, **asked)
 
 
-async def _look(
-    client: NostrClient, question: Look, named: Sequence[str], written: bool, most: int
-) -> Coverage:
-    from nostr_client.options import ReadBudget
-
-    async with client:
-        with waiting("comparing…"):
-            return await client.coverage(
-                question, named, written=written, budget=ReadBudget(events=most)
-            )
-
-
 def show(found: Coverage) -> None:
     """Print the matrix, what was deleted and is served, and what was not looked at."""
     from rich.text import Text
@@ -150,6 +215,41 @@ def show(found: Coverage) -> None:
     console().print(table)
     for relay in found.relays:
         _remark(found, relay)
+
+
+def show_plan(plan: Plan) -> None:
+    """Print how many events of which kinds go to whom, and what does not go."""
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
+    table = plain_table("to", "events", "of kinds")
+    for relay in plan.relays:
+        kinds = Counter(one.kind for one in plan.of(relay))
+        listed = ", ".join(f"{kind} ({number})" for kind, number in sorted(kinds.items()))
+        table.add_row(Text(clip(relay)), str(kinds.total()), listed)
+    if plan.steps:
+        console().print(table)
+    else:
+        say("nothing to send")
+    for relay, why, number in plan.left:
+        say(f"{clip(relay)} does not get {plural(number, 'event')}: {why}")
+
+
+def show_report(report: RepairReport) -> None:
+    """Print what each relay took."""
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
+    table = plain_table("relay", "took", "had", "refused", "not sent")
+    for one in report.relays:
+        numbers = (one.taken, one.had, sum(one.refused.values()), one.unsent)
+        table.add_row(Text(clip(one.relay)), *map(str, numbers))
+    console().print(table)
+    for one in report.relays:
+        for reason, number in one.refused.items():
+            say(f"{clip(one.relay)} refused {plural(number, 'event')}: {clip(reason)}")
 
 
 def _cell(found: Coverage, relay: str, kind: int) -> str:

@@ -166,6 +166,10 @@ class RelayPool:
             )
         return self._relays[key]
 
+    def is_named(self, url: str) -> bool:
+        """Whether a relay of this pool is one that the user named, not only strangers."""
+        return normalize(url) not in self._strangers
+
     def transport(self, *, stranger: bool = False) -> Transport:
         """What connects; for hosts that only `stranger`s named, to public addresses alone."""
         if not stranger:
