@@ -35,6 +35,7 @@ from nostr_client.network.outbox import PoolFetch, RelayFinder
 from nostr_client.network.pool import FetchResult, PublishResult, RelayPool
 from nostr_client.options import Options, ReadBudget
 from nostr_client.sync.options import Direction, Mode, SyncOptions
+from nostr_client.sync.sent import REPAIRS
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import Engine
@@ -57,9 +58,14 @@ if TYPE_CHECKING:
     from nostr_client.network.subscription import Subscription
     from nostr_client.store.base import EventStore
     from nostr_client.store.sqlite import SqliteStore
+    from nostr_client.sync.coverage import Coverage, Look
+    from nostr_client.sync.coverage.desk import CoverageDesk
+    from nostr_client.sync.coverage.plan import Plan
+    from nostr_client.sync.coverage.repair import RepairReport
     from nostr_client.sync.memory import SyncMemory
     from nostr_client.sync.procedure import OnProgress, Question
     from nostr_client.sync.report import SyncReport
+    from nostr_client.sync.sent import Sent
     from nostr_client.watch.repository import WatchBook
     from nostr_client.watch.state import Merge
 
@@ -123,6 +129,8 @@ class NostrClient:
         self._owned: SqliteStore | None = None
         self._owned_book: ClaimBook | None = None
         self._memory: SyncMemory | None = None
+        self._sent: Sent | None = None
+        self._signer = signer
         self._now = now
         self._opening = asyncio.Lock()
         self._closed = False
@@ -135,6 +143,7 @@ class NostrClient:
             choice = dataclasses.replace(choice, connection=self._options.connection)
             fetch = PoolFetch(self.pool, choice, self._options.timeouts.group)
             self._finder = RelayFinder(fetch, choice, now=now)
+        self._choice = choice
         self._wallets: Wallets | None = None
         self._watching: set[Watching] = set()
 
@@ -341,7 +350,7 @@ class NostrClient:
             if self._path is not None and self._owned is None:
                 from nostr_client.store.sqlite import SqliteStore
 
-                sets = [CLAIMS, WATCHES, WALLETS]
+                sets = [CLAIMS, WATCHES, WALLETS, REPAIRS]
                 self._owned = await SqliteStore.open(self._path, migrations=sets)
                 self._events = self._owned
                 self._counting = dataclasses.replace(self._counting, stored=self._owned)
@@ -421,12 +430,10 @@ class NostrClient:
         What a relay does is a status in the report, never an exception. Raises InvalidInput,
         StoreError. Safe to cancel: what was stored stays, and the next sync goes on from there.
         """
-        from nostr_client.sync.memory import memory_of
         from nostr_client.sync.procedure import Syncer
 
-        await self._open_store()
-        self._memory = self._memory or memory_of(self._events, self._now)
-        syncer = Syncer(self._events, options=options, memory=self._memory, now=self._now)
+        memory = await self._memory_of_syncs()
+        syncer = Syncer(self._events, options=options, memory=memory, now=self._now)
         mode = Mode(
             Direction(direction),
             dry_run=dry_run,
@@ -457,11 +464,9 @@ class NostrClient:
         What is handed over, what a status means and what is raised is as in `sync`. A client with a
         store remembers there what was refused and withheld, and stores no event.
         """
-        from nostr_client.sync.memory import memory_of
         from nostr_client.sync.mirror import mirror
 
-        await self._open_store()
-        self._memory = self._memory or memory_of(self._events, self._now)
+        memory = await self._memory_of_syncs()
         relays = self._chosen([first, second])
         if len(relays) != 2:
             raise InvalidInput("a mirror needs two relays")
@@ -476,9 +481,74 @@ class NostrClient:
             ),
             options=options,
             on_progress=on_progress,
-            memory=self._memory,
+            memory=memory,
             now=self._now,
         )
+
+    async def coverage(
+        self,
+        question: Look,
+        relays: RelayNames = (),
+        *,
+        written: bool = False,
+        budget: ReadBudget | None = None,
+        options: SyncOptions | None = None,
+    ) -> Coverage:
+        """Which of an author's events each relay has, by kinds; see `sync.coverage`.
+
+        `relays`: those to look at, by default the client's own; `written`: those where the author
+        writes (NIP-65), too. `budget`: what is read of one relay and kind at most, where it does
+        not compare by ids. What the store has is known, too. What a relay does is a reason in its
+        cell. Raises InvalidInput for no relay, NoRelays where no list was found, StoreError. Safe
+        to cancel.
+        """
+        desk = await self._coverages()
+        named = self._chosen(relays or None) if relays or not written else []
+        return await desk.look(question, named, written=written, budget=budget, options=options)
+
+    async def plan_repair(self, coverage: Coverage) -> Plan:
+        """What a repair of a coverage of this client would hand to which relay, and what not.
+
+        What relays lack is downloaded where the store has none of it. Own events of the last 30
+        days are looked for where those read (NIP-65) whom they mention, too, where the client has
+        indexers. Private and protected events never go; to relays that the user did not name only
+        own recent ones, 200 at most. Raises StoreError. Safe to cancel.
+        """
+        return await (await self._coverages()).plan(coverage)
+
+    async def repair(self, plan: Plan, *, options: SyncOptions | None = None) -> RepairReport:
+        """Carry a plan out: deletions first. What a relay does is in the report.
+
+        An event that a relay took twice and lost again is not planned a third time; a client with
+        a store remembers that. Raises StoreError. Safe to cancel.
+        """
+        return await (await self._coverages()).carry_out(plan, options)
+
+    async def _coverages(self) -> CoverageDesk:
+        from nostr_client.sync.coverage.desk import CoverageDesk
+        from nostr_client.sync.sent import LocalSent, StoredSent
+
+        memory = await self._memory_of_syncs()
+        if self._sent is None:
+            stored = self._owned
+            self._sent = LocalSent() if stored is None else StoredSent(stored.database)
+        return CoverageDesk(
+            self.pool,
+            memory,
+            self._sent,
+            store=self._events,
+            finder=self._finder,
+            choice=self._choice,
+            pubkey=None if self._signer is None else self._signer.pubkey,
+            now=self._now,
+        )
+
+    async def _memory_of_syncs(self) -> SyncMemory:
+        from nostr_client.sync.memory import memory_of
+
+        await self._open_store()
+        self._memory = self._memory or memory_of(self._events, self._now)
+        return self._memory
 
     async def relay_info(self, url: str) -> RelayInfo:
         """Return a relay's description of itself (NIP-11). Raises NetworkError, ProtocolError."""

@@ -18,6 +18,7 @@ COMMANDS = {
     "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
     "sync": Entry("nostr_client.cli.sync:sync", "Bring the store and relays to the same events."),
     "mirror": Entry("nostr_client.cli.mirror:mirror", "Copy both ways between two relays."),
+    "coverage": Entry("nostr_client.cli.coverage:coverage", "Which relay has which events."),
     "publish": Entry("nostr_client.cli.publish:publish", "Hand an event to relays."),
     "relay": Entry("nostr_client.cli.relay:relay", "What a relay says about itself."),
     "store": Entry("nostr_client.cli.store:store", "Import, export and ask the local store."),

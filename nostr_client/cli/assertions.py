@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
 from nostr_client.cli.key import KEY_VARIABLE, key_file_option, load_signer, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
-from nostr_client.cli.parameters import Seconds, UserFile
+from nostr_client.cli.parameters import Seconds, UserPath, read_given
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.cli.store import store_option, store_place
 from nostr_client.codecs.display import plural
@@ -40,7 +41,12 @@ def assertions() -> None:
 
 @assertions.command()
 @click.argument("subjects", metavar="SUBJECT...", nargs=-1)
-@click.option("--from", "file", type=UserFile("rb"), help="A file of subjects, one a line.")
+@click.option(
+    "--from",
+    "file",
+    type=UserPath(path_type=str, allow_dash=True),
+    help="A file of subjects, one a line.",
+)
 @click.option("--all", "everything", is_flag=True, help="All authors and events of the store.")
 @click.option("--followed-by", metavar="KEY", help="Everybody whom this key follows, by the store.")
 @click.option(
@@ -92,7 +98,7 @@ def publish(
     ctx: click.Context,
     /,
     subjects: tuple[str, ...],
-    file: IO[bytes] | None,
+    file: str | None,
     key_file: str | None,
     relays: tuple[str, ...],
     path: Path | None,
@@ -215,8 +221,10 @@ def subject_of(text: str) -> Subject:
     return (ADDRESS if ":" in found else EVENT), found
 
 
-def _listed(file: IO[bytes]) -> list[Subject]:
-    raw = file.read(_MOST_SUBJECTS + 1)
+def _listed(file: str) -> list[Subject]:
+    piped = file == "-"
+    most = _MOST_SUBJECTS + 1
+    raw = sys.stdin.buffer.read(most) if piped else read_given(file, most)
     if len(raw) > _MOST_SUBJECTS:
         raise InvalidInput(f"more than {_MOST_SUBJECTS} bytes of subjects")
     lines = enumerate(raw.decode("utf-8", "replace").splitlines(), 1)

@@ -192,6 +192,10 @@ class RelayPool:
             )
         return self._relays[key]
 
+    def is_named(self, url: str) -> bool:
+        """Whether a relay of this pool is one that the user named, not only strangers."""
+        return normalize(url) not in self._strangers
+
     def transport(self, *, stranger: bool = False) -> Transport:
         """Return what connects; for a host that only strangers named, to public addresses only."""
         if not stranger:

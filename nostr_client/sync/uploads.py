@@ -98,7 +98,8 @@ class Uploads:
         self._unsent = 0
         self._finished = False
         self._ended = False
-        self._moved: set[bytes] = set()
+        self.moved: set[bytes] = set()
+        """Ids that the relay took."""
         self._gate = Gate()
         self.due: set[bytes] = set()
 
@@ -126,7 +127,7 @@ class Uploads:
                 self.put(self._versions)
                 self._versions = []
                 await self._run()
-            await self._memory.forget(self._place, Side.UP, self.due & self._moved)
+            await self._memory.forget(self._place, Side.UP, self.due & self.moved)
         finally:
             self._ended = True
             self._gate.wake()
@@ -234,7 +235,7 @@ class Uploads:
             await self._note(event, Verdict.SUPERSEDED if newer else Verdict.PRESENT, ok.message)
         else:
             self._tally.uploaded += 1
-            self._moved.add(bytes.fromhex(event.id))
+            self.moved.add(bytes.fromhex(event.id))
 
     async def _refused(self, event: Event, tries: int, error: RelayRefused) -> None:
         self._heard(event)

@@ -43,6 +43,7 @@ OF_RELAYS = (
     "nostr-client relay info {gone} --json",
     "nostr-client relay check {one} --json",
     "nostr-client relay check {gone} --json",
+    "nostr-client coverage npub1… --relays {one} --json",
     "nostr-client count followers npub1… -r {one} -r {two} --json",
     "nostr-client count --filter {{\"kinds\":[7]}} -r {one} --json",
     "nostr-client count followers npub1… -r {gone} --json",

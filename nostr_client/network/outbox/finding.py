@@ -16,7 +16,7 @@ from nostr_client.codecs import nip19
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import clip
-from nostr_client.network.outbox.choose import Chosen, choose_many
+from nostr_client.network.outbox.choose import Chosen, choose, choose_many
 from nostr_client.network.outbox.relaylist import RELAY_LIST, RelayList, parse_relay_list
 
 if TYPE_CHECKING:
@@ -123,6 +123,15 @@ class RelayFinder:
         """The relays of one target: the read relays of its author (NIP-65), bounded and checked."""
         return (await self.relays_for_many({"": target}))[""]
 
+    async def written_by(self, author: str) -> Chosen:
+        """Where an author writes (NIP-65), bounded and checked as the relays of a target."""
+        lists = await self.lists_of([author])
+        chosen = choose(lists[author].write if author in lists else (), self._choice)
+        if chosen.relays:
+            return chosen
+        why = self._why(Target(author=author), author, chosen, "write to")
+        return msgspec.structs.replace(chosen, why=why)
+
     async def relays_for_many(
         self, targets: Mapping[str, Target], *, most_relays: int | None = None
     ) -> dict[str, Chosen]:
@@ -141,8 +150,10 @@ class RelayFinder:
             for key, one in chosen.items()
         }
 
-    def _why(self, target: Target, author: str | None, chosen: Chosen) -> str:
-        """Which step failed for a target without relays."""
+    def _why(
+        self, target: Target, author: str | None, chosen: Chosen, use: str = "read from"
+    ) -> str:
+        """Which step failed for a target without relays of this use."""
         if author is None and target.event_id is None:
             return "the question names no event or person whose relays could be found"
         if (author or target.event_id) in self._unanswered:
@@ -154,7 +165,7 @@ class RelayFinder:
         if chosen.refused:
             told = "; ".join(f"{url}: {reason}" for url, reason in chosen.refused)
             return f"the author's list names only relays that are not asked ({clip(told)})"
-        return "the author's list names no relay to read from"
+        return f"the author's list names no relay to {use}"
 
     async def lists_of(self, authors: Iterable[str]) -> dict[str, RelayList]:
         """The newest list of each author that has one; fetched in batches where not kept."""

@@ -1,0 +1,283 @@
+"""`nostr-client coverage`: which relay has which of somebody's events."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
+from nostr_client.cli.key import key_file_option, optional_signer
+from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
+from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.questions import deny_option, indexer_option, most_option, relay_choice
+from nostr_client.cli.relays import network_options, relay_option
+from nostr_client.codecs.display import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.client import NostrClient
+    from nostr_client.options import Options
+    from nostr_client.sync.coverage import Coverage, Look, Plan, RepairReport
+
+_NIP65: Final = "from:nip65"
+_SHOWN: Final = 5
+"""Ids shown of one relay's deleted events; `--json` has all."""
+
+
+@click.command()
+@click.argument("who", metavar="NPUB")
+@relay_option
+@click.option(
+    "--relays",
+    "listed",
+    metavar="from:nip65|URL,…",
+    help="from:nip65: the relays where NPUB writes, found by --indexer. Else relays, as --relay.",
+)
+@indexer_option
+@deny_option
+@most_option
+@click.option(
+    "--kind", "kinds", type=click.IntRange(0, 65535), multiple=True,
+    help="Look at this kind; repeat for more. Else at those that people keep.",
+)  # fmt: skip
+@click.option("--since", type=click.IntRange(min=0), help="Look at what is newer. Unix seconds.")
+@click.option(
+    "--max-events",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    help="Read so many events of one relay and kind where it does not compare by ids.",
+)
+@click.option(
+    "--store",
+    "path",
+    metavar="PATH",
+    type=UserPath(path_type=Path, dir_okay=False),
+    help="Compare with what this store has, too.",
+)
+@click.option("--repair", is_flag=True, help="Send relays what they lack: see below.")
+@click.option("--yes", is_flag=True, help="Repair without asking.")
+@click.option("--dry-run", is_flag=True, help="Print what a repair would send, and send nothing.")
+@key_file_option
+@network_options(strangers=True)
+@json_option
+@click.pass_context
+def coverage(
+    ctx: click.Context,
+    who: str,
+    relays: tuple[str, ...],
+    listed: str | None,
+    indexers: tuple[str, ...],
+    denied: tuple[str, ...],
+    most: int,
+    kinds: tuple[int, ...],
+    since: int | None,
+    max_events: int,
+    path: Path | None,
+    repair: bool,
+    yes: bool,
+    dry_run: bool,
+    key_file: str | None,
+    network: Options,
+    as_json: bool,
+) -> None:
+    """Show which of NPUB's events each relay has, by kinds, of all that is known.
+
+    Relays are compared by ids (NIP-77), and read where they do not compare. Of replaceable events
+    the newest version counts; what NPUB deleted counts nowhere, and relays that still serve it are
+    named. ? marks what was not looked at to the end. Exit code 3 where no relay was.
+
+    --repair sends each relay what it lacks, deletions first, after it has shown the plan and asked.
+    What the store does not have is downloaded for that. Private and protected events never go. To
+    relays that you did not name, such as those that read NPUB's mentions (found by --indexer),
+    only events of your own key of the last 30 days go, 200 a run. Exit code 1 where a relay did
+    not take all.
+    """
+    from nostr_client.client import NostrClient
+
+    named, written = _chosen(relays, listed)
+    question = _question(who, kinds, since)
+    client = NostrClient(
+        store=path,
+        options=network,
+        choice=relay_choice(indexers, denied, most),
+        signer=optional_signer(key_file),
+    )
+    if repair and not (yes or dry_run or sys.stdin.isatty()):
+        raise click.UsageError("--repair asks on a terminal: give --yes, or --dry-run")
+    told = _Told(as_json, yes=yes, dry_run=dry_run)
+    ctx.exit(run_async(_run(client, question, named, written, max_events, repair, told)))
+
+
+async def _run(
+    client: NostrClient,
+    question: Look,
+    named: Sequence[str],
+    written: bool,
+    most: int,
+    repair: bool,
+    told: _Told,
+) -> int:
+    """Look, and repair where that is wanted and confirmed; the exit code."""
+    from nostr_client.options import ReadBudget
+
+    async with client:
+        with waiting("comparing…"):
+            budget = ReadBudget(events=most)
+            found = await client.coverage(question, named, written=written, budget=budget)
+        if not repair:
+            return told.end(found)
+        with waiting("planning…"):
+            plan = await client.plan_repair(found)
+        if not await told.confirms(found, plan):
+            return told.end(found, plan)
+        with waiting("repairing…"):
+            report = await client.repair(plan)
+        return told.end(found, plan, report)
+
+
+class _Told:
+    """What is printed: everything at the end as JSON, or step by step for people."""
+
+    def __init__(self, as_json: bool, *, yes: bool, dry_run: bool) -> None:
+        self._as_json = as_json
+        self._yes = yes
+        self._dry_run = dry_run
+        self._shown = False
+
+    async def confirms(self, found: Coverage, plan: Plan) -> bool:
+        """Show the plan, and whether it is to be carried out."""
+        self._shown = not self._as_json
+        if self._shown:
+            show(found)
+            show_plan(plan)
+        if self._dry_run or not plan.steps:
+            return False
+        if self._yes:
+            return True
+        return await asyncio.to_thread(click.confirm, "send these?", err=True)
+
+    def end(
+        self, found: Coverage, plan: Plan | None = None, report: RepairReport | None = None
+    ) -> int:
+        """Print what is left to print; the exit code."""
+        if self._as_json:
+            parts = {} if plan is None else {"plan": plan.to_dict()}
+            done = {} if report is None else {"report": report.to_dict()}
+            print_json(found.to_dict() | parts | done)
+        elif not self._shown:
+            show(found)
+        if report is not None and not self._as_json:
+            show_report(report)
+        code = _code(found)
+        return FAILURE if code == OK and report is not None and not report.complete else code
+
+
+def _chosen(relays: Sequence[str], listed: str | None) -> tuple[list[str], bool]:
+    """The relays that are named, and whether the author's own are looked up."""
+    given = [one.strip() for one in (listed or "").split(",") if one.strip()]
+    named = [*relays, *(one for one in given if one != _NIP65)]
+    written = _NIP65 in given
+    if not named and not written:
+        raise click.UsageError(f"no relay: give --relay URL, or --relays {_NIP65}")
+    return named, written
+
+
+def _question(who: str, kinds: Sequence[int], since: int | None) -> Look:
+    from nostr_client.codecs.nip19 import decode_pubkey
+    from nostr_client.sync.coverage import Look
+
+    asked = {"kinds": tuple(dict.fromkeys(kinds))} if kinds else {}
+    return Look(author=decode_pubkey(who), since=since, **asked)
+
+
+def show(found: Coverage) -> None:
+    """Print the matrix, what was deleted and is served, and what was not looked at."""
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
+    kinds = [kind for kind in found.kinds if found.union(kind)]
+    table = plain_table("relay", *(f"kind {kind}" for kind in kinds), "of all")
+    for relay in found.relays:
+        cells = [_cell(found, relay, kind) for kind in kinds]
+        table.add_row(Text(clip(relay)), *cells, _share(found, relay))
+    if found.local:
+        stored = [str(len(found.local[kind] & found.union(kind))) for kind in kinds]
+        table.add_row(Text("store"), *stored, "")
+    table.add_row(Text("known"), *(str(len(found.union(kind))) for kind in kinds), "")
+    console().print(table)
+    for relay in found.relays:
+        _remark(found, relay)
+
+
+def show_plan(plan: Plan) -> None:
+    """Print how many events of which kinds go to whom, and what does not go."""
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
+    table = plain_table("to", "events", "of kinds")
+    for relay in plan.relays:
+        kinds = Counter(one.kind for one in plan.of(relay))
+        listed = ", ".join(f"{kind} ({number})" for kind, number in sorted(kinds.items()))
+        table.add_row(Text(clip(relay)), str(kinds.total()), listed)
+    if plan.steps:
+        console().print(table)
+    else:
+        say("nothing to send")
+    for relay, why, number in plan.left:
+        say(f"{clip(relay)} does not get {plural(number, 'event')}: {why}")
+
+
+def show_report(report: RepairReport) -> None:
+    """Print what each relay took."""
+    from rich.text import Text
+
+    from nostr_client.errors import clip
+
+    table = plain_table("relay", "took", "had", "refused", "not sent")
+    for one in report.relays:
+        numbers = (one.taken, one.had, sum(one.refused.values()), one.unsent)
+        table.add_row(Text(clip(one.relay)), *map(str, numbers))
+    console().print(table)
+    for one in report.relays:
+        for reason, number in one.refused.items():
+            say(f"{clip(one.relay)} refused {plural(number, 'event')}: {clip(reason)}")
+
+
+def _cell(found: Coverage, relay: str, kind: int) -> str:
+    cell = found.cell(relay, kind)
+    held = found.held(relay, kind)
+    return str(held) if cell.whole else f"{held}?" if held else "?"
+
+
+def _share(found: Coverage, relay: str) -> str:
+    from nostr_client.sync.coverage.matrix import share
+
+    part = share(found, relay)
+    return "?" if part is None else f"{100 * part:.1f} %"
+
+
+def _remark(found: Coverage, relay: str) -> None:
+    """Say what a relay should not have, and why it was not looked at whole."""
+    from nostr_client.errors import clip
+
+    deleted = sorted(found.undeleted(relay))
+    if deleted:
+        ids = ", ".join(deleted[:_SHOWN]) + (", …" if len(deleted) > _SHOWN else "")
+        say(f"{clip(relay)} serves {plural(len(deleted), 'event')} that was deleted: {ids}")
+    why = dict.fromkeys(one.why for one in found.cells[relay].values() if one.why)
+    for reason in why:
+        say(f"{clip(relay)} was not looked at whole: {clip(reason)}")
+
+
+def _code(found: Coverage) -> int:
+    looked = any(one.whole for row in found.cells.values() for one in row.values())
+    return OK if looked else NO_RELAY

@@ -1,0 +1,14 @@
+"""Which relay has which of an author's events, and a repair of what is missing.
+
+`looking` asks, `matrix` says what it comes to; `gathering` and `plan` make the plan of a repair,
+`repair` carries it out.
+"""
+
+from __future__ import annotations
+
+from nostr_client.sync.coverage.looking import Look, look
+from nostr_client.sync.coverage.matrix import Cell, Coverage
+from nostr_client.sync.coverage.plan import Plan, Why
+from nostr_client.sync.coverage.repair import RepairReport
+
+__all__ = ["Cell", "Coverage", "Look", "Plan", "RepairReport", "Why", "look"]

@@ -1,0 +1,115 @@
+"""Coverage and repair over the relays of one client, and which of them the user named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.errors import InvalidInput, NoRelays
+from nostr_client.sync.coverage.gathering import Mentions
+from nostr_client.sync.coverage.looking import look
+from nostr_client.sync.coverage.repair import carry_out, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nostr_client.network.outbox import RelayChoice, RelayFinder
+    from nostr_client.network.pool import RelayPool
+    from nostr_client.network.relay import Relay
+    from nostr_client.options import ReadBudget
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.coverage.looking import Look
+    from nostr_client.sync.coverage.matrix import Coverage
+    from nostr_client.sync.coverage.plan import Plan
+    from nostr_client.sync.coverage.repair import RepairReport
+    from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.options import SyncOptions
+    from nostr_client.sync.sent import Sent
+
+
+class CoverageDesk:
+    """See the module. `pubkey`: the user's own key (hex); None: nothing is one's own."""
+
+    def __init__(
+        self,
+        pool: RelayPool,
+        memory: SyncMemory,
+        sent: Sent,
+        *,
+        store: EventStore | None,
+        finder: RelayFinder | None,
+        choice: RelayChoice | None,
+        pubkey: str | None,
+        now: Callable[[], float],
+    ) -> None:
+        self._pool = pool
+        self._memory = memory
+        self._sent = sent
+        self._store = store
+        self._finder = finder
+        self._choice = choice
+        self._pubkey = pubkey
+        self._now = now
+
+    async def look(
+        self,
+        question: Look,
+        named: Sequence[tuple[str, Relay]],
+        *,
+        written: bool,
+        budget: ReadBudget | None,
+        options: SyncOptions | None,
+    ) -> Coverage:
+        """See `NostrClient.coverage`."""
+        known = {relay.url for _, relay in named}
+        found = await self._written_by(question.author) if written else []
+        return await look(
+            question,
+            [*named, *(one for one in found if one[1].url not in known)],
+            store=self._store,
+            memory=self._memory,
+            options=options,
+            budget=budget,
+            now=self._now,
+        )
+
+    async def plan(self, coverage: Coverage) -> Plan:
+        """See `NostrClient.plan_repair`."""
+        mentions = None
+        if self._finder is not None and self._choice is not None:
+            mentions = Mentions(self._finder, self._choice, self._stranger)
+        return await prepared(
+            coverage,
+            {name: self._asked(name) for name in coverage.relays},
+            pubkey=self._pubkey,
+            now=int(self._now()),
+            named=self._pool.is_named,
+            memory=self._memory,
+            sent=self._sent,
+            store=self._store,
+            mentions=mentions,
+        )
+
+    async def carry_out(self, plan: Plan, options: SyncOptions | None) -> RepairReport:
+        """See `NostrClient.repair`."""
+        relays = {name: self._asked(name) for name in plan.relays}
+        return await carry_out(plan, relays, self._memory, self._sent, options)
+
+    async def _written_by(self, author: str) -> list[tuple[str, Relay]]:
+        """The relays where an author writes (NIP-65). Raises NoRelays."""
+        if self._finder is None:
+            raise InvalidInput("to find where an author writes, name an indexer")
+        found = await self._finder.written_by(author)
+        if not found.relays:
+            raise NoRelays(found.lack)
+        return [
+            (url, self._pool.relay(url, stranger=url in found.strangers)) for url in found.relays
+        ]
+
+    def _asked(self, name: str) -> Relay:
+        """A relay that was asked before; its name does not make it one that the user names."""
+        known = self._pool.relays.get(normalize(name))
+        return self._pool.relay(name) if known is None else known
+
+    def _stranger(self, url: str) -> Relay:
+        return self._pool.relay(url, stranger=True)

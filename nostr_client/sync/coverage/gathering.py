@@ -1,0 +1,184 @@
+"""Finds the events that a repair needs: what relays lack, and who of those mentioned lacks what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import is_regular
+from nostr_client.errors import RelayError
+from nostr_client.network.outbox import choose_many
+from nostr_client.network.waiting import task_group
+from nostr_client.options import ReadBudget
+from nostr_client.sync.coverage.looking import is_read
+from nostr_client.sync.coverage.plan import MOST_UNASKED, RECENT, Wanted, Why, recipients
+from nostr_client.sync.coverage.reading import read_held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.outbox import RelayChoice, RelayFinder
+    from nostr_client.network.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.coverage.matrix import Coverage
+
+MOST: Final = 5_000
+"""Events that one repair takes into memory, about 10 MB; a later run takes the next."""
+
+_BATCH: Final = 50
+"""Ids in one REQ: relays cap filters at 100 to 1,000 values."""
+
+_MOST_PEOPLE: Final = 100
+"""People whose relay lists are looked up in one run."""
+
+_MOST_RELAYS: Final = 20
+"""Relays of other people that one run asks: each is a connection."""
+
+
+class Named(Protocol):
+    """Whether the user named a relay (normalised URL)."""
+
+    def __call__(self, url: str) -> bool: ...
+
+
+async def lacking(
+    coverage: Coverage,
+    relays: Mapping[str, Relay],
+    store: EventStore | None,
+    named: Named,
+) -> list[Wanted]:
+    """What each relay of a coverage lacks, with the events, downloaded where the store has none.
+
+    `relays`: by the name in the coverage. `MOST` different events at most. Relays that were not
+    looked at whole lack nothing that is known. Raises StoreError. Safe to cancel.
+    """
+    ids: dict[str, list[str]] = {}
+    for relay in coverage.relays:
+        for kind in coverage.kinds:
+            for one in sorted(coverage.lacking(relay, kind) or ()):
+                ids.setdefault(one, []).append(relay)
+    some = list(ids)[:MOST]
+    events = {one: coverage.events[one] for one in some if one in coverage.events}
+    events |= await _from_store(store, [one for one in some if one not in events])
+    await _download(coverage, relays, [one for one in some if one not in events], events)
+    return [
+        Wanted(
+            relay=relay,
+            url=relays[relay].url,
+            id=one,
+            event=events.get(one),
+            named=named(relays[relay].url),
+        )
+        for one in some
+        for relay in ids[one]
+    ]
+
+
+async def _from_store(store: EventStore | None, ids: Sequence[str]) -> dict[str, Event]:
+    if store is None:
+        return {}
+    found: dict[str, Event] = {}
+    for at in range(0, len(ids), _BATCH):
+        events = await store.query([Filter(ids=ids[at : at + _BATCH])])
+        found |= {one.id: one for one in events}
+    return found
+
+
+async def _download(
+    coverage: Coverage,
+    relays: Mapping[str, Relay],
+    ids: Sequence[str],
+    events: dict[str, Event],
+) -> None:
+    """Ask one holder after the other for what is still missing."""
+    holders = {one: coverage.holders(one) for one in ids}
+    for relay in coverage.relays:
+        asked = [one for one in ids if one not in events and relay in holders[one]]
+        for at in range(0, len(asked), _BATCH):
+            found = await _by_ids(relays[relay], asked[at : at + _BATCH])
+            if found is None:
+                break
+            events |= found
+
+
+async def _by_ids(relay: Relay, ids: Sequence[str]) -> dict[str, Event] | None:
+    """Verified events of these ids; None where the relay does not answer."""
+    try:
+        page = await relay.fetch(Filter(ids=ids))
+    except RelayError:
+        return None
+    return {one.event.id: one.event for one in page.events}
+
+
+class Mentions:
+    """Own recent events at the read relays (NIP-65) of the people that they mention.
+
+    `relay_of` gives the relay of a URL that others name.
+    """
+
+    def __init__(
+        self, finder: RelayFinder, choice: RelayChoice, relay_of: Callable[[str], Relay]
+    ) -> None:
+        self._finder = finder
+        self._choice = choice
+        self._relay_of = relay_of
+
+    async def lacking(
+        self, coverage: Coverage, events: Sequence[Event], known: Collection[str]
+    ) -> tuple[list[Wanted], dict[str, Relay]]:
+        """What the readers' relays lack of `events`; `known`: URLs that the coverage looked at."""
+        people = dict(sorted(recipients(events).items())[:_MOST_PEOPLE])
+        lists = await self._finder.lists_of(people)
+        named = {key: lists[key].read for key in people if key in lists}
+        chosen = choose_many(named, self._choice, most_relays=_MOST_RELAYS)
+        wanted: dict[str, set[str]] = {}
+        for key, one in chosen.items():
+            for url in one.relays:
+                if url not in known:
+                    wanted.setdefault(url, set()).update(people[key])
+        relays = {url: self._relay_of(url) for url in wanted}
+        by_id = {one.id: one for one in events}
+        async with task_group() as group:
+            tasks = {
+                url: group.create_task(_absent(relays[url], ids)) for url, ids in wanted.items()
+            }
+        found = [
+            Wanted(relay=url, url=url, id=one, event=by_id[one], named=False, why=why)
+            for url, task in tasks.items()
+            for one, why in task.result().items()
+        ]
+        return found, relays
+
+
+async def _absent(relay: Relay, ids: Collection[str]) -> dict[str, Why | None]:
+    """Those of some ids that a relay does not have, and with a reason those that are not known."""
+    asked = sorted(ids)
+    absent: dict[str, Why | None] = {}
+    for at in range(0, len(asked), _BATCH):
+        some = asked[at : at + _BATCH]
+        there = await _by_ids(relay, some)
+        if there is None:
+            return absent | dict.fromkeys(asked[at:], Why.UNASKED)
+        absent |= {one: None for one in some if one not in there}
+    return absent
+
+
+async def recent(
+    coverage: Coverage, relays: Mapping[str, Relay], store: EventStore | None, now: int
+) -> list[Event]:
+    """The author's newest events of the last 30 days that may mention somebody.
+
+    From the store, else from the relay that has most. Raises StoreError.
+    """
+    kinds = [kind for kind in coverage.kinds if is_regular(kind) and not is_read(kind)]
+    if not kinds:
+        return []
+    asked = Filter(authors=[coverage.author], kinds=kinds, since=now - RECENT)
+    events: Iterable[Event] = await store.query([asked]) if store is not None else ()
+    if not events:
+        best = max(coverage.relays, key=lambda one: sum(coverage.held(one, k) for k in kinds))
+        held = await read_held(relays[best], asked, ReadBudget(events=MOST_UNASKED))
+        events = held.events.values()
+    live = [one for one in events if not coverage.gone.covers(one)]
+    return sorted(live, key=lambda one: -one.created_at)[:MOST_UNASKED]

@@ -1,0 +1,182 @@
+"""Looks at relays for one author's events: by ids where NIP-77 is spoken, by events elsewhere.
+
+Kinds whose versions replace each other, and deletions, are read: what they say decides which ids
+count. Everything else is compared by ids, and nothing of it is downloaded. A relay that does not
+compare, or not to the end, is read within a budget.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import DELETION, is_addressable, is_replaceable
+from nostr_client.network.relay_state import RelayStatus
+from nostr_client.network.waiting import task_group
+from nostr_client.options import ReadBudget
+from nostr_client.sync.coverage.matrix import READ, Cell, Coverage, covered
+from nostr_client.sync.coverage.reading import read_held
+from nostr_client.sync.options import Mode, SyncOptions
+from nostr_client.sync.procedure import Syncer
+from nostr_client.sync.report import SyncStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.network.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.memory import SyncMemory
+
+KINDS: Final = (0, 1, 3, 5, 6, 7, 16, 62, 1111, 9802, 10002, 30023)
+"""What people write and want to keep: profile, notes, follows, deletions, reposts, reactions,
+requests to vanish, comments, highlights, relay lists and articles."""
+
+_BY_IDS: Final = Mode(ids_only=True, keep_ids=True)
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for: an author (hex), kinds, and from when on (Unix seconds, None: all)."""
+
+    author: str
+    kinds: tuple[int, ...] = KINDS
+    since: int | None = None
+
+    def of(self, kind: int) -> Filter:
+        """The filter of one kind."""
+        return Filter(authors=[self.author], kinds=[kind], since=self.since)
+
+
+async def look(
+    question: Look,
+    relays: Sequence[tuple[str, Relay]],
+    *,
+    store: EventStore | None = None,
+    memory: SyncMemory | None = None,
+    options: SyncOptions | None = None,
+    budget: ReadBudget | None = None,
+    now: Callable[[], float] = time.time,
+) -> Coverage:
+    """The matrix of the author's events on `relays`, each given as (the user's spelling, relay).
+
+    `store`: what it has is known too, and what it has of a relay's is not named again. `budget`:
+    what is read of one relay and kind at most. What a relay does is a reason in its cell. Raises
+    StoreError. Safe to cancel.
+    """
+    looking = _Looking(question, relays, store, budget or ReadBudget())
+    syncer = Syncer(store, options=options, memory=memory, now=now)
+    for kind in question.kinds:
+        await looking.kind(kind, syncer)
+    if DELETION not in question.kinds:
+        await looking.deletions()
+    return looking.coverage()
+
+
+class _Looking:
+    """One look, kind by kind, all relays at once."""
+
+    def __init__(
+        self,
+        question: Look,
+        relays: Sequence[tuple[str, Relay]],
+        store: EventStore | None,
+        budget: ReadBudget,
+    ) -> None:
+        self._question = question
+        self._relays = relays
+        self._store = store
+        self._budget = budget
+        self._cells: dict[str, dict[int, Cell]] = {name: {} for name, _ in relays}
+        self._local: dict[int, frozenset[str]] = {}
+        self._events: dict[str, Event] = {}
+        self._out: dict[str, str] = {}
+        """Why a relay is asked nothing more: it cannot be reached."""
+
+    async def kind(self, kind: int, syncer: Syncer) -> None:
+        """Look for one kind."""
+        filter = self._question.of(kind)
+        await self._look_here(kind, filter)
+        left = self._reachable(kind)
+        if not is_read(kind):
+            left = await self._by_ids(kind, filter, syncer, left)
+        async with task_group() as group:
+            for name, relay in left:
+                group.create_task(self._by_events(name, relay, kind, filter))
+
+    async def deletions(self) -> None:
+        """Read deletions where their kind is not asked for: they decide what counts."""
+        filter = self._question.of(DELETION)
+        if self._store is not None:
+            self._take(await self._store.query([filter]))
+        async with task_group() as group:
+            tasks = [
+                group.create_task(read_held(relay, filter, self._budget))
+                for name, relay in self._relays
+                if name not in self._out
+            ]
+        for task in tasks:
+            self._take(task.result().events.values())
+
+    def coverage(self) -> Coverage:
+        """What was seen."""
+        return covered(
+            self._question.author,
+            self._cells,
+            self._question.kinds,
+            local=self._local,
+            events=self._events,
+        )
+
+    async def _look_here(self, kind: int, filter: Filter) -> None:
+        """What the store has."""
+        if self._store is None:
+            return
+        if is_read(kind):
+            events = await self._store.query([filter])
+            self._take(events)
+            self._local[kind] = frozenset(one.id for one in events)
+        else:
+            _, ids = await self._store.negentropy_items(filter)
+            self._local[kind] = frozenset(bytes(row).hex() for row in ids)
+
+    def _reachable(self, kind: int) -> list[tuple[str, Relay]]:
+        """The relays to ask; a cell without content for each of the others."""
+        for name, why in self._out.items():
+            self._cells[name][kind] = Cell(why=why)
+        return [(name, relay) for name, relay in self._relays if name not in self._out]
+
+    async def _by_ids(
+        self, kind: int, filter: Filter, syncer: Syncer, relays: Sequence[tuple[str, Relay]]
+    ) -> list[tuple[str, Relay]]:
+        """Compare by NIP-77; the relays that did not come to the end."""
+        report = await syncer.sync(filter, relays, _BY_IDS)
+        left = []
+        local = self._local.get(kind, frozenset())
+        for (name, relay), one in zip(relays, report.relays, strict=True):
+            if one.status is not SyncStatus.COMPLETE:
+                left.append((name, relay))
+                continue
+            held = local.difference(one.missing_there).union(one.missing_here)
+            self._cells[name][kind] = Cell(held=held, whole=True, by="ids")
+        return left
+
+    async def _by_events(self, name: str, relay: Relay, kind: int, filter: Filter) -> None:
+        held = await read_held(relay, filter, self._budget)
+        if held.why and not held.events and relay.status is not RelayStatus.CONNECTED:
+            self._out[name] = held.why
+        if is_read(kind):
+            self._take(held.events.values())
+        self._cells[name][kind] = Cell(
+            held=frozenset(held.events), whole=not held.why, by="events", why=held.why
+        )
+
+    def _take(self, events: Iterable[Event]) -> None:
+        self._events.update((one.id, one) for one in events)
+
+
+def is_read(kind: int) -> bool:
+    """Whether events of a kind are read, as what they say decides which ids count."""
+    return kind in READ or is_replaceable(kind) or is_addressable(kind)

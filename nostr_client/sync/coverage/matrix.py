@@ -1,0 +1,212 @@
+"""The matrix of relays by kinds: what each has of the union, what it lacks, what it keeps too long.
+
+Pure. Ids are hex. Of a replaceable or addressable event the newest version alone counts, and what
+its author deleted (NIP-09) counts nowhere: a relay that has it is named.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.kinds import DELETION, VANISH
+from nostr_client.store.rules import Address, d_of, deletion, is_deletable, version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+READ: frozenset[int] = frozenset({DELETION, VANISH})
+"""Kinds that are read and not compared by ids: what they say decides about other events."""
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """What one relay has of one kind. `whole`: nothing else; `why`: the reason where it is not.
+
+    `by`: how it was looked at: "ids" (NIP-77) or "events" (REQ).
+    """
+
+    held: frozenset[str] = frozenset()
+    whole: bool = False
+    by: str = ""
+    why: str = ""
+
+
+class Gone(msgspec.Struct, frozen=True, kw_only=True):
+    """What an author's deletions ask for: ids, and versions of addresses up to a second."""
+
+    ids: frozenset[str] = frozenset()
+    addresses: dict[Address, int] = {}
+
+    @classmethod
+    def of(cls, deletions: Iterable[Event]) -> Gone:
+        """Of kind 5 events by one author."""
+        ids: set[str] = set()
+        until: dict[Address, int] = {}
+        for one in deletions:
+            asked = deletion(one)
+            ids.update(asked.ids)
+            for address in asked.addresses:
+                until[address] = max(one.created_at, until.get(address, 0))
+        return cls(ids=frozenset(ids), addresses=until)
+
+    def covers(self, event: Event) -> bool:
+        """Whether the event is deleted."""
+        if not is_deletable(event.kind):
+            return False
+        address = address_of(event)
+        until = self.addresses.get(address, -1) if address is not None else -1
+        return event.id in self.ids or event.created_at <= until
+
+
+def address_of(event: Event) -> Address | None:
+    """What a replaceable or addressable event is a version of; None for others."""
+    d = d_of(event)
+    return None if d is None else Address(event.kind, event.pubkey, d)
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The matrix of one author's events; `covered` makes it.
+
+    `cells`: by relay (as the user wrote it) and kind. `local`: ids of a kind that the store has.
+    `events`: those that were read, by id: versions and deletions. `gone`: what is deleted.
+    `unions`: by kind, the ids that count: of store and relays, newest versions, not deleted.
+    """
+
+    author: str
+    relays: tuple[str, ...]
+    kinds: tuple[int, ...]
+    cells: dict[str, dict[int, Cell]]
+    local: dict[int, frozenset[str]] = {}
+    events: dict[str, Event] = {}
+    gone: Gone = Gone()
+    unions: dict[int, frozenset[str]] = {}
+
+    def cell(self, relay: str, kind: int) -> Cell:
+        """What a relay has of a kind."""
+        return self.cells[relay][kind]
+
+    def union(self, kind: int) -> frozenset[str]:
+        """The ids of a kind that count."""
+        return self.unions[kind]
+
+    def held(self, relay: str, kind: int) -> int:
+        """How many of the union a relay has: at least so many where the cell is not whole."""
+        return len(self.cell(relay, kind).held & self.union(kind))
+
+    def lacking(self, relay: str, kind: int) -> frozenset[str] | None:
+        """Ids of the union that a relay lacks; None where it was not looked at whole."""
+        cell = self.cell(relay, kind)
+        return self.union(kind) - cell.held if cell.whole else None
+
+    def undeleted(self, relay: str) -> frozenset[str]:
+        """Ids that a relay has and whose author deleted them."""
+        held = frozenset().union(*(one.held for one in self.cells[relay].values()))
+        return _deleted(held, self.events, self.gone)
+
+    def holders(self, event_id: str) -> list[str]:
+        """The relays that have an event."""
+        return [
+            relay
+            for relay in self.relays
+            if any(event_id in one.held for one in self.cells[relay].values())
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The matrix as JSON has it."""
+        return {
+            "author": self.author,
+            "kinds": [
+                {"kind": kind, "union": len(self.union(kind)), "store": self._stored(kind)}
+                for kind in self.kinds
+            ],
+            "relays": [self._row(relay) for relay in self.relays],
+        }
+
+    def _stored(self, kind: int) -> int | None:
+        if kind not in self.local:
+            return None
+        return len(self.local[kind] & self.union(kind))
+
+    def _row(self, relay: str) -> dict[str, Any]:
+        return {
+            "relay": relay,
+            "kinds": [self._cell(relay, kind) for kind in self.kinds],
+            "deleted_but_served": sorted(self.undeleted(relay)),
+        }
+
+    def _cell(self, relay: str, kind: int) -> dict[str, Any]:
+        cell, lacking = self.cell(relay, kind), self.lacking(relay, kind)
+        return {
+            "kind": kind,
+            "held": self.held(relay, kind),
+            "whole": cell.whole,
+            "by": cell.by,
+            "why": cell.why,
+            "lacking": None if lacking is None else sorted(lacking),
+        }
+
+
+def share(coverage: Coverage, relay: str) -> float | None:
+    """The part of the union of all kinds that a relay has; None where it was not looked at whole.
+
+    1.0 where there is nothing to have.
+    """
+    cells: Sequence[Cell] = [coverage.cell(relay, kind) for kind in coverage.kinds]
+    if not all(one.whole for one in cells):
+        return None
+    known: Mapping[int, int] = {kind: len(coverage.union(kind)) for kind in coverage.kinds}
+    total = sum(known.values())
+    return sum(coverage.held(relay, kind) for kind in coverage.kinds) / total if total else 1.0
+
+
+def covered(
+    author: str,
+    cells: dict[str, dict[int, Cell]],
+    kinds: Sequence[int],
+    *,
+    local: Mapping[int, frozenset[str]] = MappingProxyType({}),
+    events: Mapping[str, Event] = MappingProxyType({}),
+) -> Coverage:
+    """The matrix of what was seen; `events` are those that were read, deletions among them."""
+    gone = Gone.of(one for one in events.values() if one.kind == DELETION)
+    old = older(events.values())
+    unions = {}
+    for kind in kinds:
+        named = local.get(kind, frozenset()).union(*(row[kind].held for row in cells.values()))
+        unions[kind] = named - old - _deleted(named, events, gone)
+    return Coverage(
+        author=author,
+        relays=tuple(cells),
+        kinds=tuple(kinds),
+        cells=cells,
+        local=dict(local),
+        events=dict(events),
+        gone=gone,
+        unions=unions,
+    )
+
+
+def older(events: Iterable[Event]) -> frozenset[str]:
+    """Ids of the versions of replaceable and addressable events that have a newer one here."""
+    best: dict[Address, Event] = {}
+    old: set[str] = set()
+    for event in events:
+        address = address_of(event)
+        if address is None:
+            continue
+        other = best.setdefault(address, event)
+        if other is event:
+            continue
+        newer = version(event).beats(version(other))
+        best[address] = event if newer else other
+        old.add(other.id if newer else event.id)
+    return frozenset(old)
+
+
+def _deleted(ids: frozenset[str], events: Mapping[str, Event], gone: Gone) -> frozenset[str]:
+    """Those of some ids that are deleted; requests to delete are not."""
+    read = {key for key in ids if key in events}
+    return frozenset({key for key in read if gone.covers(events[key])} | (ids & gone.ids - read))

@@ -1,0 +1,190 @@
+"""What a repair sends to whom, and what it leaves: rules over values, without I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from nostr_client.codecs.event import Event
+from nostr_client.codecs.filters import Filter
+from nostr_client.codecs.kinds import DELETION, VANISH
+from nostr_client.store.rules import expiration, is_deletable, vanishes_here
+from nostr_client.sync.coverage.matrix import Gone
+from nostr_client.sync.sharing import HeldBack, Sharing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+RECENT: Final = 30 * 86_400
+"""Seconds: to relays that the user did not name no older event goes."""
+
+MOST_UNASKED: Final = 200
+"""Events of one run to all relays that the user did not name."""
+
+DROPPED: Final = 2
+"""Times that a relay took an event and lost it again, after which it is not sent there any more."""
+
+
+class Why(StrEnum):
+    """Why an event that a relay lacks is not sent to it."""
+
+    PRIVATE = "of private kinds"
+    PROTECTED = "protected by their author (NIP-70)"
+    EXPIRED = "expired"
+    DELETED = "deleted by their author"
+    VANISHED = "before a request to vanish from this relay (NIP-62)"
+    FOREIGN = "by another key than yours, to a relay that you did not name"
+    OLD = "older than 30 days, to a relay that you did not name"
+    MANY = "beyond 200 a run, to relays that you did not name"
+    DROPPED = "dropped twice by the relay"
+    REFUSED = "refused by the relay a short while ago"
+    UNSEEN = "named by a relay, and sent by none"
+    UNASKED = "not looked for there: the relay did not answer"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that a relay lacks; `event` None: no relay sent it. `named`: by the user.
+
+    `why`: the reason why it does not go, where that is known already.
+    """
+
+    relay: str
+    url: str
+    id: str
+    event: Event | None
+    named: bool
+    why: Why | None = None
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One event to one relay."""
+
+    relay: str
+    event: Event
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps in the order in which they go, deletions first; `left`: relay, reason, number."""
+
+    steps: tuple[Step, ...]
+    left: tuple[tuple[str, Why, int], ...] = ()
+
+    @property
+    def relays(self) -> tuple[str, ...]:
+        """The relays that get something."""
+        return tuple(dict.fromkeys(one.relay for one in self.steps))
+
+    def of(self, relay: str) -> list[Event]:
+        """What one relay gets, in order."""
+        return [one.event for one in self.steps if one.relay == relay]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON has it."""
+        return {
+            "relays": [
+                {"relay": relay, "events": [one.id for one in self.of(relay)]}
+                for relay in self.relays
+            ],
+            "left": [
+                {"relay": relay, "why": str(why), "events": number}
+                for relay, why, number in self.left
+            ],
+        }
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan goes by. `pubkey`: the user's own key, None without one. `now`: Unix seconds.
+
+    `gone` and `vanishing` (kind 62 events) are the author's. `dropped`: how often each relay (URL)
+    took an id; `refused`: ids that it refused a short while ago.
+    """
+
+    author: str
+    pubkey: str | None
+    now: int
+    gone: Gone = Gone()
+    vanishing: tuple[Event, ...] = ()
+    dropped: dict[str, dict[str, int]] = {}
+    refused: dict[str, frozenset[str]] = {}
+
+    def objection(self, one: Wanted) -> Why | None:
+        """Why an event does not go, whatever else goes."""
+        event = one.event
+        if one.why is not None:
+            return one.why
+        if event is None:
+            return Why.UNSEEN
+        return self._of_event(event, one.url) or self._of_relay(event, one)
+
+    def _of_event(self, event: Event, url: str) -> Why | None:
+        """What holds for the event, whoever named the relay."""
+        held_back = Sharing([Filter(authors=[self.author])]).holds_back(event)
+        if held_back is not None:
+            return Why.PRIVATE if held_back is HeldBack.PRIVATE else Why.PROTECTED
+        ends = expiration(event)
+        if ends is not None and ends <= self.now:
+            return Why.EXPIRED
+        if self.gone.covers(event):
+            return Why.DELETED
+        return Why.VANISHED if self._vanished(event, url) else None
+
+    def _vanished(self, event: Event, url: str) -> bool:
+        return is_deletable(event.kind) and any(
+            event.created_at <= one.created_at and vanishes_here(one, {url})
+            for one in self.vanishing
+        )
+
+    def _of_relay(self, event: Event, one: Wanted) -> Why | None:
+        if self.dropped.get(one.url, {}).get(event.id, 0) >= DROPPED:
+            return Why.DROPPED
+        if event.id in self.refused.get(one.url, ()):
+            return Why.REFUSED
+        if one.named:
+            return None
+        if event.pubkey != self.pubkey:
+            return Why.FOREIGN
+        return Why.OLD if event.created_at < self.now - RECENT else None
+
+
+def planned(wanted: Iterable[Wanted], rules: Rules) -> Plan:
+    """What goes, and what is left and why. Each event goes to a relay once."""
+    steps: list[Step] = []
+    left: Counter[tuple[str, Why]] = Counter()
+    unasked = 0
+    for one in _in_order(wanted):
+        why = rules.objection(one)
+        if why is None and not one.named:
+            why = Why.MANY if unasked >= MOST_UNASKED else None
+            unasked += why is None
+        if why is not None or one.event is None:
+            left[one.relay, why or Why.UNSEEN] += 1
+            continue
+        steps.append(Step(one.relay, one.event))
+    told = tuple((relay, why, number) for (relay, why), number in sorted(left.items()))
+    return Plan(steps=tuple(steps), left=told)
+
+
+def _in_order(wanted: Iterable[Wanted]) -> list[Wanted]:
+    """Deletions first, then the newest, each once for a relay."""
+    once = {(one.url, one.id): one for one in wanted}
+    return sorted(once.values(), key=_rank)
+
+
+def _rank(one: Wanted) -> tuple[bool, int, str, str]:
+    event = one.event
+    if event is None:
+        return True, 0, one.id, one.url
+    return event.kind not in (DELETION, VANISH), -event.created_at, one.id, one.url
+
+
+def recipients(events: Iterable[Event]) -> Mapping[str, Collection[str]]:
+    """Whom events mention (`p` tags), with the ids that mention them; not the author himself."""
+    found: dict[str, set[str]] = {}
+    for event in events:
+        for key in event.tag_values("p"):
+            if len(key) == 64 and key != event.pubkey:
+                found.setdefault(key, set()).add(event.id)
+    return found

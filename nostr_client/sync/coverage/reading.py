@@ -1,0 +1,54 @@
+"""Reads what one relay holds of a filter, within a budget: for versions, deletions, and relays
+that do not compare by ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client.codecs.event import Event
+from nostr_client.errors import RelayError
+from nostr_client.network.paging.range_reader import Walk
+from nostr_client.sync.pages import Found, count_holes, next_page, turn_page
+
+if TYPE_CHECKING:
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.network.relay import Relay
+    from nostr_client.options import ReadBudget
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Events by id; `why`: the reason where there may be others, "" where there are none."""
+
+    events: dict[str, Event]
+    why: str = ""
+
+
+async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> Held:
+    """Every event of a filter, to a proven end or until the budget is spent. Safe to cancel."""
+    walk: Walk[Found] = Walk([filter], filter.since or 0, filter.until)
+    events: dict[str, Event] = {}
+    received = 0
+    try:
+        while (page := await next_page(relay, walk)) is not None:
+            events.update((one.event.id, one.event) for one in page.events)
+            received += page.bytes
+            turn_page(walk, page)
+            if len(events) > budget.events or received > budget.bytes:
+                return Held(events, f"the budget was spent after {len(events)} events")
+        await count_holes(relay, filter, walk)
+    except RelayError as error:
+        return Held(events, str(error))
+    return Held(events, _doubt(walk))
+
+
+def _doubt(walk: Walk[Found]) -> str:
+    """Why a walk at its end is not whole; "" where it is."""
+    if walk.complete:
+        return ""
+    if walk.stalled:
+        return walk.stalled
+    if walk.holes:
+        return "some seconds may hold more events than the relay sends"
+    return "some frames of the relay could not be read"

@@ -1,0 +1,199 @@
+"""A repair: what relays lack is found and planned, and handed over, deletions first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from nostr_client.codecs.kinds import DELETION, VANISH
+from nostr_client.network.waiting import task_group
+from nostr_client.sync.coverage.gathering import lacking, recent
+from nostr_client.sync.coverage.plan import Rules, planned
+from nostr_client.sync.memory import SETTLED, Side, place_of
+from nostr_client.sync.options import SyncOptions
+from nostr_client.sync.sharing import Sharing
+from nostr_client.sync.tally import Tally
+from nostr_client.sync.uploads import Uploads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nostr_client.codecs.event import Event
+    from nostr_client.codecs.filters import Filter
+    from nostr_client.network.relay import Relay
+    from nostr_client.store.base import EventStore
+    from nostr_client.sync.coverage.gathering import Mentions, Named
+    from nostr_client.sync.coverage.matrix import Coverage
+    from nostr_client.sync.coverage.plan import Plan
+    from nostr_client.sync.memory import SyncMemory
+    from nostr_client.sync.sent import Sent
+
+_BATCH: Final = 100
+"""Events between two notes of what was taken: what a crash costs is sent once more."""
+
+
+class Repaired(msgspec.Struct, frozen=True, kw_only=True):
+    """One relay: how many events were planned for it and how many it took.
+
+    `refused`: by reason, in the relay's words; `unsent`: those that it was not sent any more.
+    """
+
+    relay: str
+    planned: int
+    taken: int = 0
+    had: int = 0
+    """Events that it had, or has a newer version of."""
+    refused: dict[str, int] = {}
+    unsent: int = 0
+
+
+class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repair did, relay by relay."""
+
+    relays: tuple[Repaired, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every relay has what was planned for it."""
+        return all(one.taken + one.had == one.planned for one in self.relays)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        return {"complete": self.complete, "relays": msgspec.to_builtins(self.relays)}
+
+
+async def carry_out(
+    plan: Plan,
+    relays: Mapping[str, Relay],
+    memory: SyncMemory,
+    sent: Sent,
+    options: SyncOptions | None = None,
+) -> RepairReport:
+    """Hand the events of a plan over, at the rate of a sync; what a relay does is in the report.
+
+    `relays`: by the names in the plan. Raises StoreError. Safe to cancel or to be killed: what was
+    taken is noted every hundred events, and the next repair goes on from what relays have.
+    """
+    async with task_group() as group:
+        tasks = [
+            group.create_task(
+                _to_relay(name, relays[name], plan.of(name), memory, sent, options or SyncOptions())
+            )
+            for name in plan.relays
+        ]
+    return RepairReport(relays=tuple(task.result() for task in tasks))
+
+
+async def prepared(
+    coverage: Coverage,
+    relays: Mapping[str, Relay],
+    *,
+    pubkey: str | None,
+    now: int,
+    named: Named,
+    memory: SyncMemory,
+    sent: Sent,
+    store: EventStore | None = None,
+    mentions: Mentions | None = None,
+) -> Plan:
+    """The plan of a repair: what relays lack is downloaded where the store has none of it.
+
+    `relays`: by the names in the coverage. `pubkey`: the user's own key (hex). `mentions`: finds
+    where those read whom own recent events mention. Raises StoreError. Safe to cancel.
+    """
+    wanted = await lacking(coverage, relays, store, named)
+    by_url = {one.url: one for one in relays.values()}
+    if mentions is not None and coverage.author == pubkey:
+        own = await recent(coverage, relays, store, now)
+        more, readers = await mentions.lacking(coverage, own, by_url.keys())
+        wanted += more
+        by_url |= {one.url: one for one in readers.values()}
+    ids: dict[str, list[str]] = {}
+    for one in wanted:
+        ids.setdefault(one.url, []).append(one.id)
+    rules = Rules(
+        author=coverage.author,
+        pubkey=pubkey,
+        now=now,
+        gone=coverage.gone,
+        vanishing=tuple(one for one in coverage.events.values() if one.kind == VANISH),
+        dropped={url: await sent.times(url) for url in ids},
+        refused={url: await refused_before(by_url[url], memory, ids[url]) for url in ids},
+    )
+    return planned(wanted, rules)
+
+
+async def refused_before(relay: Relay, memory: SyncMemory, ids: Sequence[str]) -> frozenset[str]:
+    """Ids that the relay refused a short while ago, and that are not sent now."""
+    raw = [bytes.fromhex(one) for one in ids]
+    recalled = await memory.recall(place_of(relay), Side.UP, raw)
+    return frozenset(one.hex() for one in recalled.waiting)
+
+
+async def _to_relay(
+    name: str,
+    relay: Relay,
+    events: Sequence[Event],
+    memory: SyncMemory,
+    sent: Sent,
+    options: SyncOptions,
+) -> Repaired:
+    tally = Tally(name, relay)
+    first = [one for one in events if one.kind in (DELETION, VANISH)]
+    rest = [one for one in events if one.kind not in (DELETION, VANISH)]
+    for part in (first, rest):
+        for at in range(0, len(part), _BATCH):
+            if tally.lacking_something:  # the relay takes no more in this run
+                break
+            batch = part[at : at + _BATCH]
+            uploads = _uploads(relay, batch, memory, options, tally)
+            await uploads.run()
+            await uploads.note_unsettled()
+            await sent.took(relay.url, [one.hex() for one in uploads.moved])
+    return _repaired(name, tally, len(events))
+
+
+def _uploads(
+    relay: Relay,
+    events: Sequence[Event],
+    memory: SyncMemory,
+    options: SyncOptions,
+    tally: Tally,
+) -> Uploads:
+    """The upload of some events; the plan has decided what goes."""
+    sharing = Sharing((), others=True)
+    uploads = Uploads(relay, _Planned(events), memory, options, tally, sharing)
+    uploads.put([bytes.fromhex(one.id) for one in events])
+    uploads.finish()
+    return uploads
+
+
+class _Planned:
+    """The events of a plan as the source of an upload."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = {one.id: one for one in events}
+
+    async def query(self, filters: Sequence[Filter]) -> list[Event]:
+        """Those of the ids, in their order."""
+        return [self._events[one] for asked in filters for one in asked.ids or ()]
+
+
+def _repaired(name: str, tally: Tally, planned: int) -> Repaired:
+    had = 0
+    refused: dict[str, int] = {}
+    for note, number in tally.unmoved.items():
+        if note.verdict in SETTLED:
+            had += number
+        else:
+            refused[note.reason] = refused.get(note.reason, 0) + number
+    unsent = planned - tally.uploaded - had - sum(refused.values())
+    return Repaired(
+        relay=name,
+        planned=planned,
+        taken=tally.uploaded,
+        had=had,
+        refused=refused,
+        unsent=unsent,
+    )

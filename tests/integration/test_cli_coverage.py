@@ -1,0 +1,85 @@
+"""`nostr-client coverage` over relays of this process: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from nostr_client.codecs.event import EventTemplate
+from nostr_client.codecs.keys import KeySigner
+from nostr_client.codecs.nip19 import PublicKey
+from tests.faulty_relay import FaultyRelay
+from tests.negrelay import SpeaksNeg
+from tests.running import nostr_client
+
+if TYPE_CHECKING:
+    from nostr_client.codecs.event import Event
+
+OWN = KeySigner(bytes(31) + b"\x41")
+NPUB = PublicKey(OWN.pubkey).encode()
+NOTES = [
+    OWN.sign_now(EventTemplate(kind=1, content=f"{n}", created_at=1_700_000_000 + n)).event
+    for n in range(20)
+]
+
+
+def made(kind: int, at: int, *tags: tuple[str, ...]) -> Event:
+    template = EventTemplate(kind=kind, tags=tags, created_at=1_700_000_000 + at)
+    return OWN.sign_now(template).event
+
+
+OLD, NEW = made(0, 1), made(0, 2)
+DELETION = made(5, 100, ("e", NOTES[0].id))
+
+
+async def test_the_matrix_the_deleted_and_what_was_not_looked_at() -> None:
+    one = FaultyRelay(SpeaksNeg(), events=[*NOTES, OLD])
+    other = FaultyRelay(events=[*NOTES[5:], NEW, DELETION])
+    async with one, other:
+        done = await nostr_client(
+            "coverage", NPUB, "-r", one.url, "--relays", f"{other.url},ws://127.0.0.1:9", "--json"
+        )
+        assert done.code == 0, done.err
+        told = json.loads(done.out)
+        unions = {row["kind"]: row["union"] for row in told["kinds"]}
+        assert {kind: n for kind, n in unions.items() if n} == {0: 1, 1: 19, 5: 1}
+        first, second, gone = told["relays"]
+        notes = {row["kind"]: row for row in first["kinds"]}
+        assert (notes[1]["held"], notes[1]["by"], notes[1]["lacking"]) == (19, "ids", [])
+        assert notes[0]["lacking"] == [NEW.id]
+        assert first["deleted_but_served"] == [NOTES[0].id]
+        notes = {row["kind"]: row for row in second["kinds"]}
+        assert (notes[1]["held"], notes[1]["by"]) == (15, "events")
+        assert notes[1]["lacking"] == sorted(event.id for event in NOTES[1:5])
+        assert not any(row["whole"] for row in gone["kinds"])
+        assert one.verbs()["NEG-OPEN"]
+        assert not any("ids" in message[2] for message in one.received if message[0] == "REQ")
+        done = await nostr_client("coverage", NPUB, "-r", one.url, "-r", other.url)
+    assert done.code == 0
+    assert "90.5 %" in done.out  # 19 of 21: the new profile and the deletion are not there
+    assert f"serves 1 event that was deleted: {NOTES[0].id}" in done.err
+
+
+async def test_no_relay_that_was_looked_at_is_exit_code_3() -> None:
+    done = await nostr_client("coverage", NPUB, "-r", "ws://127.0.0.1:9", "--kind", "1")
+    assert done.code == 3
+    assert "was not looked at whole" in done.err
+
+
+async def test_relays_must_be_named_or_looked_up() -> None:
+    done = await nostr_client("coverage", NPUB)
+    assert done.code == 2
+    assert "from:nip65" in done.err
+
+
+async def test_the_relays_where_the_author_writes_are_looked_up() -> None:
+    holder = FaultyRelay(SpeaksNeg(), events=NOTES)
+    async with holder:
+        listed = made(10002, 5, ("r", holder.url, "write"), ("r", "wss://read.example", "read"))
+        async with FaultyRelay(events=[listed]) as indexer:
+            done = await nostr_client(
+                "coverage", NPUB, "--relays", "from:nip65", "--indexer", indexer.url
+            )
+    # A list that names an address of this machine is a stranger's word: it is not followed.
+    assert done.code == 3
+    assert "is not asked" in done.err or "not asked" in done.err

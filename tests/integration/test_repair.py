@@ -1,0 +1,184 @@
+"""A repair over relays of this process: what moves, what does not, and what a second one does."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from nostr_client.client import NostrClient
+from nostr_client.codecs.event import Event, EventTemplate
+from nostr_client.codecs.keys import KeySigner, verify
+from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.network.outbox import RelayChoice
+from nostr_client.store.sqlite import SqliteStore
+from nostr_client.sync.coverage import Look, Why
+from tests.faulty_relay import FaultyRelay, Peer
+from tests.negrelay import SpeaksNeg
+from tests.right_relay import Right
+from tests.running import nostr_client, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OWN = KeySigner(bytes(31) + b"\x51")
+FRIEND = KeySigner(bytes(31) + b"\x52")
+NPUB = PublicKey(OWN.pubkey).encode()
+NOW = int(time.time())
+
+
+def made(kind: int, ago: int, *tags: tuple[str, ...], by: KeySigner = OWN) -> Event:
+    return by.sign_now(EventTemplate(kind=kind, tags=tags, created_at=NOW - ago)).event
+
+
+NOTES = [made(1, 90 * 86_400 + n) for n in range(30)] + [made(1, 600 + n) for n in range(30)]
+GONE = NOTES[3]
+DELETION = made(5, 300, ("e", GONE.id))
+PROFILE, OLD_PROFILE = made(0, 500), made(0, 900)
+PRIVATE = made(4, 400, ("p", FRIEND.pubkey))
+PROTECTED = made(1, 410, ("-",))
+LIVE = {one.id for one in NOTES if one is not GONE} | {DELETION.id, PROFILE.id}
+
+
+def ids(relay: FaultyRelay) -> set[str]:
+    return {one.id for one in relay.events}
+
+
+class Deletes(Right):
+    """A right relay whose pages are large."""
+
+    cap = 500
+
+
+async def test_relays_end_with_equal_sets_and_a_second_repair_moves_nothing() -> None:
+    one = FaultyRelay(Deletes(), events=[*NOTES[:40], OLD_PROFILE, PROTECTED, PRIVATE])
+    two = FaultyRelay(Deletes(), events=[*NOTES[20:], PROFILE])
+    three = FaultyRelay(Deletes(), events=[DELETION])
+    kinds = ("--kind", "0", "--kind", "1", "--kind", "4", "--kind", "5")
+    async with one, two, three:
+        relays = [arg for each in (one, two, three) for arg in ("-r", each.url)]
+        done = await nostr_client("coverage", NPUB, *relays, *kinds, "--repair", "--dry-run")
+        assert done.code == 0, done.err
+        assert not any(each.verbs()["EVENT"] for each in (one, two, three))
+        assert "does not get 1 event: of private kinds" in done.err
+        done = await nostr_client("coverage", NPUB, *relays, *kinds, "--repair", "--yes", "--json")
+        assert done.code == 0, done.err
+        told = json.loads(done.out)
+        assert told["report"]["complete"]
+        assert ids(one) == LIVE | {PROTECTED.id, PRIVATE.id}
+        assert ids(two) == ids(three) == LIVE
+        sent = [message[1]["kind"] for message in one.received if message[0] == "EVENT"]
+        assert sent[0] == 5
+        before = [each.verbs()["EVENT"] for each in (one, two, three)]
+        done = await nostr_client("coverage", NPUB, *relays, *kinds, "--repair", "--yes")
+        assert done.code == 0, done.err
+        assert "nothing to send" in done.err
+        assert [each.verbs()["EVENT"] for each in (one, two, three)] == before
+
+
+class Forgets(SpeaksNeg):
+    """Says OK, and stores nothing."""
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        await peer.send("OK", message[1]["id"], True, "")
+
+
+async def test_what_a_relay_drops_twice_stays_dropped(tmp_path: Path) -> None:
+    question = Look(author=OWN.pubkey, kinds=(1,))
+    holder, forgetful = FaultyRelay(SpeaksNeg(), events=NOTES[:5]), FaultyRelay(Forgets())
+    async with holder, forgetful:
+        for run in range(4):
+            relays = [holder.url, forgetful.url]
+            async with NostrClient(relays, store=tmp_path / "store.db") as client:
+                plan = await client.plan_repair(await client.coverage(question))
+                if run < 2:
+                    assert len(plan.steps) == 5
+                    assert (await client.repair(plan)).complete
+                else:
+                    assert plan.steps == ()
+                    assert [(why, n) for _, why, n in plan.left] == [(Why.DROPPED, 5)]
+    assert forgetful.verbs()["EVENT"] == 10
+
+
+async def test_refusals_are_told_and_not_tried_again_at_once() -> None:
+    refusing = FaultyRelay(SpeaksNeg(refuses=lambda event: "blocked: not here"))
+    holder = FaultyRelay(SpeaksNeg(), events=NOTES[:3])
+    question = Look(author=OWN.pubkey, kinds=(1,))
+    async with holder, refusing, NostrClient([holder.url, refusing.url]) as client:
+        report = await client.repair(await client.plan_repair(await client.coverage(question)))
+        (one,) = report.relays
+        assert (one.taken, one.refused) == (0, {"blocked: not here": 3})
+        assert not report.complete
+        plan = await client.plan_repair(await client.coverage(question))
+        assert plan.steps == ()
+        assert [(why, n) for _, why, n in plan.left] == [(Why.REFUSED, 3)]
+
+
+async def test_the_store_gives_what_no_relay_has(tmp_path: Path) -> None:
+    async with await SqliteStore.open(tmp_path / "store.db") as store:
+        await store.save([verify(one) for one in (*NOTES[:4], PROFILE)])
+    empty = FaultyRelay(SpeaksNeg())
+    async with empty, NostrClient([empty.url], store=tmp_path / "store.db") as client:
+        found = await client.coverage(Look(author=OWN.pubkey, kinds=(0, 1)))
+        assert (found.held(empty.url, 1), len(found.union(1))) == (0, 4)
+        await client.repair(await client.plan_repair(found))
+    assert ids(empty) == {one.id for one in (*NOTES[:4], PROFILE)}
+
+
+async def test_mentions_go_where_those_read_whom_they_mention() -> None:
+    mention = made(1, 60, ("p", FRIEND.pubkey))
+    old = made(1, 60 * 86_400, ("p", FRIEND.pubkey))
+    mine = FaultyRelay(SpeaksNeg(), events=[mention, old, *NOTES[:3]])
+    inbox = FaultyRelay(SpeaksNeg())
+    async with mine, inbox:
+        listed = made(10002, 5, ("r", inbox.url, "read"), by=FRIEND)
+        async with FaultyRelay(events=[listed]) as indexer:
+            choice = RelayChoice(indexers=(indexer.url,), own=(inbox.url,))
+            async with NostrClient([mine.url], signer=OWN, choice=choice) as client:
+                found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
+                plan = await client.plan_repair(found)
+                # A list that names an address of this machine is not followed, and that is told.
+                assert [(why, n) for _, why, n in plan.left] == [(Why.UNASKED, 1)]
+                await client.pool.remove(inbox.url)
+                client.pool.relay(inbox.url)
+                plan = await client.plan_repair(found)
+                assert plan.of(inbox.url) == [mention]
+                await client.repair(plan)
+                assert ids(inbox) == {mention.id}
+                found = await client.coverage(Look(author=OWN.pubkey, kinds=(1,)))
+                assert (await client.plan_repair(found)).steps == ()
+
+
+class Stops(Deletes):
+    """Takes seven events, and answers no further one before it is `free`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = False
+
+    async def on_event(self, peer: Peer, message: list[Any]) -> None:
+        if self.free or len(peer.relay.events) < 7:
+            await super().on_event(peer, message)
+
+
+async def test_a_repair_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    slow = Stops()
+    holder, empty = FaultyRelay(Deletes(), events=NOTES), FaultyRelay(slow)
+    args = ("coverage", NPUB, "--kind", "1", "--repair", "--yes", "--store", f"{tmp_path}/s.db")
+    async with holder, empty:
+        relays = ("-r", holder.url, "-r", empty.url)
+        async with started(*args, *relays) as process:
+            await empty.heard("EVENT", 8)
+            process.kill()
+            await process.wait()
+        assert len(ids(empty)) == 7
+        slow.free = True
+        done = await nostr_client(*args, *relays)
+        assert done.code == 0, done.err
+        assert ids(empty) == ids(holder) == {one.id for one in NOTES}
+
+
+async def test_a_repair_asks_on_a_terminal_alone() -> None:
+    done = await nostr_client("coverage", NPUB, "-r", "ws://127.0.0.1:9", "--repair")
+    assert done.code == 2
+    assert "--yes" in done.err
