@@ -40,7 +40,7 @@ def assertions() -> None:
 
 
 @assertions.command()
-@click.argument("subjects", metavar="SUBJECT...", nargs=-1)
+@click.argument("subjects", metavar="[SUBJECT...]", nargs=-1)
 @click.option(
     "--from",
     "file",
@@ -106,9 +106,9 @@ def publish(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Sign and publish the cards of subjects: npub, note, nevent, naddr, or an identifier (NIP-73)
-    as i:VALUE.
+    """Sign and publish the cards of subjects.
 
+    A subject is an npub, note, nevent or naddr, or i:VALUE for an identifier (NIP-73).
     The numbers are those of the store's events. A card is signed again when a number changed, and
     before it expires. --key-file names a key of its own, never your identity's.
     """
