@@ -57,8 +57,6 @@ PHRASES: Final = {
 ALLOWED: Final[dict[str, tuple[str, str]]] = {
     "CONTRIBUTING.md": ("tell", "the rule that refuses the word"),
     "scripts/words.py": (".*", "the list itself"),
-    "agent/service_files.py": ("journal", "systemd's journal"),
-    "docs/how-to/service.md": ("journal", "systemd's journal"),
 }
 """Path, pattern of the words that are allowed there, and why."""
 
@@ -79,6 +77,14 @@ NOT_YET: Final = frozenset(
         "agent/watching/",
         "tui/",
         "docs/reference/",
+        "agent/alerting.py",  # the log's name
+        "agent/journal.py",
+        "agent/syncing.py",
+        "agent/api/schema.py",  # what `count` calls its values
+        "agent/api/views.py",
+        "agent/demo/tour.py",
+        "nostr_client/__init__.py",
+        "nostr_client/client.py",  # what `watch` calls its tables
     )
 )
 """Folders (with a final slash) and files that are not clean yet."""

@@ -1,6 +1,6 @@
 """What an event says about another one: what a reaction is to, where in a thread a reply is. Pure.
 
-Registers and counts of relays know tags alone, so they cannot tell any of this. Sources: NIP-10
+Registers and counts of relays know tags only, so they cannot show any of this. Sources: NIP-10
 (replies), NIP-25 (reactions), NIP-57 (splits of zaps).
 """
 

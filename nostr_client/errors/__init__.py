@@ -1,6 +1,6 @@
 """The error tree: one root, and branches by what the caller can do about it.
 
-`InvalidInput`: mend the argument. `RelayError`: the relay broke a NIP (`ProtocolError`) or said
+`InvalidInput`: correct the argument. `RelayError`: the relay broke a NIP (`ProtocolError`) or said
 no (`RelayRefused`); try another relay. `NetworkError` and `DeadlineExceeded`: try again later, and
 `HeldBack` too: our own budget is spent.
 `StoreError`: look after the disk or the other process. `CounterError`: the counter's own rules.
