@@ -100,7 +100,7 @@ class Downloads:
             if isinstance(error, ProtocolError):
                 await self._withheld(list(left), BROKE)
             elif isinstance(error, (NetworkError, DeadlineExceeded)):
-                self._desk.was_cut(self._relay.url, left)
+                self._queue.was_cut(self._relay.url, left)
             if error is not None:
                 return error
         await self._withheld(list(left), NOT_SENT)
