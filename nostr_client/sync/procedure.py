@@ -43,7 +43,7 @@ class Syncer:
     """Brings a store and relays together; `store` None can only count. Keep one for many syncs.
 
     `memory`: what to remember between syncs; by default in the store's file. `now` gives Unix
-    seconds. `heard` gets the id and the relay of each event before it is saved, e.g.
+    seconds. `on_event` gets the id and the relay of each event before it is saved, e.g.
     `counters.ingest.Provenance.note`.
     """
 
@@ -54,10 +54,10 @@ class Syncer:
         options: SyncOptions | None = None,
         memory: SyncMemory | None = None,
         now: Callable[[], float] = time.time,
-        heard: Callable[[str, str], None] | None = None,
+        on_event: Callable[[str, str], None] | None = None,
     ) -> None:
         self._store = store
-        self._heard = heard
+        self._on_event = on_event
         self._options = options or SyncOptions()
         self._memory = memory or memory_of(store, now)
         self._now = now
@@ -115,7 +115,7 @@ class Syncer:
             yield None
             return
         verifier = relays[0][1].verifier  # the pool has one for all its relays
-        async with Ingest(self._store, heard=self._heard, verifier=verifier) as ingest:
+        async with Ingest(self._store, on_event=self._on_event, verifier=verifier) as ingest:
             yield ingest
 
     def _new_queue(self, mode: Mode) -> DownloadQueue:
