@@ -57,7 +57,7 @@ def thread_of(note: Event, *, addresses: bool = True) -> Thread:
 
     With markers `reply` names the parent, and `root` alone is a direct reply to the root. Without
     markers the last `e` is the parent, as NIP-10 had it before; an `a` without a marker is the
-    root, and so the parent where no `e` is. Without `addresses` no `a` is looked at.
+    root, and so the parent where no `e` is. Without `addresses` no `a` is read.
     """
     names = ("e", "a") if addresses else ("e",)
     tags = [tag for tag in note.tags if len(tag) > 1 and tag[0] in names]

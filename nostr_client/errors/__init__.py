@@ -54,7 +54,7 @@ def without_tls(error: BaseException) -> str:
 def without_user(url: str) -> str:
     """A URL for errors and logs: without the user, password or token before its host.
 
-    What stands in the place of a port and is no number is left out too: `nats://user:password`.
+    Text that stands where a port belongs and is no number is left out too: `nats://user:password`.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
