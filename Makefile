@@ -42,6 +42,7 @@ check: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/codespell
+	$(PY) scripts/words.py
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 

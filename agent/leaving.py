@@ -1,7 +1,7 @@
-"""Relays that nothing asks any more are let go: a count once, a watch that was removed.
+"""Close pooled relays that no task uses any more: a count once, a watch that was removed.
 
 One that no task needs at two rounds in a row, and that was sent nothing in between, is closed and
-forgotten; who asks it again makes it anew.
+forgotten; the next request makes it again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Leaving:
         self._idle: dict[str, int] = {}
 
     async def round(self, needed: Collection[str]) -> list[str]:
-        """Let go what was not needed the last time either; which relays, by URL."""
+        """Close relays that were not needed the last time either; return their URLs."""
         relays = self._pool.relays
         idle = {url: relays[url].stats.bytes_sent for url in relays.keys() - set(needed)}
         left = sorted(url for url, sent in idle.items() if self._idle.get(url) == sent)

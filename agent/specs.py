@@ -35,7 +35,7 @@ _IN_WORDS: Final = {
 
 
 def in_words(error: str) -> str:
-    """What msgspec says, with words in the place of a pattern that a name or duration misses."""
+    """What msgspec says, with words instead of a pattern that a name or duration misses."""
     for pattern, words in _IN_WORDS.items():
         error = error.replace(f"`str` matching regex {pattern!r}", words)
     return error

@@ -48,7 +48,7 @@ class Synced:
 class Syncing:
     """All syncs: their tasks, their runs, and what is told about them.
 
-    `tell` gets every change of one, as the API shows it; `heard` the id and the relay of each
+    `tell` gets every change of one, as the API shows it; `on_event` the id and the relay of each
     event before it is saved.
     """
 
@@ -60,7 +60,7 @@ class Syncing:
         pool: RelayPool,
         memory: SyncMemory,
         tell: Callable[[schema.Sync], None],
-        heard: Callable[[str, str], None],
+        on_event: Callable[[str, str], None],
     ) -> None:
         self.syncs: dict[str, Synced] = {}
         self.downloaded = 0
@@ -71,7 +71,7 @@ class Syncing:
         self._pool = pool
         self._memory = memory
         self._tell = tell
-        self._heard = heard
+        self._on_event = on_event
         self._told_at = 0.0
 
     def configure(self, specs: Mapping[str, tuple[SyncSpec, str]], relays: RelaysSection) -> None:
@@ -139,7 +139,7 @@ class Syncing:
             options=options,
             memory=self._memory,
             now=self._clock.wall,
-            heard=self._heard,
+            on_event=self._on_event,
         )
         report = await syncer.sync(
             sync_filters(one.spec, now),

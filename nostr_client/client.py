@@ -397,8 +397,8 @@ class NostrClient:
         `timeout` in seconds, for each. Raises InvalidInput for no relay.
         """
         urls = self._urls(relays)
-        told = await self.pool.publish(event, [url for url, _ in urls], timeout)
-        return {name: told[url] for url, name in urls}
+        results = await self.pool.publish(event, [url for url, _ in urls], timeout)
+        return {name: results[url] for url, name in urls}
 
     async def sync(
         self,

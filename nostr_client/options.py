@@ -55,7 +55,7 @@ class Timeouts:
     """All relays of one question together: later answers are reported as timeouts, not awaited."""
 
     eose: float = 20.0
-    """Silence while a stored query is read: counted anew after each event."""
+    """Silence while a stored query is read: counted again after each event."""
 
     publish: float = 10.0
     """OK for one event: relays verify and write before they answer."""
@@ -232,7 +232,7 @@ class ConnectionOptions:
     """Ask wallets on this machine too, by http: for tests, and for a wallet that runs here."""
 
     user_agent: str = "nostr-tally"
-    """What relays see of us; a version would tell clients apart."""
+    """What relays see of us; a version would distinguish clients."""
 
     def __post_init__(self) -> None:
         choose_proxies(self.proxy, self.no_proxy, {})  # raises InvalidInput

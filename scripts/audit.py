@@ -20,7 +20,7 @@ def verdict(dependencies: list[dict[str, Any]]) -> tuple[int, list[str]]:
     """The exit code, and what to say, of pip-audit's list of dependencies."""
     skipped = [one["name"] for one in dependencies if "skip_reason" in one]
     known = [
-        f"{one['name']} {one['version']}: {vuln['id']}, mended in {vuln['fix_versions'] or 'none'}"
+        f"{one['name']} {one['version']}: {vuln['id']}, fixed in {vuln['fix_versions'] or 'none'}"
         for one in dependencies
         for vuln in one.get("vulns", ())
     ]

@@ -73,7 +73,7 @@ async def _browser(one: EmbeddedAgent) -> bytes:
 
 
 def plain(svg: str) -> str:
-    """Without fonts from elsewhere: whoever looks has one of fixed width."""
+    """Return the picture without foreign fonts: every viewer has one of fixed width."""
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     return svg.replace("Fira Code", "monospace").replace("font-family: arial", "font-family: Arial")
 

@@ -110,12 +110,12 @@ class TallyApp(App[None]):
         self.watched = ""
         """The name of the watch that its page shows."""
         self.counters: list[tuple[str, str]] | None = None
-        """The first counters, for the overview; None until the agent has told them."""
+        """The first counters, for the overview; None until the agent has reported them."""
         self.redraws = 0
         self._wanted_theme = theme
         self._changed: set[str] = set()
-        self._troubled: dict[str, float] = {}
-        """When each page last told of an error by itself."""
+        self._last_error_at: dict[str, float] = {}
+        """When each page last reported an error by itself."""
         self._drawn_at = 0.0
         self.waiting = False
         self.key_queue = KeyQueue(self, super().on_event)
@@ -302,8 +302,8 @@ class TallyApp(App[None]):
             streams = (await self.ask(lambda client: client.streams())).streams
             found: list[tuple[str, str]] = []
             for stream in streams[:3]:
-                told = await self.ask(_first_of(stream.name))
-                found += [(one.subject, one.value) for one in told.counters]
+                answer = await self.ask(_first_of(stream.name))
+                found += [(one.subject, one.value) for one in answer.counters]
         except NostrTallyError:
             return
         self.counters = found
@@ -316,16 +316,16 @@ class TallyApp(App[None]):
 
     # Talk.
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """A passing word."""
         self.notify(format.plain(text), timeout=TOAST_S, markup=False)
 
     def trouble(self, text: str, source: str = "") -> None:
         """A passing error; of a `source` that nobody asked just now, one at a time."""
         now = time.monotonic()
-        if source and now - self._troubled.get(source, -inf) < 2 * TOAST_S:
+        if source and now - self._last_error_at.get(source, -inf) < 2 * TOAST_S:
             return
-        self._troubled[source] = now
+        self._last_error_at[source] = now
         self.notify(format.plain(text), severity="error", timeout=2 * TOAST_S, markup=False)
 
     async def inform(self, title: str, text: str) -> None:
@@ -351,7 +351,7 @@ class TallyApp(App[None]):
     ) -> None:
         """Do it with one line: with the one `given`, or with what is typed until it is right.
 
-        `held` stands there to begin with; a given line that is wrong stands there to be mended.
+        `held` stands there to begin with; a given line that is wrong stands there to be corrected.
         """
         from tui.dialogs.simple import Ask
 

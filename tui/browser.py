@@ -1,4 +1,4 @@
-"""`nostr-tui --serve`: the same application in a browser, for whoever has its secret.
+"""`nostr-tui --serve`: the same application in a browser, for everyone who has its secret.
 
 Each tab runs a process of its own, whose terminal textual-serve carries over a WebSocket. Who may
 come in is decided as for the API: a loopback Host, no foreign Origin, a secret. The secret is of
@@ -62,7 +62,7 @@ a { color: #5eb1ef; }
 <div id="terminal" class="textual-terminal" data-session-websocket-url="$socket"
  data-font-size="$size"></div>
 <div id="start"></div>
-<div id="ended"><p>It has ended. <a href="./">Begin anew</a></p></div>
+<div id="ended"><p>It has ended. <a href="./">Start again</a></p></div>
 </body>
 </html>
 """)
@@ -100,12 +100,12 @@ class Browser:
         given = request.query.get("token", "")
         if given and request.path == "/" and self._knows(given):
             return self._welcome(given)
-        told = (
+        given = (
             request.cookies.get(self._cookie)
             or bearer_of(request.headers.get("Authorization"))
             or ""
         )
-        if not self._knows(told):
+        if not self._knows(given):
             raise web.HTTPUnauthorized(text="open the address that nostr-tui --serve printed\n")
         return await handler(request)
 
@@ -150,10 +150,10 @@ class Browser:
 async def serve(
     command: Sequence[str],
     port: int,
-    told: Callable[[str], None],
+    announce: Callable[[str], None],
     until: asyncio.Event,
 ) -> None:
-    """Serve on loopback until the event; `told` gets the address to open. Raises NetworkError."""
+    """Serve on loopback until the event; `announce` gets the address. Raises NetworkError."""
     try:
         listener = socket.create_server(("127.0.0.1", port))
     except OSError as error:
@@ -164,7 +164,7 @@ async def serve(
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
-        told(f"http://127.0.0.1:{port}/?token={secret}")
+        announce(f"http://127.0.0.1:{port}/?token={secret}")
         await until.wait()
     finally:
         await runner.cleanup()

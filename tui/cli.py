@@ -27,7 +27,7 @@ TERMINATED: Final = 143
 
 
 def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
-    """A theme's name. Raises BadParameter with those that there are."""
+    """A theme's name. Raises BadParameter with the known names."""
     from textual.theme import BUILTIN_THEMES
 
     from tui.themes import OWN
@@ -125,14 +125,14 @@ async def _brought(stack: AsyncExitStack, *, demo: bool, read_only: bool) -> Emb
 
 
 async def _serve(given: dict[str, Any], brought: EmbeddedAgent | None) -> int:
-    """The application in browsers, each tab a process, until told to end."""
+    """The application in browsers, each tab a process, until a signal ends it."""
     from tui.browser import serve
 
     where = (given["api"], given["token_file"])
     if brought is not None:
         where = await brought.place()
     else:
-        _locate(given)()  # no agent is told here, not in the browser
+        _locate(given)()  # a missing agent is reported here, not in the browser
     until = asyncio.Event()
     _on_end(until.set, signal.SIGINT)
     click.echo("open this address on this machine; Ctrl-C ends", err=True)
@@ -164,7 +164,7 @@ def _app(given: dict[str, Any], brought: EmbeddedAgent | None) -> TallyApp:
 
 
 def _on_end(do: Callable[[], None], *more: signal.Signals) -> None:
-    """End in order when told to: the terminal is left as it was, children are ended."""
+    """End in order at a signal: the terminal is left as it was, children are ended."""
     for number in (signal.SIGTERM, signal.SIGHUP, *more):
         asyncio.get_running_loop().add_signal_handler(number, do)
 

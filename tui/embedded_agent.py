@@ -28,7 +28,7 @@ DEMO: Final = ("-m", "agent", "demo", "--until-eof")
 OWN: Final = ("-m", "agent", "run", "--until-eof", "--set", "service.log=warning")
 
 
-class _Told(msgspec.Struct):
+class _Place(msgspec.Struct):
     """What the demonstration prints: the agent's URL, and the files of its tokens."""
 
     api: str
@@ -74,14 +74,16 @@ class EmbeddedAgent:
             raise NetworkError(f"the agent has ended: {self._last_words()}")
         line = os.pread(self._said.fileno(), 4096, 0)
         if line.endswith(b"\n"):
-            told = msgspec.json.decode(line, type=_Told)
-            found = Addresses(self.process.pid, told.api, "", told.token, told.read_token)
+            found_line = msgspec.json.decode(line, type=_Place)
+            found = Addresses(
+                self.process.pid, found_line.api, "", found_line.token, found_line.read_token
+            )
             return found.api, found.file(read_only=self._read_only)
         return self._published()
 
     def _published(self) -> tuple[str, Path]:
         """Where one with a configuration of its own says it: where commands look."""
-        with suppress(NetworkError):  # it tells how to start an agent, which is done
+        with suppress(NetworkError):  # it says how to start an agent, which is done
             found = addresses()
             if found.pid == self.process.pid:
                 return found.api, found.file(read_only=self._read_only)

@@ -215,7 +215,7 @@ class Host(Protocol):
 
     # Talk.
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Show a toast."""
 
     def trouble(self, text: str, source: str = "") -> None:

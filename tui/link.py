@@ -45,7 +45,7 @@ class Link:
         refused: Callable[[str, str], None],
         permitted: Callable[[schema.Permission], None],
     ) -> None:
-        """`locate` gives URL and token, each time anew; `refused` hears what is wrong, and why.
+        """`locate` gives URL and token, each time again; `refused` gets what is wrong, and why.
 
         `permitted` gets what the token may do, at each connection.
         """
@@ -56,7 +56,7 @@ class Link:
         self._changed = changed
         self._refused = refused
         self._permitted = permitted
-        self._told = ""
+        self._reported = ""
         self._reached = False
 
     async def run(self) -> None:
@@ -85,7 +85,7 @@ class Link:
             self._model.reached(url, self._now())
             self._changed({"link", "status"})
             async for id, message in client.events(self._model.last):
-                self._reached, self._told = True, ""
+                self._reached, self._reported = True, ""
                 self._changed(self._model.apply(id, message, self._now()))
 
     def _lost(self, error: NostrTallyError) -> None:
@@ -93,8 +93,8 @@ class Link:
         self._model.lost(str(error), self._now())
         self._changed({"link"})
         code = getattr(error, "code", "")
-        if code in TITLES and self._told != code:
-            self._told = code
+        if code in TITLES and self._reported != code:
+            self._reported = code
             self._refused(TITLES[code], str(error))
 
     async def ask(self, question: Callable[[AgentClient], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""What the agent has told: the state that pages show. Knows no Textual, does no I/O."""
+"""What the agent has reported: the state that pages show. Knows no Textual, does no I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Link = Literal["connecting", "live", "away"]
 
 
 class Pace:
-    """How fast a sync gets on with a relay: events and seconds since it was first looked at."""
+    """How fast a sync gets on with a relay: events and seconds since it was first seen."""
 
     def __init__(self, at: float, done: int) -> None:
         self.began, self.first = at, done
@@ -33,7 +33,7 @@ class Pace:
         self.at, self.done = at, done
 
     def left(self, more: int) -> float | None:
-        """Seconds until so many more are done; None where nothing tells."""
+        """Seconds until so many more are done; None where nothing shows it."""
         moved, took = self.done - self.first, self.at - self.began
         return more * took / moved if moved > 0 and took > 0 else None
 
@@ -48,16 +48,16 @@ class Model:
         self.syncs: dict[str, schema.Sync] = {}
         self.links: dict[str, schema.CounterLink] = {}
         self.log: deque[schema.LogLine] = deque(maxlen=LOG_LINES)
-        self.counters_told = 0
-        """Counts up when the agent tells of a counter."""
+        self.counters_version = 0
+        """Counts up when the agent reports a counter."""
         self.moved: dict[str, float] = {}
         """When the number of a watch moved last."""
         self.paces: dict[tuple[str, str], Pace] = {}
         self.link: Link = "connecting"
         self.since: float | None = None
         """When the agent went away."""
-        self.heard_at: float | None = None
-        self.heard = 0
+        self.received_at: float | None = None
+        self.received = 0
         """Messages of the stream so far."""
         self.why = ""
         self.api = ""
@@ -72,8 +72,8 @@ class Model:
     def reached(self, api: str, now: float) -> None:
         """The agent answers."""
         self.link, self.why, self.since, self.api = "live", "", None, api
-        if self.heard:  # what was heard then holds still
-            self.heard_at = now
+        if self.received:  # what was received then is frozen
+            self.received_at = now
 
     def lost(self, why: str, now: float) -> None:
         """The agent does not answer."""
@@ -83,8 +83,8 @@ class Model:
 
     def apply(self, id: str, message: schema.Message, now: float) -> set[str]:
         """Take a message in; the kinds of things that it changed."""
-        self.last, self.heard_at = id, now
-        self.heard += 1
+        self.last, self.received_at = id, now
+        self.received += 1
         if isinstance(message, Snapshot):
             return self._start(message, now)
         if isinstance(message, Delta):
@@ -93,61 +93,61 @@ class Model:
         self.why = message.reason
         return set()
 
-    def _start(self, told: Snapshot, now: float) -> set[str]:
-        self.status = told.status
-        watches = {one.spec.name: one for one in told.watches}
+    def _start(self, update: Snapshot, now: float) -> set[str]:
+        self.status = update.status
+        watches = {one.spec.name: one for one in update.watches}
         for name, one in watches.items():
             self._note_move(name, one, now)
         self.watches = watches
-        self.relays = {one.url: one for one in told.relays}
-        self.syncs = {one.spec.name: one for one in told.syncs}
-        self.links = {one.name: one for one in told.links}
-        self.counters_told += 1
-        self.log.clear()  # another run counts its lines anew; the page of the log asks for them
+        self.relays = {one.url: one for one in update.relays}
+        self.syncs = {one.spec.name: one for one in update.syncs}
+        self.links = {one.name: one for one in update.links}
+        self.counters_version += 1
+        self.log.clear()  # another run counts its lines from zero; the log page asks for them
         return {"status", "watches", "relays", "syncs", "counters", "links", "log"}
 
-    def _change(self, told: Delta, now: float) -> set[str]:
+    def _change(self, update: Delta, now: float) -> set[str]:
         changed: set[str] = set()
-        if told.watch is not None:
-            self._note_move(told.watch.spec.name, told.watch, now)
-            self.watches[told.watch.spec.name] = told.watch
+        if update.watch is not None:
+            self._note_move(update.watch.spec.name, update.watch, now)
+            self.watches[update.watch.spec.name] = update.watch
             changed.add("watches")
-        if told.relay is not None:
-            self.relays[told.relay.url] = told.relay
+        if update.relay is not None:
+            self.relays[update.relay.url] = update.relay
             changed.add("relays")
-        if told.sync is not None:
-            self._note_pace(told.sync, now)
-            self.syncs[told.sync.spec.name] = told.sync
+        if update.sync is not None:
+            self._note_pace(update.sync, now)
+            self.syncs[update.sync.spec.name] = update.sync
             changed.add("syncs")
-        return changed | self._change_rest(told)
+        return changed | self._change_rest(update)
 
-    def _change_rest(self, told: Delta) -> set[str]:
+    def _change_rest(self, update: Delta) -> set[str]:
         changed: set[str] = set()
-        if told.log is not None:
-            self.log.append(told.log)
+        if update.log is not None:
+            self.log.append(update.log)
             changed.add("log")
-        if told.status is not None:
-            self.status = told.status
+        if update.status is not None:
+            self.status = update.status
             changed.add("status")
-        if told.counter is not None or told.stream is not None:
-            self.counters_told += 1
+        if update.counter is not None or update.stream is not None:
+            self.counters_version += 1
             changed.add("counters")
-        if told.link is not None:
-            self.links[told.link.name] = told.link
+        if update.link is not None:
+            self.links[update.link.name] = update.link
             changed.add("links")
-        if told.removed_link is not None and told.removed_link in self.links:
-            del self.links[told.removed_link]
+        if update.removed_link is not None and update.removed_link in self.links:
+            del self.links[update.removed_link]
             changed.add("links")
-        if told.removed_watch is not None and told.removed_watch in self.watches:
-            del self.watches[told.removed_watch]
+        if update.removed_watch is not None and update.removed_watch in self.watches:
+            del self.watches[update.removed_watch]
             changed.add("watches")
-        if told.removed_sync is not None and told.removed_sync in self.syncs:
-            del self.syncs[told.removed_sync]
+        if update.removed_sync is not None and update.removed_sync in self.syncs:
+            del self.syncs[update.removed_sync]
             changed.add("syncs")
         return changed
 
     def take_log(self, lines: Sequence[schema.LogLine]) -> None:
-        """The whole log anew; what came over the stream since stays behind it."""
+        """The whole log again; what came over the stream since stays behind it."""
         last = lines[-1].n if lines else 0
         later = [line for line in self.log if line.n > last] if lines else list(self.log)
         self.log.clear()

@@ -51,7 +51,7 @@ class Crossing(NamedTuple):
 def body_of(crossing: Crossing, form: BodyFormat = "json") -> Body:
     """What a receiver of this form gets."""
     if form == "json":
-        return _json(_told(crossing))
+        return _json(_content(crossing))
     return _SERVICES[form](text_of(crossing))
 
 
@@ -69,7 +69,7 @@ def number_of(figure: Figure) -> str:
     return f"{figure.value:,}" if figure.exact and not figure.as_said else said(figure)
 
 
-def _told(crossing: Crossing) -> dict[str, Any]:
+def _content(crossing: Crossing) -> dict[str, Any]:
     watch = crossing.watch
     return {
         "id": crossing.id,

@@ -1,4 +1,4 @@
-"""When a watch has something to tell: conditions over its numbers. Pure."""
+"""Conditions over the numbers of a watch decide when an alert is due. Pure."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, Channel]:
-        """What tells it from every other."""
+        """Distinguishes it from every other delivery."""
         return self.id, self.channel
 
     @property

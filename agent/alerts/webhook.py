@@ -24,7 +24,7 @@ TIMEOUT_S: Final = 10.0
 
 
 def place(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of a webhook. Raises ValueError for what is no URL."""
+    """Scheme, host and port of a webhook. Raises ValueError for a bad URL."""
     parts = urlsplit(url)
     default = 443 if parts.scheme == "https" else 80
     return parts.scheme, (parts.hostname or "").removesuffix("."), parts.port or default

@@ -81,7 +81,7 @@ def on_port(port: int | None) -> tuple[Path, Addresses] | None:
 def _token_of(api: str, *, read_only: bool) -> Path:
     """The file with the token of the agent at a URL, which is on this machine.
 
-    Raises InvalidInput for another host: whoever answers there would get the user's token.
+    Raises InvalidInput for another host: its owner would get the user's token.
     """
     found, host = on_port(_port(api)), _host(api)
     if not is_loopback(host or "localhost") and (found is None or host != _host(found[1].api)):

@@ -71,7 +71,7 @@ class AgentClient(AgentApi):
     Its methods are those of the contract.
 
     `connection` says by which proxy; by default one of the environment, which is not for this
-    machine's own addresses. Making one raises InvalidInput for what is no URL of an API. Every
+    machine's own addresses. Making one raises InvalidInput for a bad URL. Every
     method may raise ApiError (refused), NetworkError (no agent there), DeadlineExceeded,
     UnreadableAnswer.
     """

@@ -32,7 +32,7 @@ def check(access: Access, needs: Scope, host: str, origin: str | None, bearer: s
 
     `needs` is the scope that the request asks for. Raises Refusal unless the request may come in.
 
-    A web page reaches loopback through its visitor's browser: the browser tells the page's own
+    A web page reaches loopback through its visitor's browser: the browser sends the page's own
     name in Host when that name was pointed at 127.0.0.1 (rebinding), and its origin in Origin.
     """
     name = host_name(host)

@@ -268,7 +268,7 @@ class Snapshot(Answer, frozen=True, tag="snapshot"):
 class Delta(Answer, frozen=True, tag="delta"):
     """One change; what is not null replaces what was known under its name or URL.
 
-    `stream` tells that counters in it have moved, whoever moved them; ask for those that are shown.
+    `stream` reports that counters in it have changed; ask for those that are shown.
     """
 
     n: int

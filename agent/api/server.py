@@ -96,7 +96,7 @@ class ApiServer:
 
     def __init__(self, access: Access, bounds: Bounds, began: float) -> None:
         self.backend: Backend | None = None
-        """What answers; None while the agent starts: then only health is told."""
+        """Answers requests; None while the agent starts: then only health is reported."""
         self._began = began
         self.access = access
         """May be replaced while it runs."""

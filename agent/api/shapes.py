@@ -27,7 +27,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Anything that is told to the API; unknown fields are refused."""
+    """A value that the API accepts; unknown fields are refused."""
 
 
 class Problem(Answer, frozen=True):
@@ -110,7 +110,7 @@ class Added(Answer, frozen=True):
 
 
 class Audit(Answer, frozen=True):
-    """A counter added up anew from its kept messages; `ok` is false where they do not fit."""
+    """A counter added up again from its stored messages; `ok` is false where they do not fit."""
 
     subject: str
     value: Integer
@@ -217,7 +217,7 @@ HEAP: Final = r"^([1-9][0-9]{0,3}g|(51[2-9]|5[2-9][0-9]|[6-9][0-9]{2}|[1-9][0-9]
 
 
 class RebuildBody(Body, frozen=True):
-    """Rebuild the derived tables; `check` compares only, `repair` compares and mends."""
+    """Rebuild the derived tables; `check` compares only, `repair` compares and repairs."""
 
     engine: Literal["auto", "spark", "reference"] = "auto"
     check: bool = False

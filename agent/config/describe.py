@@ -103,14 +103,14 @@ def _table(title: str, path: str, struct: type[msgspec.Struct]) -> Iterator[str]
 def explain(one: Field) -> str:
     """What a key is for, with the form and the bounds of its value."""
     found = metas(one.type)
-    told = next((m.description for m in reversed(found) if m.description), "")
+    text = next((m.description for m in reversed(found) if m.description), "")
     bounds = [
         f"{word} {getattr(meta, name)}"
         for name, word in (("ge", "at least"), ("le", "at most"))
         for meta in found
         if getattr(meta, name) is not None
     ]
-    return f"{told} ({', '.join(bounds)})" if bounds else told
+    return f"{text} ({', '.join(bounds)})" if bounds else text
 
 
 def type_text(kind: Any) -> str:

@@ -55,7 +55,9 @@ class RelaysSection(Section, frozen=True):
         Urls, Meta(max_length=200, description="asked where a watch or a sync names none")
     ] = ("wss://relay.damus.io", "wss://nos.lol", "wss://relay.primal.net")
     trusted: Annotated[Urls, Meta(description="believed whatever the tests of claims say")] = ()
-    denied: Annotated[Urls, Meta(description="never connected to, whoever names them")] = ()
+    denied: Annotated[
+        Urls, Meta(description="never connected to, even if a list or a watch names them")
+    ] = ()
     indexers: Annotated[
         Urls,
         Meta(description="where relay lists (NIP-65) are looked up; empty: nowhere"),

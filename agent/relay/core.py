@@ -88,7 +88,7 @@ class Core:
         self.url = url
         self._verifier = ThreadVerifier(workers=WORKERS)
         """Not that of a pool, which would share events: `is_saving` goes by identity."""
-        self.ingest = Ingest(store, INGEST, verifier=self._verifier, heard=heard)
+        self.ingest = Ingest(store, INGEST, verifier=self._verifier, on_event=heard)
         self.connections: set[Client] = set()
         self.stopped = False
         self.waiting = Waiting(context.options.limits.send_total_bytes)

@@ -123,7 +123,7 @@ async def open_parts(
         counted = IngestCounters(clock=lambda: int(clock.wall() * 1e9))
         store.on_batch.append(counted)
         provenance = counted.provenance
-        ingest = Ingest(store, verifier=pool.verifier, heard=provenance.note)
+        ingest = Ingest(store, verifier=pool.verifier, on_event=provenance.note)
         yield Parts(
             store=store,
             path=str(path),

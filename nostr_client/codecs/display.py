@@ -61,8 +61,8 @@ def plural(number: int, noun: str, more: str | None = None) -> str:
 
 
 def roughly(number: float) -> str:
-    """An estimate for people; registers that are full tell no number."""
-    return f"about {number:,.0f}" if math.isfinite(number) else "more than registers can tell"
+    """Return an estimate as text; full registers give no number."""
+    return f"about {number:,.0f}" if math.isfinite(number) else "more than registers can count"
 
 
 def age(seconds: float) -> str:

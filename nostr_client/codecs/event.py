@@ -130,7 +130,7 @@ def has_plain_fields(event: Event) -> bool:
     """True when every field has the very type and range that `parse_event` gives; about 1 µs.
 
     Texts are not looked into: `require_hex` checks the hex ones, and lone surrogates show when the
-    id is computed. False says nothing: `check_event` then tells.
+    id is computed. False proves nothing: then `check_event` decides.
     """
     tags = event.tags
     return (

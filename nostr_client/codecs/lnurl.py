@@ -28,7 +28,7 @@ _KEY: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def pay_url(profile: str, *, local: bool = False) -> str | None:
-    """The URL that tells about payments to a person, from the content of a kind 0 event.
+    """Return the URL that describes payments to a person, from the content of a kind 0 event.
 
     None where the profile names no wallet. `lud16` comes before `lud06`, as NIP-57 has it.
     `local`: hosts of this machine are asked by http. Raises InvalidIdentifier for a name that
@@ -96,7 +96,7 @@ def checked_url(url: str, *, local: bool = False) -> str:
 def parse_pay_answer(raw: bytes | str) -> str | None:
     """The key by which a wallet signs zap receipts, 64 hex characters; None: it offers no zaps.
 
-    Raises ProtocolError for the wallet's own error, for what is no such answer, and for a bad key.
+    Raises ProtocolError for the wallet's own error, for another answer, and for a bad key.
     """
     try:
         found: Any = msgspec.json.decode(raw)

@@ -30,7 +30,7 @@ class Reason(StrEnum):
 
 
 _LOOK_AT = 1000
-"""Characters of a reason that are looked at: no relay needs more, and a frame can hold millions."""
+"""Characters of a reason that are read: no relay needs more, and a frame can hold millions."""
 
 _BY_PREFIX = {reason.value: reason for reason in Reason} | {
     "results_too_big": Reason.BLOCKED,
@@ -102,7 +102,7 @@ def strip_shout(reason: str) -> str:
 def prefix(reason: str) -> str:
     """The machine-readable word before the colon of a reason, or "" (NIP-01).
 
-    `ERROR: ` and `ERROR: bad req: ` are passed over first: strfry puts them before the prefix.
+    `ERROR: ` and `ERROR: bad req: ` are skipped first: strfry puts them before the prefix.
     """
     found = _PREFIX.match(strip_shout(reason))
     return found[1] if found else ""
@@ -143,7 +143,7 @@ def is_crowded(reason: str) -> bool:
 def is_overflow(reason: str) -> bool:
     """True when a NEG-ERR says that the query has more records than the relay works through.
 
-    `blocked:` alone may also mean that we are not welcome; its words tell the two apart.
+    `blocked:` alone may also mean that we are not welcome; its words distinguish the two.
     """
     code, text = classify(reason), strip_shout(reason[:_LOOK_AT])
     if code is Reason.BLOCKED:

@@ -1,6 +1,6 @@
 """What an event says about another one: what a reaction is to, where in a thread a reply is. Pure.
 
-Registers and counts of relays know tags alone, so they cannot tell any of this. Sources: NIP-10
+Registers and counts of relays know tags only, so they cannot show any of this. Sources: NIP-10
 (replies), NIP-25 (reactions), NIP-57 (splits of zaps).
 """
 
@@ -57,7 +57,7 @@ def thread_of(note: Event, *, addresses: bool = True) -> Thread:
 
     With markers `reply` names the parent, and `root` alone is a direct reply to the root. Without
     markers the last `e` is the parent, as NIP-10 had it before; an `a` without a marker is the
-    root, and so the parent where no `e` is. Without `addresses` no `a` is looked at.
+    root, and so the parent where no `e` is. Without `addresses` no `a` is read.
     """
     names = ("e", "a") if addresses else ("e",)
     tags = [tag for tag in note.tags if len(tag) > 1 and tag[0] in names]

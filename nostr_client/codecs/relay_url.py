@@ -7,7 +7,7 @@ AUTH tag with its own spelling.
 The rules of the key (RFC 3986 section 6, and what other Nostr libraries agree on): lower-case
 scheme and host, IDNA host, default port dropped, no user, no fragment, no trailing slash; http
 becomes ws and https wss; without a scheme it is wss, or ws on this machine and for `.onion` hosts.
-The case of the path and the order of the query stay: a relay may tell them apart.
+The case of the path and the order of the query stay: a relay may distinguish them.
 
 A relay list is written by a stranger, and connecting to what it names is a request made from
 inside the user's network. So `refusal` refuses hosts that are addresses of this machine or network
@@ -194,7 +194,7 @@ def is_public(address: str) -> bool:
     """Whether an IP address, as a resolver gives it, lies on the open internet.
 
     False for loopback, private, link-local, carrier-NAT, multicast, reserved and unspecified
-    addresses, for IPv6 ones that carry such an IPv4 address, and for what is no address.
+    addresses, for IPv6 ones that carry such an IPv4 address, and for any other text.
     """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])

@@ -8,7 +8,7 @@ depends on what else is known: whether the receiver may be paid for the target, 
 receipts claim the same payment.
 
 That a receipt holds does not mean that anybody paid: the receiver's wallet may write any invoice,
-and so may whoever signs receipts with a key of their own. Sums are what receipts claim.
+and so may anybody who signs receipts with a key of their own. Sums are what receipts claim.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class _Held(NamedTuple):
 
 
 def _held(receipt: Event) -> _Held | None:
-    """The request and the amount of a receipt that holds; the signature is looked at last."""
+    """The request and the amount of a receipt that holds; the signature is checked last."""
     text, invoice = receipt.first_tag("description"), receipt.first_tag("bolt11")
     if receipt.kind != RECEIPT or text is None or invoice is None:
         return None
@@ -201,7 +201,7 @@ def _held(receipt: Event) -> _Held | None:
 
 
 def _payment(invoice: str, bill: Invoice) -> bytes:
-    """What tells payments apart: the payment hash, or the text of an invoice that has none.
+    """Distinguishes payments: the payment hash, or the text of an invoice that has none.
 
     The amount belongs to it, so that nobody lowers a sum by a receipt of less under a known hash.
     """

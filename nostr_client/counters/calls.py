@@ -1,4 +1,4 @@
-"""What `Counters` does alike on every backend: refuse what is no input, and thin calls over others.
+"""What `Counters` does alike on every backend: refuse bad input, and thin calls over others.
 
 A backend gets nothing that a counter cannot be asked: subjects, sequences and numbers are checked
 here, so that each says the same of the same mistake (InvalidInput) and nothing is sent first.
@@ -114,7 +114,7 @@ class CounterCalls(ABC):
 
 
 def check_purge(pattern: str, seq: int, keep: int) -> None:
-    """What a purge is told: a pattern, or "" for all; raises InvalidInput."""
+    """The pattern of a purge, or "" for all; raises InvalidInput."""
     if pattern:
         check_patterns([pattern])
     check_seq(seq)

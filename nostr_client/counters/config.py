@@ -160,7 +160,7 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
     @property
     def window(self) -> int:
-        """Nanoseconds in which a message id counts once; 0: ids are not looked at."""
+        """Nanoseconds in which a message id counts once; 0: ids are not compared."""
         if self.duplicate_window:
             return self.duplicate_window
         if self.sources or self.mirror:

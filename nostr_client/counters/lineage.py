@@ -95,11 +95,11 @@ def checked(ways: Iterable[Iterable[str]], first: str) -> tuple[Way, ...]:
 
 
 KEPT_RUNS: Final = 32
-"""Runs that are told: who missed more of them compares values instead."""
+"""Runs that are reported: a reader that missed more of them compares values instead."""
 
 
 class Head(NamedTuple):
-    """A stream: its store, its epoch (new when it is made anew), and where it stands.
+    """A stream: its store, its epoch (new when it is made again), and where it stands.
 
     `runs`: the newest runs with the sequence at which each began, oldest first.
     """
@@ -124,7 +124,7 @@ class Head(NamedTuple):
 class Arrival(msgspec.Struct, frozen=True, gc=False):
     """A message as it goes from store to store; `ts` in nanoseconds.
 
-    `value` and `incr` are the text of integers of any size, which whoever reads it checks; None:
+    `value` and `incr` are the text of integers of any size, which the reader checks; None:
     no counter's.
     """
 

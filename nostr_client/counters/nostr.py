@@ -42,7 +42,7 @@ _Seq = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in the content; fields of later versions are passed over."""
+    """What stands in the content; fields of later versions are ignored."""
 
     v: Annotated[int, Meta(ge=1, le=1)] = 1
     store: _Id

@@ -168,7 +168,7 @@ def increment_headers(n: int, headers: Mapping[str, str] | None, msg_id: str | N
 
 
 def check_number(n: object) -> None:
-    """Raise InvalidInput for what is no int: 1.5 would be counted as something else."""
+    """Raise InvalidInput for anything but an int: 1.5 would be counted as something else."""
     if not isinstance(n, int) or isinstance(n, bool):
         raise InvalidInput(f"an increment is an int, not {n!r}")
 

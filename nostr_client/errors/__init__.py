@@ -1,6 +1,6 @@
 """The error tree: one root, and branches by what the caller can do about it.
 
-`InvalidInput`: mend the argument. `RelayError`: the relay broke a NIP (`ProtocolError`) or said
+`InvalidInput`: correct the argument. `RelayError`: the relay broke a NIP (`ProtocolError`) or said
 no (`RelayRefused`); try another relay. `NetworkError` and `DeadlineExceeded`: try again later, and
 `HeldBack` too: our own budget is spent.
 `StoreError`: look after the disk or the other process. `CounterError`: the counter's own rules.
@@ -54,7 +54,7 @@ def without_tls(error: BaseException) -> str:
 def without_user(url: str) -> str:
     """A URL for errors and logs: without the user, password or token before its host.
 
-    What stands in the place of a port and is no number is left out too: `nats://user:password`.
+    Text that stands where a port belongs and is no number is left out too: `nats://user:password`.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:

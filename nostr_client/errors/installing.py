@@ -27,7 +27,7 @@ NEWEST_PYTHON: Final = {"spark": (3, 14)}
 def install_command(extra: str) -> str:
     """A command that adds `extra` to this installation, for a shell.
 
-    Extras that uv or pipx has written down are named again, as their `install` starts anew.
+    Extras that uv or pipx has written down are named again, as their `install` starts again.
     """
     newest = NEWEST_PYTHON.get(extra)
     if newest is not None and sys.version_info[:2] > newest:

@@ -1,7 +1,7 @@
 """HyperLogLog of NIP-45: from pubkeys to registers, from registers to an honest number.
 
 A sketch is 256 raw bytes ("registers") and nothing else; what it means depends on the filter, whose
-`offset` says which bytes of a pubkey were looked at. Only sketches of one offset may be merged.
+`offset` says which bytes of a pubkey are used. Only sketches of one offset may be merged.
 Pure functions; numpy is loaded by `from_raw` and by large batches alone.
 """
 

@@ -17,7 +17,7 @@ _SCALE = M * M / (2 * math.log(2))
 _SATURATED = float(M * 2**WINDOW_BITS)
 # The estimator needs the sum of 2^-rank over the registers from 1 to 56. Most ranks of a sketch lie
 # within eight neighbours: translate() turns these into weights of one byte, which are added as one
-# large integer; the few others are added one by one. A sample of eight registers tells where the
+# large integer; the few others are added one by one. A sample of eight registers shows where the
 # eight ranks are; a wrong guess costs time, not truth. Twice as fast as numpy on 256 registers.
 _WIDTH = 8
 _LANES = int.from_bytes(b"\0\xff" * (M // 2), "big")
@@ -89,7 +89,7 @@ def interval(est: float, z: float = 1.96, *, sigma: float | None = None) -> tupl
     """The range est * exp(±z * sigma); z = 1.96 covers the truth 95 times in 100.
 
     `sigma` is the relative standard error, by default that of a sketch of so many pubkeys. (0, 0)
-    for 0; for `inf` (a saturated sketch) the lower end is the most that can be told.
+    for 0; for `inf` (a saturated sketch) the lower end is the most that can be known.
     """
     if est <= 0:
         return 0.0, 0.0

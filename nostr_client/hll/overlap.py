@@ -2,7 +2,7 @@
 
 Each pubkey is in A alone, in B alone or in both, at Poisson rates a, b and x a register; the pair
 of registers then has a closed distribution whose likelihood is maximised over the three rates.
-Inclusion-exclusion of three estimates throws away what the pairs tell: 5 to 8 % of the union of
+Inclusion-exclusion of three estimates discards what the pairs show: 5 to 8 % of the union of
 two equal sets, against 4 to 6.5 %, and 2 % where nothing is shared.
 """
 
@@ -16,7 +16,7 @@ from nostr_client.hll.estimate import estimate
 from nostr_client.hll.registers import WINDOW_BITS, M, clean, merge
 
 NOISE_BELOW = 0.10
-"""Shared part of the larger set below which the answer cannot be told from nothing."""
+"""Shared part of the larger set below which the answer cannot be distinguished from nothing."""
 
 _STEPS = 60
 _CLOSE_ENOUGH = 1e-9

@@ -26,7 +26,7 @@ _COLLISIONS = 1 / (4 * M)
 
 
 def fit(counts: Sequence[int], cut: int, near: float = 0.0) -> float:
-    """Pubkeys told by the registers up to `cut`, given that they are not above it.
+    """Estimate the pubkeys behind the registers up to `cut`, given that they are not above it.
 
     `counts` holds the number of registers of each rank. 0.0 where all of them are 0, infinite
     where no register says anything. Newton's steps on the logarithm, each at most a factor of e,

@@ -47,7 +47,7 @@ def locate(storage: Storage, ranges: Ranges, floor: Bound, low: int) -> Span:
 
 
 def settle(storage: Storage, span: Span) -> tuple[list[int], list[bytes]]:
-    """The modes, with Skip in the place of every fingerprint that is ours too, and our prints.
+    """The modes, with Skip instead of every fingerprint that is ours too, and our prints.
 
     A print is b"" where no fingerprint was read.
     """

@@ -70,7 +70,7 @@ class Span:
     of the other side that this one has not named yet, None where the other was not asked yet.
     """
 
-    __slots__ = ("begin", "floor", "heard", "named", "print", "unmet", "upper")
+    __slots__ = ("answered", "begin", "floor", "named", "print", "unmet", "upper")
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Span:
         print_: bytes | None = None,
         unmet: dict[bytes, None] | None = None,
     ) -> None:
-        self.begin = self.floor = self.heard = floor
+        self.begin = self.floor = self.answered = floor
         self.upper = upper
         self.print = print_
         self.unmet = unmet
@@ -95,7 +95,7 @@ class Bridge:
     """See the module; `unlike` is a fingerprint that no side has, `until` the newest timestamp.
 
     Both `ask` and `hear` take the side, 0 or 1. `again` after a session was lost: what it was
-    asked and did not answer is asked anew.
+    asked and did not answer is asked again.
     """
 
     def __init__(self, unlike: bytes, *, until: int | None = None) -> None:
@@ -116,7 +116,7 @@ class Bridge:
     def again(self, side: int) -> None:
         """The answer to the last question will not come."""
         for span in self._asked[side]:
-            span.heard = span.floor
+            span.answered = span.floor
         self._waiting[side].put(self._asked[side])
         self._asked[side].clear()
 
@@ -144,7 +144,7 @@ class Bridge:
     def hear(self, side: int, message: bytes) -> Only:
         """Take a side's answer; the ids found in it that are on one side only.
 
-        Raises NegentropyError for what is no answer to what was asked, or too much of it.
+        Raises NegentropyError for an answer to another question, or too long a one.
         """
         reader = MessageReader(message)
         if reader.version != PROTOCOL_VERSION:
@@ -223,9 +223,9 @@ class _Answer:
             if payload and (floor < span.floor or span.upper < upper):
                 raise NegentropyError("a range that was not asked for", kind="bad-bound-order")
             low, high = max(floor, span.floor), min(upper, span.upper)
-            if low != span.heard:
+            if low != span.answered:
                 raise NegentropyError("an answer with a gap", kind="bad-bound-order")
-            span.heard = high
+            span.answered = high
             self._piece(span, low, high, mode, payload)
 
     def _piece(self, span: Span, low: Bound, high: Bound, mode: int, payload: bytes) -> None:
@@ -248,11 +248,11 @@ class _Answer:
         """What has to be asked again; the others are settled."""
         again: list[Span] = []
         for span in self._asked:
-            if span.heard < span.upper and self._rest is not None and span.upper > self._rest:
+            if span.answered < span.upper and self._rest is not None and span.upper > self._rest:
                 again.append(_remainder(span, unlike))
             elif span.print is None:
                 self._listed(span)
-            elif span.floor < span.heard < span.upper:
+            elif span.floor < span.answered < span.upper:
                 raise NegentropyError("an answer to a part", kind="bad-bound-order")
         return again
 
@@ -266,9 +266,9 @@ class _Answer:
 
 def _remainder(span: Span, unlike: bytes) -> Span:
     """What of a span was not answered."""
-    if span.print is not None and span.heard > span.floor:
-        return Span(span.heard, span.upper, unlike)
-    span.floor = span.heard
+    if span.print is not None and span.answered > span.floor:
+        return Span(span.answered, span.upper, unlike)
+    span.floor = span.answered
     return span
 
 

@@ -187,7 +187,7 @@ class Edit:
 def edit(
     heads: Sequence[Head], load: Load, added: Iterable[bytes], removed: Iterable[bytes]
 ) -> list[Edit]:
-    """What changes in a directory when records come and go; what changes nothing is passed over.
+    """What changes in a directory when records come and go; what changes nothing is skipped.
 
     A chunk that got too long is split, one that got too short joins its neighbour. Every index is
     dropped once at most; edits may be applied in any order.

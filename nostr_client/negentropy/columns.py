@@ -206,7 +206,7 @@ def _ascends(stamps: U64, words: U64) -> bool:
 
 
 def _order(stamps: U64, words: U64) -> NDArray[np.intp]:
-    """The order of the items: a radix sort of one composite key, and its ties mended after."""
+    """The order of the items: a radix sort of one composite key, and then its ties."""
     keys = _sort_keys(stamps - stamps.min(), words[:, 0].byteswap())
     order = np.argsort(keys[-1], kind="stable")
     for digit in reversed(keys[:-1]):
@@ -216,7 +216,7 @@ def _order(stamps: U64, words: U64) -> NDArray[np.intp]:
         placed = digit.take(order)
         tied &= placed[1:] == placed[:-1]
     if tied.any():
-        _mend(order, tied, stamps, words)
+        _order_ties(order, tied, stamps, words)
     return order
 
 
@@ -234,7 +234,7 @@ def _sort_keys(stamps: U64, tops: U64) -> list[NDArray[np.uint16]]:
     return [(tops >> np.uint64(48 - 16 * digit)).astype(np.uint16) for digit in range(digits)]
 
 
-def _mend(order: NDArray[np.intp], tied: NDArray[np.bool_], stamps: U64, words: U64) -> None:
+def _order_ties(order: NDArray[np.intp], tied: NDArray[np.bool_], stamps: U64, words: U64) -> None:
     """Put the items whose keys are equal in order, in place."""
     where = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
     rows = order[where]

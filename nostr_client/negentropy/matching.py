@@ -20,7 +20,7 @@ _MOST_PASSES = 12
 """Hash tables that are tried before ids count as crafted to collide, and go by Python's sets."""
 
 # Odd constants without structure: they mix a row of four words, and the number of its pair, into
-# one word that is multiplied anew for every table.
+# one word that is multiplied again for every table.
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 

@@ -52,7 +52,7 @@ _LEAST_WINDOW = 8
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one answer told the initiator: ids that only we have, ids that we need.
+    """What one answer showed the initiator: ids that only we have, ids that we need.
 
     `message` is to be sent next; None: the session is complete. An id may be named in several
     rounds, and in both lists where the two sides hold it under different timestamps.
@@ -87,7 +87,7 @@ class Initiator:
     def reconcile(self, message: bytes) -> Round:
         """Read the other side's answer.
 
-        Raises NegentropyError for what is no V1 message, kind "unsupported-version" where the
+        Raises NegentropyError for anything but a V1 message, kind "unsupported-version" where the
         other side speaks another version only. A lone V1 byte is never that: it answers our V1
         message, so it says that nothing is left.
         """
@@ -152,7 +152,7 @@ class Responder:
     def reconcile(self, message: bytes) -> bytes:
         """The answer to one message; the lone V1 byte to a message of another version.
 
-        Raises NegentropyError for what is no message.
+        Raises NegentropyError for a malformed message.
         """
         reader = MessageReader(message, keep_ids=False)
         if reader.version != PROTOCOL_VERSION:

@@ -68,7 +68,7 @@ def check_item(stamp: int, key: bytes) -> None:
 class PlainStorage:
     """A set of up to some thousands of items, in Python's own ints.
 
-    Takes the items in any order. Raises InvalidInput for what is no item, and for an item that
+    Takes the items in any order. Raises InvalidInput for a malformed item, and for an item that
     comes twice.
     """
 

@@ -32,7 +32,7 @@ class Request:
 
 
 class Deadlines:
-    """Tells apart who does not connect (NetworkError) from who does not answer."""
+    """Distinguishes a relay that does not connect (NetworkError) from one that does not answer."""
 
     def __init__(
         self, supervisor: Supervisor, knowledge: Knowledge, waiting: int, budget: Budget | None
@@ -54,14 +54,14 @@ class Deadlines:
         held_back = self.held_back(seconds)
         if held_back is not None:
             raise held_back
-        heard = self._knowledge.heard
+        before = self._knowledge.notices_received
         try:
             async with asyncio.timeout(seconds) as scope:
                 yield scope.when() or 0.0
         except RelayError:
             raise
         except TimeoutError as error:
-            raise self._late(f"within {seconds:g} s", doing, heard) from error
+            raise self._late(f"within {seconds:g} s", doing, before) from error
 
     def held_back(self, seconds: float = 0.0) -> HeldBack | None:
         """The error of a request that our own budget holds back for longer than `seconds`."""
@@ -70,12 +70,12 @@ class Deadlines:
         wait = self._budget.wait(asyncio.get_running_loop().time())
         return HeldBack(wait, relay=self._supervisor.url) if wait > seconds else None
 
-    def _late(self, limit: str, doing: str, heard: int) -> RelayError:
+    def _late(self, limit: str, doing: str, before: int) -> RelayError:
         relay = self._supervisor.url
         if self._supervisor.session is None:
             return NetworkError(f"{doing}: no connection {limit}", relay=relay)
-        told = self._knowledge.heard > heard and self._knowledge.notices
-        said = f"; NOTICE: {self._knowledge.notices[-1]}" if told else ""
+        is_new = self._knowledge.notices_received > before and self._knowledge.notices
+        said = f"; NOTICE: {self._knowledge.notices[-1]}" if is_new else ""
         if self.held_back() is not None:
             said += "; our own budget for this relay is spent"
         return DeadlineExceeded(f"{doing}: no answer {limit}{said}", relay=relay)

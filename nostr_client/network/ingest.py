@@ -195,7 +195,7 @@ class Ingest:
     """Verifies and saves the events of any number of sources. Use it as an async context manager.
 
     Leaving it waits until every event has its result; after an error or a cancellation it drops
-    what is not yet committed. `heard` gets the id and the relay of each valid event before it is
+    what is not yet committed. `on_event` gets the id and the relay of each valid event before it is
     saved, e.g. `counters.ingest.Provenance.note`. `verifier`: that of the pool
     (`RelayPool.verifier`), so that nothing is verified twice; by default one of its own.
     `known`: which ids need no verifying, e.g. `EventStore.known`; by default the store finds what
@@ -207,13 +207,13 @@ class Ingest:
         store: Target,
         options: IngestOptions | None = None,
         *,
-        heard: Callable[[str, str], None] | None = None,
+        on_event: Callable[[str, str], None] | None = None,
         verifier: Verifier | None = None,
         known: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None,
     ) -> None:
         self._store = store
         self._options = options or IngestOptions()
-        self._heard = heard
+        self._on_event = on_event
         self._known = known
         self._owned = [] if verifier is not None else [ThreadVerifier()]
         self._verifier: Verifier = verifier or self._owned[0]
@@ -345,7 +345,7 @@ class Ingest:
         await flow.settled()
         return report
 
-    # Commits, for whoever announces them.
+    # Commits, for the code that announces them.
 
     def is_saving(self, event: Event) -> bool:
         """Whether this very object, and not an equal one, is in the commit under way."""
@@ -435,9 +435,9 @@ class Ingest:
         for entry in batch.entries:
             valid = [one for one in entry.checked if isinstance(one, VerifiedEvent)]
             good += valid
-            if self._heard is not None and entry.relay:
+            if self._on_event is not None and entry.relay:
                 for one in valid:
-                    self._heard(one.event.id, entry.relay)
+                    self._on_event(one.event.id, entry.relay)
         self._saving = {id(one.event): one.event for one in good}
         try:
             return await self._store.save(good) if good else []

@@ -63,7 +63,7 @@ class NegChannel:
             return self._queue.popleft()
         raise self._error or ProtocolError("closed", relay=self.relay)
 
-    async def heard(self) -> None:
+    async def message_ready(self) -> None:
         """Return when `receive` has something to give; takes nothing. Safe to cancel."""
         await self._gate.wait(lambda: self._queue or self._error)
 

@@ -165,7 +165,7 @@ class RelayPool:
 
         `capabilities` are those of an earlier run, for a relay that is new here. `stranger`: the
         user did not name it. A relay that only strangers named connects to public addresses alone,
-        and no AUTH is signed for it: the signature would tell a stranger who asks.
+        and no AUTH is signed for it: the signature would show a stranger who asks.
         Raises InvalidRelayURL, and InvalidInput for more than `Limits.relays` or after `close`.
         """
         key = normalize(url)
@@ -308,11 +308,11 @@ class RelayPool:
 
         `timeout` in seconds. Raises InvalidRelayURL. After a cancellation a relay may have it.
         """
-        told = await self.gather(relays, lambda relay: relay.publish(event, timeout), timeout)
+        gathered = await self.gather(relays, lambda relay: relay.publish(event, timeout), timeout)
         answered = {
-            url: PublishResult(PublishStatus.OK, ok.message) for url, ok in told.answers.items()
+            url: PublishResult(PublishStatus.OK, ok.message) for url, ok in gathered.answers.items()
         }
-        return answered | {url: _publish_result(error) for url, error in told.errors.items()}
+        return answered | {url: _publish_result(error) for url, error in gathered.errors.items()}
 
     def subscribe(
         self,
@@ -378,9 +378,9 @@ def _sorted_out(order: Iterable[str], found: Mapping[str, T | RelayError]) -> Ga
 
 def _late(relay: Relay, seconds: float, before: tuple[str, ...]) -> DeadlineExceeded:
     """No answer, with the NOTICE that came meanwhile: some relays refuse by a NOTICE alone."""
-    heard = f"; NOTICE: {relay.notices[-1]}" if relay.notices != before else ""
+    notice = f"; NOTICE: {relay.notices[-1]}" if relay.notices != before else ""
     spent = "; our own budget for this relay is spent" if relay.held_back() else ""
-    return DeadlineExceeded(f"no answer within {seconds:g} s{heard}{spent}", relay=relay.url)
+    return DeadlineExceeded(f"no answer within {seconds:g} s{notice}{spent}", relay=relay.url)
 
 
 def _publish_result(error: RelayError) -> PublishResult:

@@ -49,7 +49,7 @@ class Pump:
     def send(self, texts: Iterable[str], *, paced: bool = False) -> None:
         """Queue frames; the requests that they belong to are bounded by `Limits`.
 
-        `paced`: whoever sends them waits for answers, and so goes as fast as the relay does.
+        `paced`: the sender waits for answers, so it is as fast as the relay.
         """
         self._outgoing.extend((text, paced) for text in texts)
         self._gate.wake()

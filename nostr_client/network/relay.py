@@ -383,7 +383,7 @@ class Relay:
         most = self.options.limits.message_bytes_out
         return most if session is None else session.connection.max_message_bytes
 
-    # What the connection tells.
+    # What the connection reports.
 
     def _open_session(self, socket: WebSocket) -> Session:
         connection = Connection(
@@ -393,7 +393,7 @@ class Relay:
             ids=self._ids,
         )
         self._knowledge.apply_limits(connection)
-        self._knowledge.told_time(socket.date, self._now())
+        self._knowledge.note_clock(socket.date, self._now())
         return Session(
             socket,
             connection,
@@ -401,7 +401,7 @@ class Relay:
             signer=self._signer,
             timeouts=self.options.timeouts,
             now=self._now,
-            tell=self._told,
+            report=self._reported,
             budget=self._budget,
         )
 
@@ -420,7 +420,7 @@ class Relay:
         if self._supervisor.session is not None:
             self._supervisor.session.unsubscribe(queue)
 
-    def _told(self, what: object) -> None:
+    def _reported(self, what: object) -> None:
         match what:
             case NoticeReceived():
                 self._knowledge.noticed(what.message)

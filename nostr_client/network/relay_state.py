@@ -78,7 +78,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     hll: bool | None = None
     """Whether its answer to an eligible query carried registers."""
     union: bool | None = None
-    """Whether a COUNT of several filters tells their true union; most relays answer for one."""
+    """Whether a COUNT of several filters gives their true union; most relays answer for one."""
     negentropy: bool | None = None
     auth: bool | None = None
     """Whether it asked for AUTH."""
@@ -102,7 +102,7 @@ class Knowledge:
         self.capabilities = capabilities or Capabilities()
         self.info: RelayInfo | None = None
         self.notices: deque[str] = deque(maxlen=limits.notices)
-        self.heard = 0
+        self.notices_received = 0
         self.behind = 0.0
         self._limits = limits
 
@@ -110,7 +110,7 @@ class Knowledge:
         """Record what the relay has shown that it supports: fields of `Capabilities`."""
         self.capabilities = msgspec.structs.replace(self.capabilities, **changes)
 
-    def told_time(self, date: float | None, now: float) -> None:
+    def note_clock(self, date: float | None, now: float) -> None:
         """Take the relay's clock, of the handshake, both in Unix seconds; odd ones are ignored.
 
         One that is ahead is no matter: ours is the earlier one then.
@@ -129,7 +129,7 @@ class Knowledge:
     def noticed(self, text: str) -> None:
         """Keep a NOTICE; the oldest goes when there are too many."""
         self.notices.append(text)
-        self.heard += 1
+        self.notices_received += 1
 
     def documented(self, info: RelayInfo) -> None:
         """Keep the relay's document and what it says about limits."""

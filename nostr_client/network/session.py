@@ -79,7 +79,7 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """See the module. `tell` gets what the Relay keeps: notices, hints, round trips, endings."""
+    """See the module. `report` gets what the Relay stores: notices, hints, round trips, endings."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Session:
         signer: Signer | None,
         timeouts: Timeouts,
         now: Callable[[], float],
-        tell: Callable[[object], None],
+        report: Callable[[object], None],
         budget: Budget | None = None,
     ) -> None:
         self.connection = connection
@@ -100,7 +100,7 @@ class Session:
         self._address = address  # as the relay is dialled: what AUTH is signed for
         self._signer = signer
         self._now = now
-        self._tell = tell
+        self._report = report
         self._counts: dict[str, asyncio.Future[CountAnswer | RelayError]] = {}
         self._publishes: dict[str, list[asyncio.Future[Ok | RelayError]]] = {}
         self._queues: dict[str, EventQueue] = {}
@@ -163,7 +163,7 @@ class Session:
             sub_id = self.connection.subscribe(filters, live=queue.live, tally=tally)
         except RelayError as error:
             queue.mark_ended(relay, error)
-            self._tell(Finished(queue, False))
+            self._report(Finished(queue, False))
             return
         self._queues[sub_id] = queue
         self._flush()
@@ -285,7 +285,7 @@ class Session:
                 self._pump.stalled = False
 
     def _measured(self, milliseconds: float) -> None:
-        self._tell(RoundTrip(milliseconds))
+        self._report(RoundTrip(milliseconds))
 
     async def _authenticate(self) -> None:
         """Sign the challenge as soon as there is one; once for each connection."""
@@ -322,7 +322,7 @@ class Session:
         self._HANDLERS[type(notification)](self, notification)
 
     def _judge(self, reason: str | None) -> None:
-        """Tell the budget how the relay answered: a reason is that of a refusal, or a NOTICE."""
+        """Report the answer to the budget: a reason is that of a refusal, or a NOTICE."""
         if self._budget is None:
             return
         now = asyncio.get_running_loop().time()
@@ -337,68 +337,68 @@ class Session:
         elif isinstance(error, RelayRefused):
             self._judge(error.reason)
 
-    def _counted(self, told: CountAnswered) -> None:
+    def _counted(self, notification: CountAnswered) -> None:
         self._judge(None)
-        _resolve(self._counts.get(told.query_id), told.answer)
+        _resolve(self._counts.get(notification.query_id), notification.answer)
 
-    def _count_failed(self, told: CountFailed) -> None:
-        self._judge_end(told.error)
-        _resolve(self._counts.get(told.query_id), told.error)
+    def _count_failed(self, notification: CountFailed) -> None:
+        self._judge_end(notification.error)
+        _resolve(self._counts.get(notification.query_id), notification.error)
 
-    def _published(self, told: PublishAnswered) -> None:
-        self._judge(None if told.ok.holds_event else told.ok.message)
-        for waiter in self._publishes.get(told.event_id, ()):
-            _resolve(waiter, told.ok)
+    def _published(self, notification: PublishAnswered) -> None:
+        self._judge(None if notification.ok.holds_event else notification.ok.message)
+        for waiter in self._publishes.get(notification.event_id, ()):
+            _resolve(waiter, notification.ok)
 
-    def _publish_failed(self, told: PublishFailed) -> None:
-        for waiter in self._publishes.get(told.event_id, ()):
-            _resolve(waiter, told.error)
+    def _publish_failed(self, notification: PublishFailed) -> None:
+        for waiter in self._publishes.get(notification.event_id, ()):
+            _resolve(waiter, notification.error)
 
-    def _stored_end(self, told: StoredEnd) -> None:
-        queue = self._queues.get(told.sub_id)
+    def _stored_end(self, notification: StoredEnd) -> None:
+        queue = self._queues.get(notification.sub_id)
         if queue is not None:
             queue.mark_stored_end(self.connection.relay)
 
-    def _subscription_ended(self, told: SubscriptionEnded) -> None:
-        self._judge_end(told.error)
-        queue = self._queues.pop(told.sub_id, None)
+    def _subscription_ended(self, notification: SubscriptionEnded) -> None:
+        self._judge_end(notification.error)
+        queue = self._queues.pop(notification.sub_id, None)
         if queue is not None:
-            queue.mark_ended(self.connection.relay, told.error)
-            fault = self._ended is None and isinstance(told.error, ProtocolError)
-            self._tell(Finished(queue, fault))
+            queue.mark_ended(self.connection.relay, notification.error)
+            fault = self._ended is None and isinstance(notification.error, ProtocolError)
+            self._report(Finished(queue, fault))
 
-    def _auth_needed(self, told: AuthNeeded) -> None:
-        self._tell(told)
+    def _auth_needed(self, notification: AuthNeeded) -> None:
+        self._report(notification)
         self._start_auth()
 
-    def _auth_moved(self, told: ChallengeReceived | AuthSettled) -> None:
+    def _auth_moved(self, notification: ChallengeReceived | AuthSettled) -> None:
         self._gate.wake()
 
-    def _noticed(self, told: NoticeReceived) -> None:
-        self._judge(told.message)
-        self._tell(told)
+    def _noticed(self, notification: NoticeReceived) -> None:
+        self._judge(notification.message)
+        self._report(notification)
         if self._notices.exceeded(asyncio.get_running_loop().time()):
             text = f"more than {self._limits.notices_per_minute} NOTICEs in a minute"
             raise ProtocolError(text, relay=self.connection.relay)
 
-    def _neg_received(self, told: NegReceived) -> None:
-        message = told.message
+    def _neg_received(self, notification: NegReceived) -> None:
+        message = notification.message
         self._judge(message.reason if isinstance(message, NegErr) else None)
-        channel = self._negs.get(told.sub_id)
+        channel = self._negs.get(notification.sub_id)
         if channel is not None:
-            channel.offer(told.message)
+            channel.offer(notification.message)
 
-    def _neg_ended(self, told: NegEnded) -> None:
-        self._judge_end(told.error)
-        channel = self._negs.pop(told.sub_id, None)
+    def _neg_ended(self, notification: NegEnded) -> None:
+        self._judge_end(notification.error)
+        channel = self._negs.pop(notification.sub_id, None)
         if channel is not None:
-            channel.fail(told.error)
+            channel.fail(notification.error)
 
-    def _abused(self, told: Abused) -> None:
-        raise told.error
+    def _abused(self, notification: Abused) -> None:
+        raise notification.error
 
-    def _hello(self, told: HelloReceived) -> None:
-        self._tell(told)
+    def _hello(self, notification: HelloReceived) -> None:
+        self._report(notification)
 
     _HANDLERS: ClassVar[dict[type, Callable[[Session, Any], None]]] = {
         CountAnswered: _counted,

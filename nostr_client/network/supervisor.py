@@ -56,7 +56,7 @@ class Supervisor:
         self._gate = Gate()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
-        self._failures = 0  # of attempts, so that whoever waits can tell that one failed
+        self._failures = 0  # of attempts, so that waiting calls see that one failed
         self._in_a_row = 0
         self._next_attempt = 0.0
         self._resting: asyncio.Future[None] | None = None
@@ -78,7 +78,7 @@ class Supervisor:
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.url)
 
     async def stop(self) -> None:
-        """Close the connection and never connect again. Returns when all is let go."""
+        """Close the connection and never connect again. Returns when everything is closed."""
         self._stopped = True
         self.status = RelayStatus.TERMINATED
         if self._task is not None:

@@ -32,7 +32,7 @@ _TOO_BIG: Final = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
 _DATE: Final = re.compile(
     r"[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT", re.ASCII
 )
-_heard: Final[ContextVar[list[str] | None]] = ContextVar("heard", default=None)
+_dates: Final[ContextVar[list[str] | None]] = ContextVar("dates", default=None)
 _BAD_TEXT: Final = aiohttp.WSCloseCode.INVALID_TEXT
 
 
@@ -74,7 +74,7 @@ class WebSocket:
         date: float | None = None,
     ) -> None:
         self.date = date
-        """What the peer's clock said in the handshake, in Unix seconds, if it told."""
+        """What the peer's clock said in the handshake, in Unix seconds, None without one."""
         self._ws = ws
         self._url = url
         self._options = options
@@ -178,8 +178,8 @@ class Transport:
         """Open a WebSocket to `url` (ws or wss). Raises NetworkError."""
         options = self.options
         session = self._sessions.session_for(url)
-        heard: list[str] = []
-        _heard.set(heard)
+        dates: list[str] = []
+        _dates.set(dates)
         with _wrapped(url, "connecting"):
             async with asyncio.timeout(options.timeouts.connect):
                 ws = await session.ws_connect(
@@ -189,7 +189,7 @@ class Transport:
                     autoping=False,
                     timeout=aiohttp.ClientWSTimeout(ws_close=options.timeouts.close),
                 )
-        return WebSocket(ws, url, options, _unix_time(heard[-1] if heard else ""))
+        return WebSocket(ws, url, options, _unix_time(dates[-1] if dates else ""))
 
     async def get_document(self, url: str, *, accept: str) -> bytes:
         """GET a small document from a relay's or a wallet's URL, with exactly this Accept header.
@@ -244,20 +244,20 @@ def _unix_time(date: str) -> float | None:
 def _tracing() -> aiohttp.TraceConfig:
     """`ws_connect` follows redirects, and a relay must not send us elsewhere: into our own network.
 
-    Browsers follow none either. The date of a handshake is heard here, as `ws_connect` drops it.
+    Browsers follow none either. The date of a handshake is read here, as `ws_connect` drops it.
     """
 
     async def hear(
-        session: aiohttp.ClientSession, context: object, told: aiohttp.TraceRequestEndParams
+        session: aiohttp.ClientSession, context: object, params: aiohttp.TraceRequestEndParams
     ) -> None:
-        found = _heard.get()
+        found = _dates.get()
         if found is not None:
-            found.append(told.response.headers.get("Date", ""))
+            found.append(params.response.headers.get("Date", ""))
 
     async def refuse(
-        session: aiohttp.ClientSession, context: object, told: aiohttp.TraceRequestRedirectParams
+        session: aiohttp.ClientSession, context: object, params: aiohttp.TraceRequestRedirectParams
     ) -> None:
-        response = told.response
+        response = params.response
         response.close()
         raise aiohttp.ClientResponseError(
             response.request_info, (), status=response.status, message="a redirect"

@@ -28,7 +28,7 @@ _TAG_BYTES: Final = 150
 
 
 class Verifier(Protocol):
-    """Whoever turns events into verified events."""
+    """Turns events into verified events."""
 
     async def verify(self, events: Sequence[Event]) -> list[VerifiedEvent | InvalidEvent]:
         """One result for each event, in order: the verified event, or what is wrong with it."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Coroutines wait until their test holds; whoever changes the state calls `wake`."""
+    """Coroutines wait until their test holds; the code that changes the state calls `wake`."""
 
     __slots__ = ("_waiters",)
 

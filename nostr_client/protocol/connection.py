@@ -235,9 +235,9 @@ class Connection:
         self.count_answered = True
         if request is None:
             return self._known(None)
-        heard = tuple(f"NOTICE before the answer: {text}" for text in request.heard)
-        if heard:
-            message = msgspec.structs.replace(message, warnings=message.warnings + heard)
+        notices = tuple(f"NOTICE before the answer: {text}" for text in request.notices)
+        if notices:
+            message = msgspec.structs.replace(message, warnings=message.warnings + notices)
         return self._known([note.CountAnswered(message.query_id, message)])
 
     def _ok(self, message: wire.Ok) -> Notifications:

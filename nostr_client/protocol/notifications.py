@@ -1,4 +1,4 @@
-"""What one relay connection can tell its owner: frozen values that `protocol.Connection` returns.
+"""What one relay connection reports to its owner: frozen values that `protocol.Connection` returns.
 
 A request ends in exactly one of them: an answer, or a failure that carries the error to raise.
 """
@@ -35,7 +35,7 @@ class SubscriptionEnded(msgspec.Struct, frozen=True):
 
 
 class CountAnswered(msgspec.Struct, frozen=True):
-    """The relay's COUNT; a NOTICE heard while it was pending stands among its warnings."""
+    """The relay's COUNT; a NOTICE received while it was pending stands among its warnings."""
 
     query_id: str
     answer: CountAnswer

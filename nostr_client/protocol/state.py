@@ -96,7 +96,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
         return near
 
 
-MAX_HEARD = 4
+MAX_NOTICES = 4
 """NOTICEs remembered for one pending COUNT: enough to explain a false zero, never a flood."""
 
 
@@ -144,12 +144,12 @@ class Request:
     text: str
     phase: Phase = Phase.SENT
     resent: bool = False
-    heard: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
     def hear(self, notice: str) -> None:
         """Remember a NOTICE that came while this was pending."""
-        if len(self.heard) < MAX_HEARD:
-            self.heard.append(notice)
+        if len(self.notices) < MAX_NOTICES:
+            self.notices.append(notice)
 
 
 @dataclass(slots=True)

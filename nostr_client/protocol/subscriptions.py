@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
 
 _CALM = 4  # answered REQs for each slot, without a refusal, before one more is tried
-_RECENT = 100  # CLOSEs remembered, to tell how many were open when a refusal was made
+_RECENT = 100  # CLOSEs remembered, to know how many were open when a refusal was made
 _MAX_REFUSALS = 3  # times that one REQ waits again for a slot before its refusal is final
 
 

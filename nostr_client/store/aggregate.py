@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def count(conn: sqlite3.Connection, context: Context, filters: Sequence[Filter]) -> int:
-    """How many distinct events match any of the filters; limits are not looked at.
+    """How many distinct events match any of the filters; limits are ignored.
 
     Read from the index alone: two tag values that share a 64-bit hash would count as one.
     """

@@ -64,7 +64,7 @@ SHAPES: Final = {
     "zap": Shape("SELECT * FROM {s}.zap", 2),
 }
 
-TOLD: Final = {
+KEY_TEXTS: Final = {
     "hot": "{0} of kind {2}: {1}",
     "hot_author": "{3} in {0} of kind {2}: {1}",
     "registers": "{0} of kind {2}: {1}",
@@ -72,7 +72,7 @@ TOLD: Final = {
     "daily_author": "{2} on {0}, kind {1}",
     "zap": "{0}: {1}",
 }
-"""How the key of a row is told; what tells it from its neighbours comes first."""
+"""How the key of a row is written; what distinguishes it from its neighbours comes first."""
 
 _PERSON: Final = {"hot_author": 3, "daily_author": 2}
 _DAY: Final = ("daily", "daily_author")
@@ -82,7 +82,7 @@ Sums = list[list[int]]
 
 
 class Key(NamedTuple):
-    """The key of a row, which becomes words where it is told."""
+    """The key of a row, which becomes words where it is shown."""
 
     conn: sqlite3.Connection
     table: str
@@ -97,11 +97,11 @@ class Key(NamedTuple):
             parts[at] = found[0] if found else f"nobody ({parts[at]})"
         if self.table in _DAY:
             parts[0] = _day(parts[0])
-        return TOLD[self.table].format(*parts)
+        return KEY_TEXTS[self.table].format(*parts)
 
 
 def printable(part: object) -> bool:
-    """Whether a part of a key can be told as it is."""
+    """Whether a part of a key can be shown as it is."""
     return not isinstance(part, str) or (part.isprintable() and part != "")
 
 
@@ -118,8 +118,10 @@ def compare(conn: sqlite3.Connection, found: Found) -> None:
         _compare_table(conn, table, shape, found)
     for *key, live, rebuilt in conn.execute(_OF_DIRTY):
         if any(a < b for a, b in zip(live, rebuilt, strict=True)):
-            told = Key(conn, "registers", tuple(key))
-            found.add("registers", told, "a dirty target's registers are below what was rebuilt")
+            key_of_row = Key(conn, "registers", tuple(key))
+            found.add(
+                "registers", key_of_row, "a dirty target's registers are below what was rebuilt"
+            )
 
 
 def _compare_table(conn: sqlite3.Connection, table: str, shape: Shape, found: Found) -> None:
@@ -185,7 +187,7 @@ if TYPE_CHECKING:
     TagRow = tuple[int, int, int, int, int]
 
 MOST_REPAIRS: Final = 100_000
-"""Places that one repair mends; a second one mends the rest."""
+"""Places that one repair corrects; a second one corrects the rest."""
 
 _TAGS: Final = "SELECT h, created_at, seq, kind, a FROM tag"
 _CHUNKS: Final = "SELECT lo_ts, lo_id, n, sum, ids FROM neg_chunk WHERE scope = ?"

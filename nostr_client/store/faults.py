@@ -26,8 +26,8 @@ def opening_error(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> Stor
 
     The error is a UnicodeDecodeError where SQLite quotes a damaged schema that is no text.
 
-    A folder that cannot be written is not read as `immutable`: whoever may write it could do so
-    meanwhile, and what is read would be wrong without a word.
+    A folder that cannot be written is not read as `immutable`: another process could write it
+    meanwhile, and what is read would be wrong without an error.
     """
     if isinstance(error, UnicodeDecodeError):
         return StoreCorrupt(f"not a store, or a damaged one ({path}: its schema is no text)")
@@ -65,8 +65,8 @@ def may(path: Path, mode: int) -> bool:
 def store_error(error: sqlite3.Error) -> StoreError:
     """The store's error for one of SQLite's; raise it `from` the original.
 
-    A refused write is StoreFull: SQLite tells "no space" from "quota" and "file size limit" only
-    by a generic write error, and those two are what a refused write nearly always is.
+    A refused write is StoreFull: SQLite reports "quota" and "file size limit" by a generic write
+    error, and nearly every refused write is one of those two.
     """
     code = getattr(error, "sqlite_errorcode", None)
     text = clip(str(error))

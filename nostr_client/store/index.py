@@ -125,7 +125,7 @@ class Index:
 
         What it lacks is replayed where the digest of the events proves that it is all; else the
         tables are built again: about 25 s per million events in the writer thread. A store that is
-        open for reading needs an index of this version, and follows whoever writes it from
+        open for reading needs an index of this version, and follows its writer from
         generation to generation. Raises StoreError.
         """
         index = cls(store, clock)

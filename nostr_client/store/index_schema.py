@@ -88,7 +88,7 @@ class Mark(NamedTuple):
     """The state of a store that tables were derived from.
 
     `next_seq`: the seq of the next event; `removals`: events taken out so far; `digest`: of the
-    events that are held then (`store.digest`), which tells two histories of equal length apart.
+    events that are held then (`store.digest`), which distinguishes two histories of equal length.
     """
 
     next_seq: int

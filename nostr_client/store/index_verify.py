@@ -1,6 +1,6 @@
 """Check the index of a store against its events: what it holds equals what is built from nothing.
 
-An index that has missed events is no problem, as whoever opens it replays or rebuilds it. An index
+An index that has missed events is no problem, as opening it replays or rebuilds it. An index
 is a problem where its mark is of a state that the store never had, or where it claims to be up to
 date and its rows are not what the events give.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TRIES: Final = 5
-"""How often the two are looked at while the writer is between their commits."""
+"""How often the two are read while the writer is between their commits."""
 
 
 def check_index(store: Path, hash_key: bytes) -> Found:

@@ -95,7 +95,7 @@ class Readers:
 
 
 def reattach(conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, str]) -> None:
-    """Attach what is wanted under each alias, in the place of what is there."""
+    """Attach what is wanted under each alias, instead of what is there."""
     for alias, uri in wanted.items():
         if has.get(alias) == uri:
             continue
@@ -108,7 +108,7 @@ def reattached(
     conn: sqlite3.Connection, has: dict[str, str], wanted: dict[str, str]
 ) -> dict[str, str]:
     """What is attached afterwards. A file that is gone is left out, and is tried again by the next
-    read: who reads events does not care, and who reads the file is told that it is not there."""
+    read: readers of events do not care, and a reader of the file gets an error."""
     missing = set()
     for alias, uri in wanted.items():
         try:

@@ -3,7 +3,7 @@
 `event.seq` is given in the order of arrival and never twice, so "what came after" is a number.
 `tag.h` is a keyed hash of name and value (`rows`): eight bytes in place of sixty-four. `tag`
 carries kind and author, so counts, registers and limits are answered by its key range alone; the
-kind stands before the time in its key, because whoever asks for a tag asks for kinds too, and
+kind stands before the time in its key, because a request for a tag names kinds too, and
 counting one kind then passes over no row of another.
 `settled` has the ids of verified events that a rule left out or took away: a sync that asked for
 them again would get them again, for ever. `tomb_id` cannot serve for that: anybody may ask for

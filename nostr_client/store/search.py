@@ -1,7 +1,7 @@
 """Words in contents (NIP-50), by SQLite's FTS5 over trigrams: parts of words and CJK work.
 
 Every word must occur, in any place and case. The `key:value` extensions that NIP-50 defines are
-passed over, as it asks of those who do not support them; any other word with a colon is text, as
+ignored, as it asks of those who do not support them; any other word with a colon is text, as
 in `std::vector` or `mailto:`. Results come newest first, like those of any other filter.
 Words of one or two characters are no trigram: they are looked for in the events that the rest of
 the filter leaves, which without any longer word is all of them.
@@ -93,7 +93,7 @@ def add(conn: sqlite3.Connection, events: Iterable[tuple[int, Event]]) -> None:
 
 
 def remove(conn: sqlite3.Connection, contents: Iterable[tuple[int, int, bytes]]) -> None:
-    """Take contents out, given as (seq, kind, content): FTS5 has to be told what it held."""
+    """Take contents out, given as (seq, kind, content): FTS5 needs what it held."""
     rows = [(seq, _text(raw.decode())) for seq, kind, raw in contents if kind not in ENCRYPTED]
     conn.executemany(_REMOVE, rows)
 

@@ -104,7 +104,7 @@ def _choose(
 def _of_tag(
     hashes: tuple[int, ...], kinds: tuple[int, ...] | None
 ) -> tuple[Prefix, tuple[str, ...]]:
-    """The ranges of a tag's values, and what is left to be looked at in them."""
+    """The ranges of a tag's values, and what is left to be checked in them."""
     if kinds is None:
         return (("k.h", hashes),), ()
     if len(hashes) * len(kinds) > MANY_RANGES:
@@ -332,7 +332,7 @@ class Page(NamedTuple):
     """A part of an answer, newest first, then by id.
 
     `more`: there may be further events. They are no newer than `last`; of those of that second,
-    `tied` have been looked at.
+    `tied` have been read.
     """
 
     events: list[Event]

@@ -61,7 +61,7 @@ PAGE = 1_000
 async def stream(fetch: Fetch, filters: Sequence[Filter]) -> AsyncIterator[Event]:
     """What matches any filter, each once, newest first, then by id.
 
-    An event that was given is not kept here: whoever takes slowly has it alone in memory.
+    An event that was given is not stored here: only a slow reader has it in memory.
     """
     sources = [_Source(fetch, filter) for filter in filters]
     for source in sources:

@@ -214,7 +214,7 @@ class SqliteStore(EventStore):
     def export(self, filters: Sequence[Filter] = ()) -> AsyncIterator[Event]:
         """Yield what matches any filter, or everything, oldest first, then by id.
 
-        Expired events are left out. Limits are looked at no more than `search`.
+        Expired events are left out. Limits and `search` are ignored.
         """
 
         async def page(at: int, id_: str) -> list[Event]:

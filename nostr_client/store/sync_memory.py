@@ -1,4 +1,4 @@
-"""Tables of what a sync tried in vain: events that did not move, filters refused by NIP-77.
+"""Tables of what a sync tried without success: events that did not move, filters refused by NIP-77.
 
 A row belongs to a relay and to the key that the sync signed AUTH with ("" for none). It says when
 the next try is due, in Unix seconds; it stays for a while after that, so that the waits can double.

@@ -105,7 +105,7 @@ class Writer:
         self._patience = Patience(conn)
         self._here = 0
         self.full = ""
-        """Why the newest write found no room, or ""; whoever sees that there is room resets it."""
+        """Why the newest write found no room, or ""; the first write that finds room resets it."""
         self.after_commit: list[AfterCommit] = []
         """Called with the connection after a commit, before its callers hear of it, and with
         whether that is outside of the thread, where nothing long may be done."""
@@ -222,7 +222,7 @@ def commit_together(conn: sqlite3.Connection, jobs: Sequence[Job]) -> bool:
 
 
 def _overwrite_lost_commit(conn: sqlite3.Connection) -> None:
-    """Put a commit without content in the place of one that failed, before anybody hears of it.
+    """Replace a commit that failed by one without content, before the error is raised.
 
     A commit whose last step failed, as its sync does, may stand whole in the log. SQLite passes
     over it, and the next commit overwrites it; but the next process reads it back after a kill, and
@@ -253,7 +253,7 @@ def _run_one(conn: sqlite3.Connection, job: Job, *, savepoint: bool) -> None:
 
 
 def _roll_back(conn: sqlite3.Connection) -> None:
-    """Leave no transaction open; what this itself raises was told by the error before it."""
+    """Leave no transaction open; what this itself raises follows from the error before it."""
     with Capture():
         if conn.in_transaction:
             conn.execute("ROLLBACK")

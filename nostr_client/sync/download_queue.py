@@ -1,7 +1,7 @@
 """Download queue: assigns each missing event id to one relay at a time and retries elsewhere.
 
-Every relay that named an id has it in its queue; whoever has room first asks for it. What a relay
-does not send passes to the others that named it.
+Every relay that named an id has it in its queue; the first relay with room asks for it. What a
+relay does not send passes to the others that named it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Missing(NamedTuple):
     """Events that a run which broke off did not ask for."""
 
 
-class Desk:
+class DownloadQueue:
     """See the module. `store` None: nothing is stored.
 
     `fetch`: whether ids are to be downloaded; without, they are only counted. `every`: count what
@@ -195,7 +195,7 @@ class Desk:
         return [bytes.fromhex(one.id) for one in outcomes if one.status in _FORGOTTEN]
 
     async def declined(self, ids: Sequence[bytes]) -> None:
-        """Remember that our store does not keep these, whoever sends them."""
+        """Remember that our store does not keep these, whichever relay sends them."""
         notes = dict.fromkeys(ids, Note(Verdict.UNFIT, "no event that a store keeps"))
         if ids:
             await self._memory.note(ANYWHERE, Side.DOWN, notes, self._options)
@@ -237,7 +237,7 @@ class Desk:
         self._gate.wake()
 
     def give_back(self, relay: str, ids: Collection[bytes]) -> None:
-        """The request failed; whoever comes first may ask again."""
+        """The request failed; the next free relay may ask again."""
         for key in ids:
             want = self._wants.get(key)
             if want is not None and want.asked == relay:
@@ -273,7 +273,7 @@ class Desk:
         await self._gate.wait(lambda: not self._bringing)
 
     def missing(self, relay: str) -> Missing:
-        """What the relay named and the store still lacks, whoever was asked for it."""
+        """What the relay named and the store still lacks, whichever relay was asked for it."""
         skipped = self._still(self._skipped.get(relay, {}))
         lacking = skipped | self._still(self._withheld.get(relay, {}))
         owed = self._owed.get(relay, set()) - self._had - lacking.keys()

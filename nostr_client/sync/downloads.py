@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.keys import VerifiedEvent
     from nostr_client.network.ingest import Ingest, Result
     from nostr_client.network.relay import Relay
-    from nostr_client.sync.download_queue import Desk
+    from nostr_client.sync.download_queue import DownloadQueue
     from nostr_client.sync.memory import Note
     from nostr_client.sync.options import SyncOptions
     from nostr_client.sync.tally import Tally
@@ -55,31 +55,31 @@ class Downloads:
     def __init__(
         self,
         relay: Relay,
-        desk: Desk,
+        queue: DownloadQueue,
         ingest: Ingest,
         filters: Sequence[Filter],
         options: SyncOptions,
         tally: Tally,
     ) -> None:
         self._relay = relay
-        self._desk = desk
+        self._queue = queue
         self._ingest = ingest
         self._filters = filters
         self._options = options
         self._tally = tally
 
     async def run(self) -> None:
-        """Download what the desk hands out, until cancelled. Raises RelayOut; run several."""
+        """Download what the queue assigns, until cancelled. Raises RelayOut; run several."""
         failures = 0
         while True:
-            ids = await self._desk.take(self._relay.url, self._options.batch)
+            ids = await self._queue.take(self._relay.url, self._options.batch)
             try:
                 await self._relay.connect()
                 error = await self._fetch(ids)
             except NetworkError as broken:
                 error = broken
             finally:
-                self._desk.give_back(self._relay.url, ids)
+                self._queue.give_back(self._relay.url, ids)
             failures = failures + 1 if error else 0
             if error is not None:
                 await self._trouble(error, failures)
@@ -90,7 +90,7 @@ class Downloads:
         A relay may send less than it was asked for because it caps what a REQ gets. An event that
         does not hold is not asked for again in this run, as it takes the place of another. One of
         these events may be the frame that ended the connection, so they wait before they are asked
-        for again: else every run would ask for the same ones in vain.
+        for again: else every run would ask for the same ones again and again.
         """
         left = dict.fromkeys(ids)
         before = len(left) + 1
@@ -100,7 +100,7 @@ class Downloads:
             if isinstance(error, ProtocolError):
                 await self._withheld(list(left), BROKE)
             elif isinstance(error, (NetworkError, DeadlineExceeded)):
-                self._desk.was_cut(self._relay.url, left)
+                self._queue.was_cut(self._relay.url, left)
             if error is not None:
                 return error
         await self._withheld(list(left), NOT_SENT)
@@ -125,7 +125,7 @@ class Downloads:
                 error = DeadlineExceeded(text, relay=self._relay.url)
         for key in (*reply.came, *reply.unasked, *reply.unsound):
             left.pop(key, None)
-        await self._desk.declined(reply.declined)
+        await self._queue.declined(reply.declined)
         await self._withheld(list(reply.unasked - reply.came), UNASKED)
         await self._withheld(list(reply.unsound - reply.came - reply.unasked), UNSOUND)
         return error
@@ -148,12 +148,12 @@ class Downloads:
         )
         self._tally.saves(outcomes)
         self._tally.moves += len(outcomes)
-        reply.declined += self._desk.saved(outcomes)
+        reply.declined += self._queue.saved(outcomes)
 
     async def _withheld(self, ids: Sequence[bytes], note: Note) -> None:
         if not ids:
             return
-        await self._desk.withheld(self._relay.url, dict.fromkeys(ids, note))
+        await self._queue.withheld(self._relay.url, dict.fromkeys(ids, note))
         tally = self._tally
         tally.hidden += len(ids)
         if tally.hidden > self._options.unsent + 4 * tally.downloaded:

@@ -141,7 +141,7 @@ class Floors:
         needed = set(Ids(bytes(one.need)))
         if len(needed) <= _CHUNK:
             asked: Sequence[Filter] = [Filter(ids=[key.hex() for key in needed])]
-        else:  # reading a stretch in order costs a third of as many look-ups
+        else:  # reading a span in order costs a third of as many look-ups
             until = one.window.filter.until if one.shared is None else one.shared.second
             whole = self._filters(one.window)
             asked = [each if until is None else up_to(each, until) for each in whole]

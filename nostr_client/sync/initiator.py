@@ -70,7 +70,7 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What one round told; `message` is sent next, None: the session is complete."""
+    """What one round showed; `message` is sent next, None: the session is complete."""
 
     have: Ids
     need: Ids
@@ -79,13 +79,13 @@ class Learned(msgspec.Struct, frozen=True):
 
 Frame = NegMsg | NegErr | Closed | Notice
 
-Heard = Learned | Refusal | Suspicion | None
+RoundResult = Learned | Refusal | Suspicion | None
 
 
 class Talk:
     """See the module; `first()` gives the first message, `hear` takes each frame.
 
-    `patience`: rounds without anything new; tell `credit` how many ids were new.
+    `patience`: rounds without anything new; give `credit` the number of new ids.
     """
 
     def __init__(self, storage: Storage, *, frame_bytes: int, patience: int) -> None:
@@ -107,7 +107,7 @@ class Talk:
         """The last round brought so many ids that were new."""
         self._credit += fresh // _ROUND_WORTH
 
-    def hear(self, frame: Frame) -> Heard:
+    def hear(self, frame: Frame) -> RoundResult:
         """What a frame means; None when it is not about this session."""
         if isinstance(frame, NegMsg):
             return self._message(frame.message)
@@ -141,13 +141,13 @@ def _notice(text: str, begun: bool) -> Refusal | Suspicion | None:
         return Suspicion(Kind.FAULT, said) if about else None
     if reasons.means_neg_unsupported(text):
         return Refusal(Kind.UNSUPPORTED, said)
-    told = refusal(text)
-    if told.kind in _AT_ONCE and (_SPEAKS_OF_NEG.search(text) or told.kind is Kind.OVERFLOW):
-        return told
+    found = refusal(text)
+    if found.kind in _AT_ONCE and (_SPEAKS_OF_NEG.search(text) or found.kind is Kind.OVERFLOW):
+        return found
     if reasons.classify(text) is Reason.TOO_MANY:
         return Refusal(Kind.BUSY, said)
-    sure = told.kind is not Kind.FAULT or bool(_SPEAKS_OF_NEG.search(text))
-    return Suspicion(told.kind, said, sure)
+    sure = found.kind is not Kind.FAULT or bool(_SPEAKS_OF_NEG.search(text))
+    return Suspicion(found.kind, said, sure)
 
 
 _AT_ONCE: Final = (

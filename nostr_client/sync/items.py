@@ -26,7 +26,7 @@ class Items(Protocol):
         ...
 
     def between(self, since: int | None, until: int | None) -> Items:
-        """Those of a stretch of time, both ends included; shares the memory."""
+        """Return those of a span of time, both ends included; shares the memory."""
         ...
 
     def seal(self) -> Storage:

@@ -42,7 +42,7 @@ THREADS = 2
 """Threads that parse, and threads that check signatures: rows and SQL leave little for more."""
 
 REASONS_KEPT = 20
-"""Different reasons that a report tells apart; a hostile file could make one for each line."""
+"""Different reasons that a report distinguishes; a hostile file could make one for each line."""
 
 
 class Target(Protocol):

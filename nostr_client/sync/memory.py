@@ -34,7 +34,7 @@ class Verdict(StrEnum):
     WITHHELD = "withheld"  # the relay named the id and did not send a matching event
     PRESENT = "present"  # `duplicate:`: the relay has the event and does not list it
     SUPERSEDED = "superseded"  # the relay has a newer version
-    UNFIT = "unfit"  # our store cannot keep the event, whoever sends it
+    UNFIT = "unfit"  # our store cannot keep the event, whichever relay sends it
 
 
 SETTLED: Final = frozenset({Verdict.PRESENT, Verdict.SUPERSEDED, Verdict.UNFIT})

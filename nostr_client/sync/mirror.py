@@ -2,7 +2,7 @@
 
 Where both speak NIP-77 they are compared with each other (`pair_session`): the bytes grow with what
 differs, and nothing is held but the ranges under way. Where one does not, its ids are read by REQ,
-a stretch of `SyncOptions.window` events after the other, and the other relay is compared with
+a window of `SyncOptions.window` events after the other, and the other relay is compared with
 each. What only one has goes to the other as it is found, verified on its way.
 
 The rules are those of a sync: what a relay refused or did not send is remembered, and a REQ proves
@@ -22,7 +22,7 @@ from nostr_client.negentropy.bridge import Only
 from nostr_client.negentropy.matching import Ids
 from nostr_client.network.paging.snapshot import Edge, prove_floor, up_to
 from nostr_client.network.waiting import task_group
-from nostr_client.sync.download_queue import Desk
+from nostr_client.sync.download_queue import DownloadQueue
 from nostr_client.sync.floor import CAPPED
 from nostr_client.sync.floor import UNPROVEN as UNPROVEN_FLOOR
 from nostr_client.sync.initiator import Kind
@@ -30,9 +30,9 @@ from nostr_client.sync.items import no_items
 from nostr_client.sync.job import Job
 from nostr_client.sync.memory import NOT_SENT, LocalMemory, Side, place_of
 from nostr_client.sync.options import Mode, SyncOptions
-from nostr_client.sync.pages import stretches
+from nostr_client.sync.pages import time_windows
 from nostr_client.sync.pair_session import Crossing, Lowest, Refused
-from nostr_client.sync.procedure import resolved, tell
+from nostr_client.sync.procedure import report_progress, resolved
 from nostr_client.sync.reactions import refused_however_small
 from nostr_client.sync.relayrun import RelayRun
 from nostr_client.sync.report import SyncReport
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _LISTING: Final = Mode(ids_only=True, keep_ids=True, by_req=True)
 
 _EVER: Final = 2**63 - 1
-"""The last second that there is, where a relay compares none of what it holds."""
+"""The last possible second, where a relay compares none of what it holds."""
 
 _NO_NIP77: Final = (Kind.UNSUPPORTED, Kind.BROKEN, Kind.NOT_FOUND)
 
@@ -79,7 +79,7 @@ async def mirror(
     tallies = [Tally(name, relay) for name, relay in relays]
     work = _Mirror(filters, tallies, options, memory or LocalMemory(now), int(now()), mode)
     async with task_group() as group:
-        ticker = group.create_task(tell(tallies, on_progress)) if on_progress else None
+        ticker = group.create_task(report_progress(tallies, on_progress)) if on_progress else None
         try:
             await work.run()
         finally:
@@ -160,7 +160,7 @@ class _Mirror:
     async def _compare(self, window: Window) -> None:
         refused = self._without_nip77()
         if refused is not None:
-            await self._by_stretches(window, refused)
+            await self._by_windows(window, refused)
             return
         async with task_group() as group:
             asked = [group.create_task(self._floor(window, side)) for side in (0, 1)]
@@ -189,7 +189,7 @@ class _Mirror:
         below = up_to(window.filter, max(left_out.values()))
         if below.until == _EVER:
             below = window.filter
-        await self._by_stretches(Window(below, no_items()), next(iter(left_out)))
+        await self._by_windows(Window(below, no_items()), next(iter(left_out)))
 
     async def _floor(self, window: Window, side: int) -> int | Refused | None:
         """The second up to which a side may hold more than it compares; None: it compares all."""
@@ -262,7 +262,7 @@ class _Mirror:
             self._tallies[side].relay.learn(negentropy=False)
         elif refusal.kind is Kind.TOO_OLD:
             self._tallies[side].lacks(f"read by REQ: {refusal.reason}")
-        await self._by_stretches(window, side)
+        await self._by_windows(window, side)
 
     async def _smaller(self, window: Window, most: int | None) -> list[Window]:
         if by_time := halve(window, self._now, most):
@@ -287,26 +287,26 @@ class _Mirror:
             return False
         return True
 
-    async def _by_stretches(self, window: Window, side: int) -> None:
+    async def _by_windows(self, window: Window, side: int) -> None:
         """Read one side by REQ, and compare the other with what it has."""
         tally = self._tallies[side]
         try:
-            async with aclosing(stretches(window.filter, self._options.window, tally)) as parts:
-                async for stretch in parts:
+            async with aclosing(time_windows(window.filter, self._options.window, tally)) as parts:
+                async for listed in parts:
                     tally.window_done(0, paged=True)
-                    await self._against(stretch, 1 - side)
+                    await self._against(listed, 1 - side)
         except RelayError as error:
             tally.lacks(str(error))
             raise RelayOut(f"{tally.relay.url} could not be read") from error
 
-    async def _against(self, stretch: Window, side: int) -> None:
-        """Compare one side with the ids that the other has of a stretch."""
+    async def _against(self, listed: Window, side: int) -> None:
+        """Compare one side with the ids that the other has in a window."""
         tally = self._tallies[side]
         part = Tally(tally.name, tally.relay, keep_ids=True)
-        desk = Desk(None, self._memory, self._options, fetch=False, every=True)
-        job = Job((stretch.filter,), (stretch,), local=len(stretch.items))
+        queue = DownloadQueue(None, self._memory, self._options, fetch=False, every=True)
+        job = Job((listed.filter,), (listed,), local=len(listed.items))
         await RelayRun(
-            tally.relay, job, None, desk, self._memory, self._options, _LISTING, part, self._now
+            tally.relay, job, None, queue, self._memory, self._options, _LISTING, part, self._now
         ).run()
         tally.absorb(part)
         mine, others = _packed(part.missing_here), _packed(part.missing_there)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nostr_client.network.ingest import Ingest
     from nostr_client.network.paging.page import Page
     from nostr_client.network.relay import Relay
-    from nostr_client.sync.download_queue import Desk
+    from nostr_client.sync.download_queue import DownloadQueue
     from nostr_client.sync.tally import Tally
 
 
@@ -73,7 +73,7 @@ async def count_holes(relay: Relay, filter: Filter, walk: Walk[Found]) -> None:
             walk.counted(second, answer.count)
 
 
-def tell_gaps(walk: Walk[Found], tally: Tally) -> None:
+def report_gaps(walk: Walk[Found], tally: Tally) -> None:
     """Say what the walk could not read."""
     if walk.unread:
         tally.lacks(f"{plural(walk.unread, 'frame')} of the relay could not be read")
@@ -87,9 +87,11 @@ def tell_gaps(walk: Walk[Found], tally: Tally) -> None:
 class Pages:
     """See the module. `ingest`: where new events are stored; None: they are only named."""
 
-    def __init__(self, relay: Relay, desk: Desk, ingest: Ingest | None, tally: Tally) -> None:
+    def __init__(
+        self, relay: Relay, queue: DownloadQueue, ingest: Ingest | None, tally: Tally
+    ) -> None:
         self._relay = relay
-        self._desk = desk
+        self._queue = queue
         self._ingest = ingest
         self._tally = tally
 
@@ -105,7 +107,7 @@ class Pages:
             await self._take(page, (walk.found, held))
             turn_page(walk, page)
         await count_holes(self._relay, window.filter, walk)
-        tell_gaps(walk, self._tally)
+        report_gaps(walk, self._tally)
         if not walk.complete:
             return None
         return [key for key in held if key not in walk.found]
@@ -114,20 +116,20 @@ class Pages:
         """Store what is new, and in none of `seen`."""
         keys = {one.event.id: bytes.fromhex(one.event.id) for one in page.events}
         fresh = [key for key in keys.values() if not any(key in one for one in seen)]
-        lacking = set(await self._desk.met(self._relay.url, fresh))
+        lacking = set(await self._queue.met(self._relay.url, fresh))
         self._tally.needs(list(lacking))
         if self._ingest is not None:
             new = [one for one in page.events if keys[one.event.id] in lacking]
             results = await self._ingest.save(new, self._relay.url)
             outcomes = [one for one in results if isinstance(one, Outcome)]
             self._tally.saves(outcomes)
-            await self._desk.declined(self._desk.saved(outcomes))
+            await self._queue.declined(self._queue.saved(outcomes))
 
 
-async def stretches(filter: Filter, size: int, tally: Tally) -> AsyncGenerator[Window]:
+async def time_windows(filter: Filter, size: int, tally: Tally) -> AsyncGenerator[Window]:
     """Windows of about `size` events that the relay of `tally` has, newest first.
 
-    Together they cover the filter's time; what the relay did not give is told to the tally.
+    Together they cover the filter's time; what the relay did not give is counted in the tally.
     Raises RelayError.
     """
     start, until = filter.since or 0, filter.until
@@ -136,7 +138,7 @@ async def stretches(filter: Filter, size: int, tally: Tally) -> AsyncGenerator[W
         walk: Walk[Found] = Walk([filter], start, until, exclusive=exclusive)
         low = await _read(walk, size, tally)
         await count_holes(tally.relay, filter, walk)
-        tell_gaps(walk, tally)
+        report_gaps(walk, tally)
         exclusive = walk.exclusive
         if low is None:
             return

@@ -97,16 +97,16 @@ class _Session:
                 self._begun = False
             else:
                 self._channel.send(message)
-            heard = await self._answers.next(self._channel, self._hear)
+            answer = await self._answers.next(self._channel, self._hear)
         except (NetworkError, DeadlineExceeded, ProtocolError, RelayRefused) as error:
-            heard = self._failed(error)
-        if isinstance(heard, Refusal):
+            answer = self._failed(error)
+        if isinstance(answer, Refusal):
             self.close()
             self.tries += 1
-            return heard
+            return answer
         self.tries = 0
         self._tally.rounds += 1
-        return heard.message
+        return answer.message
 
     def _hear(self, frame: Frame) -> NegMsg | Refusal | Suspicion | None:
         if isinstance(frame, NegMsg):
@@ -149,11 +149,11 @@ class Lowest:
         """None when `ids` are known, none where it has nothing. Safe to cancel."""
         try:
             for _ in range(_MOST_ROUNDS):
-                heard = await self._ask()
-                if isinstance(heard, Refusal):
-                    return heard
+                answer = await self._ask()
+                if isinstance(answer, Refusal):
+                    return answer
                 try:
-                    if self._hear(heard):
+                    if self._hear(answer):
                         return None
                 except NegentropyError as error:
                     return Refusal(Kind.BROKEN, clip(str(error)))
@@ -171,10 +171,10 @@ class Lowest:
             lambda low, high: b"",
         )
         while True:
-            heard = await self._session.ask(writer.message())
-            passing = isinstance(heard, Refusal) and heard.kind in _PASSING
+            answer = await self._session.ask(writer.message())
+            passing = isinstance(answer, Refusal) and answer.kind in _PASSING
             if not passing or self._session.tries >= self._options.tries:
-                return heard
+                return answer
 
     def _hear(self, message: bytes) -> bool:
         """Go down to the lowest part of an answer; True where that is said by ids, or is empty."""

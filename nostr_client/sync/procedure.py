@@ -12,7 +12,7 @@ from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify
 from nostr_client.errors import InvalidInput, NostrTallyError, RelayError, innermost
 from nostr_client.network.ingest import Ingest
-from nostr_client.sync.download_queue import Desk
+from nostr_client.sync.download_queue import DownloadQueue
 from nostr_client.sync.job import checked, filters_of, prepared
 from nostr_client.sync.memory import memory_of
 from nostr_client.sync.options import Mode, SyncOptions
@@ -43,7 +43,7 @@ class Syncer:
     """Brings a store and relays together; `store` None can only count. Keep one for many syncs.
 
     `memory`: what to remember between syncs; by default in the store's file. `now` gives Unix
-    seconds. `heard` is told the id and the relay of each event before it is saved, e.g.
+    seconds. `on_event` gets the id and the relay of each event before it is saved, e.g.
     `counters.ingest.Provenance.note`.
     """
 
@@ -54,10 +54,10 @@ class Syncer:
         options: SyncOptions | None = None,
         memory: SyncMemory | None = None,
         now: Callable[[], float] = time.time,
-        heard: Callable[[str, str], None] | None = None,
+        on_event: Callable[[str, str], None] | None = None,
     ) -> None:
         self._store = store
-        self._heard = heard
+        self._on_event = on_event
         self._options = options or SyncOptions()
         self._memory = memory or memory_of(store, now)
         self._now = now
@@ -95,16 +95,16 @@ class Syncer:
     ) -> SyncReport:
         local = job.local if mode.every else None
         tallies = [Tally(name, relay, mode.keep_ids, local) for name, relay in relays]
-        desk = self._desk(mode)
+        queue = self._new_queue(mode)
         try:
             async with asyncio.timeout(timeout), self._ingest(relays, mode) as ingest:
-                await self._run_all(job, tallies, desk, mode, on_progress, ingest)
+                await self._run_all(job, tallies, queue, mode, on_progress, ingest)
         except TimeoutError:
             for tally in tallies:
                 if not tally.ended:
                     tally.lacks(f"stopped after {timeout:g} s")
-        await desk.forget_moved()
-        return _report(job, tallies, desk, mode)
+        await queue.forget_moved()
+        return _report(job, tallies, queue, mode)
 
     @asynccontextmanager
     async def _ingest(
@@ -115,11 +115,11 @@ class Syncer:
             yield None
             return
         verifier = relays[0][1].verifier  # the pool has one for all its relays
-        async with Ingest(self._store, heard=self._heard, verifier=verifier) as ingest:
+        async with Ingest(self._store, on_event=self._on_event, verifier=verifier) as ingest:
             yield ingest
 
-    def _desk(self, mode: Mode) -> Desk:
-        return Desk(
+    def _new_queue(self, mode: Mode) -> DownloadQueue:
+        return DownloadQueue(
             self._store, self._memory, self._options, fetch=mode.downloads, every=mode.every
         )
 
@@ -127,7 +127,7 @@ class Syncer:
         self,
         job: Job,
         tallies: Sequence[Tally],
-        desk: Desk,
+        queue: DownloadQueue,
         mode: Mode,
         on_progress: OnProgress | None,
         ingest: Ingest | None,
@@ -135,14 +135,18 @@ class Syncer:
         now = int(self._now())
         runs = [
             RelayRun(
-                one.relay, job, self._store, desk, self._memory, self._options, mode, one, now,
+                one.relay, job, self._store, queue, self._memory, self._options, mode, one, now,
                 ingest,
             )
             for one in tallies
         ]  # fmt: skip
         try:
             async with asyncio.TaskGroup() as group:
-                ticker = group.create_task(tell(tallies, on_progress)) if on_progress else None
+                ticker = (
+                    group.create_task(report_progress(tallies, on_progress))
+                    if on_progress
+                    else None
+                )
                 async with asyncio.TaskGroup() as working:
                     for run in runs:
                         working.create_task(run.run())
@@ -185,22 +189,22 @@ async def _filter_event(id_: str, store: EventStore | None, relays: Sequence[Rel
     raise InvalidInput(f"neither the store nor a relay has the filter event {id_}")
 
 
-async def tell(tallies: Sequence[Tally], on_progress: OnProgress) -> None:
+async def report_progress(tallies: Sequence[Tally], on_progress: OnProgress) -> None:
     """Call `on_progress` a few times a second, until cancelled."""
     while True:
         on_progress([one.report() for one in tallies])
         await asyncio.sleep(_TICK)
 
 
-def _report(job: Job, tallies: Sequence[Tally], desk: Desk, mode: Mode) -> SyncReport:
+def _report(job: Job, tallies: Sequence[Tally], queue: DownloadQueue, mode: Mode) -> SyncReport:
     if mode.direction.down or not mode.moves:
         for one in tallies:
-            one.lacks_here(desk.missing(one.relay.url))
+            one.lacks_here(queue.missing(one.relay.url))
     relays = tuple(one.report() for one in tallies)
     whole = all(one.held is not None for one in relays)
     return SyncReport(
         relays=relays,
-        need=desk.distinct,
+        need=queue.distinct,
         have=len(set().union(*(one.lacking for one in tallies))),
-        events=job.local + desk.distinct if whole else None,
+        events=job.local + queue.distinct if whole else None,
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nostr_client.network.ingest import Ingest
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
-    from nostr_client.sync.download_queue import Desk
+    from nostr_client.sync.download_queue import DownloadQueue
     from nostr_client.sync.initiator import Learned
     from nostr_client.sync.job import Job
     from nostr_client.sync.memory import SyncMemory
@@ -65,7 +65,7 @@ class Reactions:
         relay: Relay,
         job: Job,
         store: EventStore | None,
-        desk: Desk,
+        queue: DownloadQueue,
         memory: SyncMemory,
         options: SyncOptions,
         mode: Mode,
@@ -89,7 +89,7 @@ class Reactions:
         self._schedule = schedule
         self._now = now
         self._learn = learn
-        self._tell_compared = compared
+        self._report_compared = compared
         self._lacking_there = lacking_there
         self._wake = wake
         self._frame_bytes = options.frame_bytes
@@ -105,7 +105,7 @@ class Reactions:
         """Whether the filter event was handed over, or must not be."""
         self.pages = None
         if options.pages and (mode.moves or mode.by_req):
-            self.pages = Pages(relay, desk, ingest, tally)
+            self.pages = Pages(relay, queue, ingest, tally)
 
     async def recall(self) -> None:
         """Whether this relay said a short while ago that it has no NIP-77."""
@@ -155,10 +155,10 @@ class Reactions:
         self._tally.by_req = self._tally.by_req or self._filters[scope]
         return self._filters[scope]
 
-    async def _take(self, found: Compared, heard: Learned) -> int:
-        found.have.update(dict.fromkeys(heard.have))
-        found.need.extend(heard.need.packed)
-        return await self._learn(heard)
+    async def _take(self, found: Compared, learned: Learned) -> int:
+        found.have.update(dict.fromkeys(learned.have))
+        found.need.extend(learned.need.packed)
+        return await self._learn(learned)
 
     async def _done(self, found: Compared) -> None:
         scope = scope_of(found.window.filter)
@@ -166,7 +166,7 @@ class Reactions:
             self._compared.add(scope)
             await self._memory.compares(self._place, scope)
         self.compared.append(found)
-        await self._tell_compared(found)
+        await self._report_compared(found)
         self._tally.window_done(len(found.window.items))
         self._schedule.succeeded()
 
@@ -204,7 +204,7 @@ class Reactions:
             await self._page(window, refusal.reason)
 
     async def _is_empty(self, window: Window) -> bool:
-        """Whether a REQ brings nothing: an empty stretch need not be halved down to a second."""
+        """Whether a REQ brings nothing: an empty window need not be halved down to a second."""
         asked = window.filter.replace(since=window.filter.since or 0, limit=1)
         try:
             page = await self._relay.fetch(asked)

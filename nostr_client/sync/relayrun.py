@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nostr_client.network.ingest import Ingest
     from nostr_client.network.relay import Relay
     from nostr_client.store.base import EventStore
-    from nostr_client.sync.download_queue import Desk
+    from nostr_client.sync.download_queue import DownloadQueue
     from nostr_client.sync.floor import Compared
     from nostr_client.sync.initiator import Learned
     from nostr_client.sync.job import Job
@@ -48,7 +48,7 @@ class RelayRun:
         relay: Relay,
         job: Job,
         store: EventStore | None,
-        desk: Desk,
+        queue: DownloadQueue,
         memory: SyncMemory,
         options: SyncOptions,
         mode: Mode,
@@ -58,11 +58,11 @@ class RelayRun:
     ) -> None:
         self._relay = relay
         self._place = place_of(relay)
-        self._desk = desk
+        self._queue = queue
         self._memory = memory
         self._mode = mode
         self._tally = tally
-        self._heard: set[bytes] = set()
+        self._seen_have: set[bytes] = set()
         self._sent: set[bytes] = set()
         self._gate = Gate()
         self._schedule = Schedule(job.windows, options)
@@ -76,11 +76,13 @@ class RelayRun:
             job.filters, relay.pubkey, mode.include_private, mode.include_others
         )
         if store is not None and mode.uploads:
-            self._uploads = Uploads(relay, store, memory, options, tally, sharing, desk.all_brought)
+            self._uploads = Uploads(
+                relay, store, memory, options, tally, sharing, queue.all_brought
+            )
         if ingest is not None:
-            self._downloads = Downloads(relay, desk, ingest, job.filters, options, tally)
+            self._downloads = Downloads(relay, queue, ingest, job.filters, options, tally)
         self._reactions = Reactions(
-            relay, job, store, desk, memory, options, mode, tally, self._schedule, now,
+            relay, job, store, queue, memory, options, mode, tally, self._schedule, now,
             ingest=ingest, learn=self._learn, compared=self._compared,
             lacking_there=self._lacking_there, wake=self._gate.wake,
         )  # fmt: skip
@@ -88,7 +90,7 @@ class RelayRun:
 
     async def run(self) -> None:
         """Sync to the end, or to what the relay allows. Raises StoreError; safe to cancel."""
-        self._desk.enter(self._place)
+        self._queue.enter(self._place)
         try:
             async with asyncio.TaskGroup() as group:
                 await self._work(group)
@@ -97,8 +99,8 @@ class RelayRun:
         except* RelayError as errors:
             self._tally.lacks(str(innermost(errors)))
         finally:
-            self._desk.leave(self._relay.url)
-        await self._desk.note_cut(self._relay.url)
+            self._queue.leave(self._relay.url)
+        await self._queue.note_cut(self._relay.url)
         if self._uploads is not None:
             await self._uploads.note_unsettled()
         self._tally.ended = True
@@ -112,12 +114,12 @@ class RelayRun:
         ]
         uploads = group.create_task(self._uploads.run()) if self._uploads else None
         await self._windows()
-        await self._desk.served(self._relay.url)
+        await self._queue.served(self._relay.url)
         for task in downloads:
             task.cancel()
         for compared in self._reactions.compared:
             await self._lacking_there(await self._floors.lacking(compared))
-        self._desk.brought(self._relay.url)
+        self._queue.brought(self._relay.url)
         if self._uploads is not None and uploads is not None:
             self._uploads.finish()
             await uploads
@@ -151,11 +153,11 @@ class RelayRun:
             self._schedule.end()
             self._gate.wake()
 
-    async def _learn(self, heard: Learned) -> int:
+    async def _learn(self, learned: Learned) -> int:
         """Take one round's needs to the download queue; how many ids of the round were new."""
-        fresh = [key for key in heard.have if key not in self._heard]
-        self._heard.update(fresh)
-        needed = await self._desk.need(self._relay.url, list(heard.need))
+        fresh = [key for key in learned.have if key not in self._seen_have]
+        self._seen_have.update(fresh)
+        needed = await self._queue.need(self._relay.url, list(learned.need))
         self._tally.needs(needed)
         return len(fresh) + len(needed)
 
@@ -174,9 +176,9 @@ class RelayRun:
         if self._uploads is not None:
             self._uploads.put(new)
         elif self._mode.dry_run and self._mode.direction.up:
-            await self._tell_held_back(new)
+            await self._report_held_back(new)
 
-    async def _tell_held_back(self, ids: Sequence[bytes]) -> None:
+    async def _report_held_back(self, ids: Sequence[bytes]) -> None:
         """Count what a run would hold back, where this one only says what a run would do."""
         if self._store is None:
             return

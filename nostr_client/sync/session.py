@@ -68,14 +68,14 @@ class Answers:
         try:
             async with asyncio.timeout_at(deadline) as scope:
                 while True:
-                    heard = hear(await channel.receive())
-                    if isinstance(heard, Suspicion):
-                        suspected = heard if heard.sure else suspected
-                        deadline = min(deadline, self._soon(heard))
+                    answer = hear(await channel.receive())
+                    if isinstance(answer, Suspicion):
+                        suspected = answer if answer.sure else suspected
+                        deadline = min(deadline, self._soon(answer))
                         scope.reschedule(deadline)
-                    elif heard is not None:
-                        self._heard(heard)
-                        return heard
+                    elif answer is not None:
+                        self._note_begun(answer)
+                        return answer
         except TimeoutError as error:
             if suspected is not None:
                 return Refusal(suspected.kind, suspected.reason)
@@ -95,7 +95,7 @@ class Answers:
         doubt = self._options.answer * _DOUBT
         try:
             async with asyncio.timeout(doubt):
-                await channel.heard()
+                await channel.message_ready()
             return False
         except TimeoutError:
             pass
@@ -106,8 +106,8 @@ class Answers:
             return False
         return bool(info.supported_nips) and not info.supports(_NIP)
 
-    def _heard(self, heard: object) -> None:
-        if not self._began and not isinstance(heard, Refusal):
+    def _note_begun(self, answer: object) -> None:
+        if not self._began and not isinstance(answer, Refusal):
             self._began = True
             self._begin()
 
@@ -124,7 +124,7 @@ _ENVELOPE: Final = 120
 class Bargain:
     """One session: `run()` gives None when it was completed, else why it was not.
 
-    `learn(have, need)` takes what each round told and returns how many ids were new. `begun` is
+    `learn(have, need)` takes what each round showed and returns how many ids were new. `begun` is
     called at the relay's first negentropy message.
     """
 
@@ -165,17 +165,17 @@ class Bargain:
 
     async def _converse(self, talk: Talk, channel: NegChannel) -> Refusal | None:
         while True:
-            heard = await self._answers.next(channel, talk.hear)
-            if isinstance(heard, Refusal):
-                return heard
+            answer = await self._answers.next(channel, talk.hear)
+            if isinstance(answer, Refusal):
+                return answer
             self.rounds = talk.rounds
-            fresh = await self._learn(heard)
+            fresh = await self._learn(answer)
             self.learned += fresh
             talk.credit(fresh)
-            if heard.message is None:
+            if answer.message is None:
                 return None
-            self.largest = max(self.largest, len(heard.message))
-            channel.send(heard.message)
+            self.largest = max(self.largest, len(answer.message))
+            channel.send(answer.message)
 
 
 def frame_room(relay: Relay, query: Filter | str, frame_bytes: int) -> int:

@@ -106,7 +106,7 @@ class Tally:
             self.lacks(why)
 
     def lacks_here(self, missing: Missing) -> None:
-        """What the relay named and nobody sent; it stands in the place of what was counted."""
+        """What the relay named and nobody sent; it replaces what was counted."""
         self.withheld = missing.withheld
         self.hidden = sum(missing.withheld.values())
         self.skipped += missing.skipped

@@ -25,7 +25,7 @@ _WAITING: Final = 5_000
 """Ids that wait for the way over before comparing waits for them."""
 
 
-class Ferry:
+class RelayEvents:
     """Gives the events of ids from one relay, for `Uploads` to another; counts into `tally`.
 
     What the relay does not send is remembered. `due`: ids that it did not send before and whose
@@ -147,13 +147,13 @@ class Lane:
         sharing: Sharing,
     ) -> None:
         self._target = target
-        self._ferry = Ferry(source, memory, options, sharing.filters)
-        self._uploads = Uploads(target.relay, self._ferry, memory, options, target, sharing)
+        self._source = RelayEvents(source, memory, options, sharing.filters)
+        self._uploads = Uploads(target.relay, self._source, memory, options, target, sharing)
 
     async def put(self, new: New) -> None:
         """The target lacks these; waits while many others do."""
         await self._uploads.room(_WAITING)
-        self._ferry.due |= new.withheld_before
+        self._source.due |= new.withheld_before
         self._uploads.due |= new.refused_before
         self._uploads.put(new.ids)
 

@@ -41,7 +41,7 @@ _READ: Final = 100
 _CLOSED_DOOR: Final = 20
 """`auth-required:` for one kind, in a row, after which no more events of that kind are sent."""
 
-_UNHEARD: Final = 5
+_MOST_WITHOUT_OK: Final = 5
 """Events in a row that the relay does not answer, each tried several times, after which no more are
 sent: the relay is gone, or it breaks the connection whatever it gets."""
 
@@ -93,7 +93,7 @@ class Uploads:
         self._took = False
         self._closed_to: Counter[int] = Counter()
         self._suspects: set[str] = set()
-        self._unheard = 0
+        self._without_ok = 0
         self._stopped = ""
         self._unsent = 0
         self._finished = False
@@ -131,7 +131,7 @@ class Uploads:
         finally:
             self._ended = True
             self._gate.wake()
-            self._tell_unsent()
+            self._report_unsent()
 
     async def note_unsettled(self) -> None:
         """Remember what was sent and has no verdict, as the run ended. Raises StoreError."""
@@ -219,13 +219,13 @@ class Uploads:
             self._flying -= 1
             self._gate.wake()
 
-    def _heard(self, event: Event) -> None:
+    def _note_answer(self, event: Event) -> None:
         """The relay answered: this event does not break the connection."""
         self._suspects.discard(event.id)
-        self._unheard = 0
+        self._without_ok = 0
 
     async def _taken(self, event: Event, ok: Ok) -> None:
-        self._heard(event)
+        self._note_answer(event)
         self._unsettled.pop(event.id, None)
         self._tally.moves += 1
         self._took = True
@@ -238,7 +238,7 @@ class Uploads:
             self.moved.add(bytes.fromhex(event.id))
 
     async def _refused(self, event: Event, tries: int, error: RelayRefused) -> None:
-        self._heard(event)
+        self._note_answer(event)
         reason = classify(error.reason)
         if reason is Reason.ERROR and tries + 1 < self._options.tries:
             self._try_again(event, tries, Note(Verdict.FAILED, clip(error.reason)))
@@ -271,12 +271,12 @@ class Uploads:
             self._try_again(event, tries, Note(Verdict.UNANSWERED, clip(str(error))))
             return
         self._suspects.discard(event.id)
-        self._unheard += 1
-        if self._unheard >= _UNHEARD:
+        self._without_ok += 1
+        if self._without_ok >= _MOST_WITHOUT_OK:
             self._stopped = self._stopped or clip(str(error))
         await self._note(event, Verdict.UNANSWERED, str(error))
 
-    def _tell_unsent(self) -> None:
+    def _report_unsent(self) -> None:
         unsent = self._unsent + len(self._versions)
         text = f"{plural(unsent, 'event was', 'events were')} not sent"
         if self._stopped:

@@ -1,4 +1,4 @@
-"""Which stretches of time are reconciled in one session each, and how they are cut smaller. Pure.
+"""Says which spans of time are reconciled in one session each, and cuts them smaller. Pure.
 
 A window is a filter, with `since` and `until`, and the local items that match it. Windows of one
 filter do not overlap and leave nothing out.

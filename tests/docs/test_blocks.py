@@ -44,9 +44,27 @@ def test_every_block_is_of_a_language_that_is_checked(path: Path) -> None:
     assert not any(match[4].strip() for match in found), "a language with attributes"
 
 
+SHOWN = re.compile(r"`python \w+\.py ([^`\n]+)`")
+"""How a page says that its next program is called."""
+
+
+def passed(block: Block, one: str, two: str) -> list[str]:
+    """What the page passes to a program: the target, and the relays in their order."""
+    if "sys.argv" not in block.text:
+        return []
+    above = (ROOT / block.page).read_text("utf-8").split(block.text)[0]
+    shown = SHOWN.search(above.rpartition("```\n")[2].partition("```python")[0])
+    assert shown is not None, f"{block.where}: the page does not say how it is called"
+    relays = iter((one, two))
+    return [
+        PublicKey(TARGET).encode() if word == "npub1…" else next(relays)
+        for word in shown[1].split()
+    ]
+
+
 @where("block", [b for b in blocks("python") if not file_name(b)], ids=lambda block: block.where)
 async def test_python_blocks_run_as_scripts(block: Block, tmp_path: Path) -> None:
-    """As `script.py NPUB RELAY RELAY`, to the end or, of those that stay, to the first line."""
+    """With the arguments that the page shows, to the end or, of those that stay, a first line."""
     script = tmp_path / "script.py"
     script.write_text(block.text, "utf-8")
     folders = {name: str(tmp_path) for name in ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")}
@@ -55,9 +73,7 @@ async def test_python_blocks_run_as_scripts(block: Block, tmp_path: Path) -> Non
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             str(script),
-            PublicKey(TARGET).encode(),
-            one.url,
-            two.url,
+            *passed(block, one.url, two.url),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             cwd=tmp_path,

@@ -108,6 +108,6 @@ async def driving(
     async with app.run_test(size=size, notifications=toasts) as pilot:
         driver = Driver(app, pilot, patience)
         if live:
-            await driver.until(lambda: app.model.link == "live" and app.model.heard > 0)
+            await driver.until(lambda: app.model.link == "live" and app.model.received > 0)
         await driver.settled()
         yield driver

@@ -367,7 +367,7 @@ async def test_counters_by_pattern_stream_recount_add_and_reset(
         await tui.press("enter")
         await tui.until(lambda: "events.1 is 52115" in tui.text())
         await tui.press("x", "y")
-        await tui.until(lambda: "events.1 begins anew" in tui.text())
+        await tui.until(lambda: "events.1 begins again from zero" in tui.text())
         await tui.press("n")
         await tui.until(lambda: "stream VOTES" in tui.text())
     assert agent.asked == [
@@ -491,7 +491,7 @@ async def test_the_bulk_rebuild_is_begun_checked_mended_and_stopped(
         await tui.press("b", "r", "c", "x")
         await tui.until(lambda: len(agent.asked) == 3)
         await tui.press("R")
-        await tui.until(lambda: "Mend what differs" in tui.text())
+        await tui.until(lambda: "Repair what differs" in tui.text())
         await tui.press("y")
         await tui.until(lambda: len(agent.asked) == 4)
     assert agent.asked == [

@@ -88,7 +88,7 @@ def check(tui: Driver, where: str) -> None:
 @BOTH
 async def test_every_page_with_a_toast(size: tuple[int, int], api: Served, agent: Recorded) -> None:
     async with driving(api.api.url, size, ascii_only=True) as tui:
-        tui.app.tell("a toast")
+        tui.app.report("a toast")
         tui.app.trouble("a wrong one")
         for page in PAGES:
             await tui.app.go(page)

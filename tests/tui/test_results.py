@@ -72,7 +72,7 @@ PAGES = {
     "counters": (
         Case("counter recount", ("events.1 adds up to 52113",)),
         Case("counter add", ("events.1 is 52115", "52,115"), ("=2", "enter")),
-        Case("counter reset", ("events.1 begins anew",), ("y",)),
+        Case("counter reset", ("events.1 begins again from zero",), ("y",)),
         Case("counter stream", ("stream VOTES",)),
         Case("counter list", ("subjects >.",), ("=.", "enter")),
     ),
@@ -83,7 +83,7 @@ PAGES = {
     "reindex": (
         Case("reindex run", ("rebuilding what is derived",)),
         Case("reindex check", ("checking what is derived",)),
-        Case("reindex repair", ("checking and mending",), ("y",)),
+        Case("reindex repair", ("checking and repairing",), ("y",)),
         Case("reindex cancel", ("cancelled",)),
         Case("back", ("launch-reactions",)),
     ),
@@ -113,7 +113,7 @@ async def test_what_an_action_brings_about(
 async def result(tui: Driver, case: Case) -> str:
     """Do it; what is on the screen then, and below it what was said."""
     said: list[str] = []
-    tui.app.tell = said.append
+    tui.app.report = said.append
     await tui.press(BY_NAME[case.name].keys.split(",")[0])
     for step in case.then:
         await (tui.type(step[1:]) if step[0] == "=" else tui.press(step))

@@ -24,7 +24,7 @@ async def test_no_toast_lies_on_a_dialog(
     size: tuple[int, int], api: Served, agent: Recorded
 ) -> None:
     async with driving(api.api.url, size) as tui:
-        tui.app.tell(LONG)
+        tui.app.report(LONG)
         for n, dialog in enumerate(dialogs()):
             await tui.app.push_screen(dialog)
             tui.app.trouble(LONG)

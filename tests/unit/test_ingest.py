@@ -326,6 +326,6 @@ async def test_who_brought_an_event_is_told_before_it_is_saved(store: SqliteStor
     source = subscription(RELAY, OTHER)
     await send(source, [true, broken], OTHER)
     await send(source, [true])
-    async with Ingest(store, heard=lambda id_, relay: heard.append((id_, relay))) as ingest:
+    async with Ingest(store, on_event=lambda id_, relay: heard.append((id_, relay))) as ingest:
         await asyncio.wait_for(ingest.take(source), 30)
     assert heard == [(true.id, OTHER), (true.id, RELAY)]  # the first counts

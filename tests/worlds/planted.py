@@ -307,7 +307,7 @@ def faults() -> tuple[Fault, ...]:
         ),
         Fault(
             "a sync forgets what a relay withheld",
-            {f"{sync}.desk.Desk._still": lambda self, ids: {}},
+            {f"{sync}.download_queue.DownloadQueue._still": lambda self, ids: {}},
         ),
         Fault(
             "a sync believes a snapshot without a proof of its floor",

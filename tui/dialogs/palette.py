@@ -66,7 +66,7 @@ class Commands(Provider):
             )
 
     async def search(self, query: str) -> Hits:
-        """A whole command first, then what looks like what was typed; else that there is none."""
+        """Yield a whole command first, then similar ones; else a line that nothing was found."""
         line, typed = parse(query, self._host.actions), query.removeprefix(":").strip()
         known, found = self._host.offered, False
         if line is not None and line.action in known and line.words:
@@ -96,7 +96,7 @@ class Commands(Provider):
         return max(score, 0.5 if titled else 0.0)
 
     def _none(self, line: Line | None, typed: str) -> Hit:
-        """Stands where a command would: Enter brings what was typed to be mended."""
+        """Stands where a command would: Enter opens what was typed, to be corrected."""
         said = f"There is no command {typed}"
         if line is not None:
             said = f":{line.action.name} is not there in a session that only reads"

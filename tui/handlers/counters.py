@@ -20,13 +20,13 @@ def _subject(host: Host, words: list[str]) -> str:
 
 
 async def recount(host: Host, words: list[str]) -> None:
-    """Add it up anew and say what came out."""
+    """Add the counter up again and report the result."""
     subject, stream = _subject(host, words), host.counters_page.stream
     if not subject:
         return
     found = await host.ask(lambda client: client.audit(stream, subject))
     if found.ok:
-        host.tell(f"{subject} adds up to {found.value}")
+        host.report(f"{subject} adds up to {found.value}")
     else:
         await host.inform(f"{subject} does not add up", "\n".join(found.problems[:10]))
 
@@ -36,7 +36,7 @@ async def reset(host: Host, words: list[str]) -> None:
     subject, stream = _subject(host, words), host.counters_page.stream
     if subject and await host.sure(f"Set the counter {subject} to nothing?", "Reset"):
         await host.ask(lambda client: client.reset(stream, subject))
-        host.tell(f"{subject} begins anew")
+        host.report(f"{subject} begins again from zero")
         await host.counters_page.look()
 
 
@@ -47,7 +47,7 @@ async def add(host: Host, words: list[str]) -> None:
     async def count(line: str) -> None:
         subject, number = _amount(line)
         added = await host.ask(lambda client: client.add(stream, subject, number))
-        host.tell(f"{subject} is {added.value}")
+        host.report(f"{subject} is {added.value}")
 
     held = f"{host.pointed_on('counters')} "
     title, hint = "Add to a counter", "subject and number: votes.yes 1"

@@ -29,7 +29,7 @@ async def run_sync(host: Host, words: list[str]) -> None:
     found = _named(host, words)
     if found is not None:
         await host.ask(lambda client: client.run_sync(found.spec.name))
-        host.tell(f"running {found.spec.name}")
+        host.report(f"running {found.spec.name}")
 
 
 async def cancel_sync(host: Host, words: list[str]) -> None:
@@ -37,7 +37,7 @@ async def cancel_sync(host: Host, words: list[str]) -> None:
     found = _named(host, words)
     if found is not None and await host.sure(f"Stop the sync {found.spec.name}?", "Stop it"):
         await host.ask(lambda client: client.cancel_sync(found.spec.name))
-        host.tell(f"stopped {found.spec.name}")
+        host.report(f"stopped {found.spec.name}")
 
 
 async def remove_sync(host: Host, words: list[str]) -> None:
@@ -45,7 +45,7 @@ async def remove_sync(host: Host, words: list[str]) -> None:
     found = _named(host, words)
     if found is not None and await host.sure(f"Remove the sync {found.spec.name}?", "Remove"):
         await host.ask(lambda client: client.remove_sync(found.spec.name))
-        host.tell(f"removed {found.spec.name}")
+        host.report(f"removed {found.spec.name}")
 
 
 async def add_sync(host: Host, words: list[str]) -> None:
@@ -54,7 +54,7 @@ async def add_sync(host: Host, words: list[str]) -> None:
     async def begin(line: str) -> None:
         spec = _spec(line)
         await host.ask(lambda client: client.add_sync(spec))
-        host.tell(f"syncing {spec.name}")
+        host.report(f"syncing {spec.name}")
 
     await host.fill("Add a sync", 'name and filter: notes {"kinds":[1]}', begin, " ".join(words))
 
@@ -71,23 +71,23 @@ def _spec(line: str) -> SyncSpec:
 async def run_rebuild(host: Host, words: list[str]) -> None:
     """Rebuild, and take the new index."""
     await host.ask(lambda client: client.start_rebuild(RebuildBody()))
-    host.tell("rebuilding what is derived")
+    host.report("rebuilding what is derived")
 
 
 async def check_rebuild(host: Host, words: list[str]) -> None:
     """Rebuild, and compare only."""
     await host.ask(lambda client: client.start_rebuild(RebuildBody(check=True)))
-    host.tell("checking what is derived")
+    host.report("checking what is derived")
 
 
 async def repair_rebuild(host: Host, words: list[str]) -> None:
-    """Compare, and mend, when that is really meant."""
-    if await host.sure("Mend what differs in the store?", "Mend it"):
+    """Compare and repair, after a question."""
+    if await host.sure("Repair what differs in the store?", "Repair it"):
         await host.ask(lambda client: client.start_rebuild(RebuildBody(repair=True)))
-        host.tell("checking and mending")
+        host.report("checking and repairing")
 
 
 async def cancel_rebuild(host: Host, words: list[str]) -> None:
     """Stop it; what is live stays as it is."""
     await host.ask(lambda client: client.cancel_rebuild())
-    host.tell("cancelled")
+    host.report("cancelled")

@@ -36,16 +36,16 @@ async def help(host: Host, words: list[str]) -> None:
 
 
 async def palette(host: Host, words: list[str]) -> None:
-    """The line for commands; the words of one that is wrong come in a form, to be mended."""
+    """The line for commands; the words of one that is wrong come in a form, to be corrected."""
     from tui.dialogs.palette import Palette
 
     if words:
-        await _mend(host, " ".join(words))
+        await _correct(host, " ".join(words))
     else:
         await host.push_screen(Palette(placeholder=_A_COMMAND))
 
 
-async def _mend(host: Host, typed: str) -> None:
+async def _correct(host: Host, typed: str) -> None:
     from tui.dialogs.palette import parse
 
     meant = []
@@ -98,7 +98,7 @@ async def copy(host: Host, words: list[str]) -> None:
     text = host.page.copied()
     if text:
         host.copy_to_clipboard(text)
-        host.tell(f"copied {text}")
+        host.report(f"copied {text}")
 
 
 async def level(host: Host, words: list[str]) -> None:

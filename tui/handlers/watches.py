@@ -43,7 +43,7 @@ async def add(host: Host, words: list[str]) -> None:
 
     async def begin(spec: Watch) -> None:
         await host.ask(lambda client: client.add_watch(spec))
-        host.tell(f"watching {spec.name}")
+        host.report(f"watching {spec.name}")
 
     form = AddWatch(begin, " ".join(words), taken=set(host.model.watches))
     await host.push_screen_wait(form)
@@ -54,7 +54,7 @@ async def recount(host: Host, words: list[str]) -> None:
     found = _named(host, words)
     if found is not None:
         await host.ask(lambda client: client.recount(found.spec.name))
-        host.tell(f"asking the {plural(found.asked, 'relay')} of {found.spec.name}")
+        host.report(f"asking the {plural(found.asked, 'relay')} of {found.spec.name}")
 
 
 async def remove(host: Host, words: list[str]) -> None:
@@ -65,7 +65,7 @@ async def remove(host: Host, words: list[str]) -> None:
     name = found.spec.name
     if await host.sure(f"Remove the watch {name} and its history?", "Remove"):
         await host.ask(lambda client: client.remove_watch(name))
-        host.tell(f"removed {name}")
+        host.report(f"removed {name}")
         if host.page_name == "watch":
             await host.go("overview")
 
@@ -80,7 +80,7 @@ async def trust(host: Host, words: list[str]) -> None:
     await _switch(host, words, "trusted", ("believing", "testing again"))
 
 
-async def _switch(host: Host, words: list[str], field: str, told: tuple[str, str]) -> None:
+async def _switch(host: Host, words: list[str], field: str, texts: tuple[str, str]) -> None:
     found = _named(host, [host.watched] if host.watched else [])
     relay = words[0] if words else host.page.pointed
     if found is None or not relay:
@@ -90,7 +90,7 @@ async def _switch(host: Host, words: list[str], field: str, told: tuple[str, str
     urls = [*held, url] if is_new else [one for one in held if one != url]
     spec = msgspec.structs.replace(found.spec, **{field: tuple(urls)})
     await host.ask(lambda client: client.change_watch(spec.name, spec))
-    host.tell(f"{told[0] if is_new else told[1]} {relay}{_but(spec, url)}")
+    host.report(f"{texts[0] if is_new else texts[1]} {relay}{_but(spec, url)}")
 
 
 def _but(spec: Watch, url: str) -> str:
@@ -110,7 +110,7 @@ async def count_once(host: Host, words: list[str]) -> None:
 
     async def ask(line: str) -> None:
         body = _count_body(line)
-        host.tell(f"counting {body.query}")
+        host.report(f"counting {body.query}")
         found.append(await host.ask(lambda client: client.count(body)))
 
     found: list[CountedAnswer] = []

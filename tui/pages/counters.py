@@ -81,14 +81,14 @@ class CountersPage(Page):
         await self.look()
 
     def show(self, changed: set[str]) -> None:
-        if "counters" in changed and self.model.counters_told:
+        if "counters" in changed and self.model.counters_version:
             self._look_soon()
         if changed & {"frame", "link"}:
             self._list()
         if "links" in changed:
-            told = link_lines.lines(self.model.links.values())
-            self.query_one("#links").display = bool(told)
-            self.query_one("#links", Static).update("\n".join(told))
+            lines = link_lines.lines(self.model.links.values())
+            self.query_one("#links").display = bool(lines)
+            self.query_one("#links", Static).update("\n".join(lines))
 
     def _look_soon(self) -> None:
         start(self, self.look, "look")
@@ -135,12 +135,12 @@ class CountersPage(Page):
         found: list[Counter] = []
         for window in WINDOWS:
             after = max(0, seq - window)
-            told = await self.host.ask(
+            answer = await self.host.ask(
                 partial(_history, stream=stream, subject=subject, after=after)
             )
-            if told.more:
+            if answer.more:
                 break
-            found = list(told.counters)
+            found = list(answer.counters)
             if len(found) >= NEWEST or not after:
                 break
         return found[-NEWEST:][::-1]

@@ -19,7 +19,7 @@ _ORDER: Final = ("stopped", "failing", "behind", "waiting", "ok")
 
 
 def lines(links: Iterable[CounterLink], most: int = MOST) -> list[str]:
-    """One line for each link, the troubled ones first; a last one for those that do not fit."""
+    """One line for each link, the failing ones first; a last one for those that do not fit."""
     found = sorted(links, key=lambda one: (_ORDER.index(one.state), one.name))
     shown = [_line(one) for one in found[:most]]
     more = len(found) - most
@@ -29,25 +29,25 @@ def lines(links: Iterable[CounterLink], most: int = MOST) -> list[str]:
 def _line(one: CounterLink) -> str:
     way = "from" if one.direction == "in" else "to"
     head = f"{one.state:<8}{one.name}: {one.stream} {way} {one.peer}"
-    told = [head, *_numbers(one)]
+    parts = [head, *_numbers(one)]
     if one.why:
-        told.append(one.why)
+        parts.append(one.why)
     if one.path:
-        told.append(" <- ".join(one.path))
+        parts.append(" <- ".join(one.path))
     if one.confirmable:
-        told.append(f"nostr-agent counter confirm {one.name}")
-    return "   ".join(told)
+        parts.append(f"nostr-agent counter confirm {one.name}")
+    return "   ".join(parts)
 
 
 def _numbers(one: CounterLink) -> list[str]:
-    told = []
+    parts = []
     if one.last_value is not None:
-        told.append(f"{one.last_subject}={format.integer(one.last_value)}")
+        parts.append(f"{one.last_subject}={format.integer(one.last_value)}")
     if one.lag:
-        told.append(f"{_UNITS[one.via](round(one.lag))} behind")
+        parts.append(f"{_UNITS[one.via](round(one.lag))} behind")
     counts = (("gaps", one.gaps), ("parked", one.parked), ("left out", one.left_out))
-    told += [f"{n} {name}" for name, n in counts if n]
-    return told
+    parts += [f"{n} {name}" for name, n in counts if n]
+    return parts
 
 
 _UNITS: Final[Mapping[str, Callable[[int], str]]] = {

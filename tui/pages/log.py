@@ -111,7 +111,7 @@ class LogPage(Page):
 
 
 def fields(line: LogLine) -> str:
-    """What a line tells, in a line."""
+    """The content of a log line, in one line."""
     return " ".join(f"{key}={clip(str(value), 300)}" for key, value in line.fields.items())
 
 

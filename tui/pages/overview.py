@@ -168,7 +168,7 @@ class Overview(Page):
     def _missing(self) -> str:
         if self.model.watches:
             return NO_MATCH
-        if self.model.heard_at is None:
+        if self.model.received_at is None:
             return STARTING[self.host.brings] if self.host.brings else NO_AGENT
         if self.host.read_only:
             return "The agent has no watches."

@@ -70,7 +70,7 @@ class Page(Screen[None]):
     def model(self) -> Model:
         return self.host.model
 
-    # To be told by subclasses.
+    # For subclasses to define.
 
     def body(self) -> Iterable[Widget]:
         """What stands between the tabs and the keys."""
@@ -126,7 +126,7 @@ class Page(Screen[None]):
         self.set_class(self.model.stale, "-stale")
         for grid in self.query(Grid):
             grid.cut = self.host.glyphs.ellipsis
-            grid.faded = self.model.stale and self.model.heard_at is not None
+            grid.faded = self.model.stale and self.model.received_at is not None
         self.head()
         if "frame" in changed:
             self.query_one(Keys).show(self.host.offered, self.title_)
@@ -179,8 +179,8 @@ class Page(Screen[None]):
         empty.display = not grid.keys
         grid.display = bool(grid.keys)
         if not grid.keys:
-            told = {"wanted": self.wanted, "why": format.plain(self.model.why), **more}
-            empty.update(Content.from_markup(words, **told))
+            values = {"wanted": self.wanted, "why": format.plain(self.model.why), **more}
+            empty.update(Content.from_markup(words, **values))
 
 
 NO_MATCH = "Nothing matches “$wanted”.\n\nEsc in the filter clears it."

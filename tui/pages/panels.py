@@ -58,7 +58,7 @@ def _relays(host: Host, width: int) -> list[Content]:
                 tail=tail,
             )
         )
-    return lines or [_none(host.model.heard_at is not None)]
+    return lines or [_none(host.model.received_at is not None)]
 
 
 def sync_part(one: Sync) -> float:
@@ -86,7 +86,7 @@ def _syncs(host: Host, width: int) -> list[Content]:
                 state=state,
             )
         )
-    return lines or [_none(host.model.heard_at is not None)]
+    return lines or [_none(host.model.received_at is not None)]
 
 
 def _counters(host: Host, width: int) -> list[Content]:

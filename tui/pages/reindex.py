@@ -36,7 +36,7 @@ TONES = {"done": "good", "running": "accent", "started": "accent", "skipped": "d
 
 
 class ReindexPage(Page):
-    """Stages above, differences below; looked at every second while the page is in front."""
+    """Stages above, differences below; refreshed every second while the page is in front."""
 
     title_ = "reindex"
 

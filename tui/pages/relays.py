@@ -148,9 +148,9 @@ class RelaysPage(Page):
     def _about(self) -> None:
         panel, one = self.query_one("#about", Static), self.model.relays.get(self.pointed)
         panel.border_title = escape(self.pointed)
-        panel.update("" if one is None else Content("\n").join(self._told(one)))
+        panel.update("" if one is None else Content("\n").join(self._described(one)))
 
-    def _told(self, one: Relay) -> list[Content]:
+    def _described(self, one: Relay) -> list[Content]:
         info = self._infos.get(one.url)
         if info is None or isinstance(info, str):
             lines = [Content(format.plain(info or "asking what it says of itself"))]
@@ -171,10 +171,10 @@ class RelaysPage(Page):
 def about(info: RelayInfo) -> list[str]:
     """What a relay says of itself, in lines."""
     name = " ".join(filter(None, (info.name, info.software, info.version))) or "no name"
-    nips = ", ".join(map(str, info.supported_nips)) or "none told"
+    nips = ", ".join(map(str, info.supported_nips)) or "none named"
     given = msgspec.structs.asdict(info.limitation).items()
     limits = ", ".join(f"{key.removeprefix('max_')} {n:,}" for key, n in given if n is not None)
-    return [name, f"NIPs: {nips}", f"limits: {limits or 'none told'}"]
+    return [name, f"NIPs: {nips}", f"limits: {limits or 'none named'}"]
 
 
 def _able(found: bool | None, page: Page) -> Cell:

@@ -46,7 +46,7 @@ def fit(columns: Sequence[Column], width: int) -> list[Placed]:
     kept = list(columns)
     while _least(kept) > width and any(one.drop for one in kept):
         kept.remove(max(kept, key=lambda one: one.drop))
-    widths = _stretched(kept, width - _least(kept))
+    widths = _widened(kept, width - _least(kept))
     placed, at = [], 0
     for column, wide in zip(kept, widths, strict=True):
         placed.append(Placed(column, at, wide))
@@ -58,7 +58,7 @@ def _least(columns: Sequence[Column]) -> int:
     return sum(one.width for one in columns) + GAP * max(0, len(columns) - 1)
 
 
-def _stretched(columns: Sequence[Column], spare: int) -> list[int]:
+def _widened(columns: Sequence[Column], spare: int) -> list[int]:
     """What is left over goes to the columns with `flex`, each up to its most."""
     widths = [one.width for one in columns]
     growing = [n for n, one in enumerate(columns) if one.flex]

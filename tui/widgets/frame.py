@@ -43,11 +43,11 @@ class Heading(Static):
 def _link(model: Model, now: float, glyphs: Glyphs) -> Content:
     if model.link == "live":
         return Content.from_markup("[$text-success]$sign live[/]", sign=glyphs.on)
-    if model.link == "connecting" or model.heard_at is None:
+    if model.link == "connecting" or model.received_at is None:
         text = "looking for the agent" if model.link == "away" else "connecting"
         return Content.from_markup("[$text-warning]$sign $text[/]", sign=glyphs.part, text=text)
     away = format.age(now - (model.since or now))
-    said = f"agent away {away}, numbers of {format.clock(model.heard_at)}, reconnecting"
+    said = f"agent away {away}, numbers of {format.clock(model.received_at)}, reconnecting"
     return Content.from_markup("[b $text-error]$sign $said[/]", sign=glyphs.warn, said=said)
 
 

@@ -143,7 +143,7 @@ class Grid(ScrollView, can_focus=True):
         return self.keys[self._cursor] if self.keys else None
 
     def show(self, keys: Sequence[str], *, from_top: bool = False) -> None:
-        """Show these rows, drawn anew; the cursor stays on its key, else near its place.
+        """Show these rows, drawn again; the cursor stays on its key, else near its place.
 
         `from_top`: these are other things than before, and the cursor begins at the first.
         """
@@ -219,7 +219,7 @@ class Grid(ScrollView, can_focus=True):
     # Drawing.
 
     def placed(self) -> list[Placed]:
-        """The columns that there is room for, each with its place."""
+        """The columns that fit, each with its place."""
         width = self.scrollable_content_region.width
         if self._fitted[0] != width:
             self._fitted = width, fit(self.columns, width)

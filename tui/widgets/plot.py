@@ -37,7 +37,7 @@ class History(PlotextPlot):
         self.refresh()
 
     def render(self) -> RenderResult:
-        """The plot, drawn anew for the size and the theme of this moment."""
+        """The plot, drawn again for the size and the theme of this moment."""
         plt = self.plt
         plt.clear_data()
         plt.clear_figure()

@@ -111,7 +111,7 @@ def _too_large(max_size: int, frame: str | bytes) -> MalformedMessage:
 def _headed(what: str, frame: str | bytes) -> MalformedMessage:
     """The error for a frame that JSON cannot read, with label and id where its head shows them.
 
-    Whoever asked must learn that one of the events that were sent for the request is lost.
+    The request must learn that one of the events that were sent for the request is lost.
     """
     head = frame[:_HEAD_SIZE]
     text = head if isinstance(head, str) else head.decode(errors="replace")

@@ -48,7 +48,7 @@ def parse_relay_message(frame: str | bytes, *, max_size: int = DEFAULT_MAX_SIZE)
     """Read one frame of a relay, of at most `max_size` bytes.
 
     Left out is allowed: OK without a message, CLOSED without a reason. Elements after the known
-    ones are passed over. Raises MalformedMessage, a ProtocolError, with `label` and `ref` (the
+    ones are skipped. Raises MalformedMessage, a ProtocolError, with `label` and `ref` (the
     subscription or event id) as far as they could be read.
     """
     raw = to_bytes(frame, max_size)
@@ -127,9 +127,9 @@ def _flag(value: object) -> bool | None:
 
 def _neg_err(parts: Frame) -> NegErr:
     sub_id, reason = parts.reference(), parts.optional_text(2)
-    told = parts.value(3) if len(parts) > 3 else None
-    if isinstance(told, int) and not isinstance(told, bool) and 0 < told <= MAX_COUNT:
-        return NegErr(sub_id, reason, told)
+    most = parts.value(3) if len(parts) > 3 else None
+    if isinstance(most, int) and not isinstance(most, bool) and 0 < most <= MAX_COUNT:
+        return NegErr(sub_id, reason, most)
     return NegErr(sub_id, reason, reasons.max_records(reason))
 
 

@@ -105,7 +105,7 @@ class CountAnswer(msgspec.Struct, frozen=True):
     """A count (NIP-45): `hll` is 256 raw registers; None for what the relay did not say.
 
     `limited` is strfry's: the count is a lower bound. `warnings` are about parts that were left
-    out or mended; they are not sent.
+    out or repaired; they are not sent.
     """
 
     query_id: str

@@ -219,4 +219,6 @@ def _republish(
         ("Nats-Sequence", str(seq)),
         ("Nats-Last-Sequence", str(latest.seq if latest else 0)),
     )
-    session.told.append(Message(seq, target, (*message.headers, *about), message.body, message.ts))
+    session.outgoing.append(
+        Message(seq, target, (*message.headers, *about), message.body, message.ts)
+    )

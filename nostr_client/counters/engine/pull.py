@@ -58,7 +58,7 @@ def pull(session: Session, stream: Stream, limit: int = PULL_STEP) -> tuple[int,
 
 
 def cursor_of(session: Session, stream: Stream, source: SourceConfig, epoch: str) -> Cursor:
-    """Where a source was left; from its start where it is new, or was made anew."""
+    """Where a source was left; from its start where it is new, or was made again."""
     key = (stream.id, source.name, source.filters, source.destinations)
     session.conn.execute(
         "INSERT OR IGNORE INTO counter_source_cursor"
@@ -118,7 +118,7 @@ def _take(
     message = message_at(session.conn, upstream.id, row)
     if stream.config.mirror is not None:
         if row.seq <= session.live(stream).last_seq:
-            raise CounterError("the mirrored stream was made anew", code=10055)
+            raise CounterError("the mirrored stream was made again", code=10055)
         verbatim(session, stream, target, message.headers, message.body, at=row.seq)
         return
     headers = rules.travelling(message.headers)

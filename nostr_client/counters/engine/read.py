@@ -62,7 +62,7 @@ def load_page(
 def load_literals(
     conn: sqlite3.Connection, stream: int, subjects: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """The values of those subjects that there are."""
+    """Return the values of those subjects that exist."""
     found = (item for subject in subjects for item in under(conn, stream, subject))
     return [(item.subject, _found_value(conn, stream, item)) for item in found]
 
@@ -129,7 +129,7 @@ def entry_page(
 def entry_literals(
     conn: sqlite3.Connection, stream: int, subjects: Sequence[str], at_seq: int | None
 ) -> list[tuple[str, Entry]]:
-    """The entries of those subjects that there are, now or as of a sequence."""
+    """Return the entries of those subjects that exist, now or as of a sequence."""
     found = (item for subject in subjects for item in under(conn, stream, subject))
     return _entries(conn, stream, found, at_seq)
 
@@ -241,7 +241,7 @@ def check_sums(conn: sqlite3.Connection, found: Differences) -> None:
 def changes_since(
     conn: sqlite3.Connection, stream: int, patterns: Sequence[str], after: int, limit: int
 ) -> tuple[int, list[Entry]]:
-    """The next messages that a pattern names, as entries, and the sequence looked at last."""
+    """The next messages that a pattern names, as entries, and the last sequence that was read."""
     rows = [Row(*row) for row in conn.execute(SINCE, (stream, after, limit))]
     entries = [
         entry(row, _map_at(conn, stream, row))

@@ -1,7 +1,7 @@
 """Sources in other stores: what is known of each, and whether it may be read.
 
 Each is known by its configured name, which is its name in source maps: it stays the same when the
-other store is put back from a backup, moves, or is made anew.
+other store is put back from a backup, moves, or is made again.
 """
 
 from __future__ import annotations

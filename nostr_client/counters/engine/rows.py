@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 PAGE = 1_000
-"""Subjects looked at in one go."""
+"""Subjects that are read at once."""
 
 
 class Found(NamedTuple):
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What matched among the subjects looked at; `after` continues, None: there is no more."""
+    """What matched among the subjects that were read; `after` continues, None: there is no more."""
 
     found: list[Found]
     after: str | None

@@ -69,7 +69,7 @@ _TABLES = (
         val TEXT NOT NULL,
         PRIMARY KEY (stream, subject, name, src_subject)
     ) WITHOUT ROWID""",
-    # Map entries whose message was removed, needed to tell the map as of an older sequence.
+    # Map entries whose message was removed, needed for the map as of an older sequence.
     """CREATE TABLE counter_source_past (
         stream INTEGER NOT NULL,
         subject TEXT NOT NULL,

@@ -1,4 +1,4 @@
-"""One unit of work on the counters: what is read, changed and to be told within a transaction."""
+"""One unit of work on the counters: what is read, changed and sent within a transaction."""
 
 from __future__ import annotations
 
@@ -177,13 +177,13 @@ class Session:
     """Work on the counters in the transaction of `conn`; `now` is in nanoseconds since 1970.
 
     Call `finish` before the transaction ends; what raises before that is rolled back by the
-    caller. `told` collects what the streams republish, to be sent after the commit.
+    caller. `outgoing` collects what the streams republish, to be sent after the commit.
     """
 
     def __init__(self, conn: sqlite3.Connection, cache: CatalogCache, now: int) -> None:
         self.conn = conn
         self.now = now
-        self.told: list[Message] = []
+        self.outgoing: list[Message] = []
         self._cache = cache
         self._catalog: Catalog | None = None
         self._live: dict[int, Live] = {}

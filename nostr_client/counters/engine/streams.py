@@ -122,7 +122,7 @@ def _source(conn: sqlite3.Connection, stream: Stream, source: SourceConfig) -> S
     if upstream is None:
         return SourceStatus(*key, seq, 0, f"there is no stream {source.name}")
     if upstream[0] != epoch:
-        return SourceStatus(*key, 0, upstream[1], stalled)  # made anew, or never read
+        return SourceStatus(*key, 0, upstream[1], stalled)  # made again, or never read
     return SourceStatus(*key, seq, upstream[1] - seq, stalled)
 
 

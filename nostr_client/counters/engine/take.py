@@ -129,14 +129,14 @@ def _checked(session: Session, stream: Stream, source: Remote, known: Known, bat
     falls = _falls(session, stream, source, arrivals)
     if falls and known.accepted != batch.head.key:
         remote.change(session.conn, source.name, pending=batch.head.key)
-        return Taken("backwards", _told(falls))
+        return Taken("backwards", _described(falls))
     return _Taking(session, stream, source, known).run(batch, arrivals)
 
 
 def _is_late(known: Known, head: Head) -> bool:
     """Whether an answer was made before the newest one that was taken: it says nothing new.
 
-    Within a run sequences only grow, and an older store begins a run that nobody has heard of.
+    Within a run sequences only grow, and an older store begins a run that is not known.
     """
     if (known.store, known.epoch) != (head.store, head.epoch):
         return False
@@ -170,7 +170,7 @@ def _falls(
     return found
 
 
-def _told(falls: list[tuple[str, str, str]]) -> str:
+def _described(falls: list[tuple[str, str, str]]) -> str:
     subject, seen, value = falls[0]
     more = f" and {len(falls) - 1} more" if len(falls) > 1 else ""
     change = clip(f"{subject} from {_short(seen)} to {_short(value)}", 200)

@@ -242,7 +242,7 @@ def batches_are_safe(version: Version) -> bool:
 
 
 def caution(version: Version) -> str | None:
-    """What to tell somebody whose server this is, or None."""
+    """Return the advice for the owner of this server, or None."""
     if not has_counters(version) or batches_are_safe(version):
         return None
     shown = ".".join(map(str, version))

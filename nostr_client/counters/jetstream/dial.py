@@ -167,8 +167,8 @@ class NatsOptions:
         return (self.api_prefix or "$JS.API").rstrip(".")
 
 
-class _Heard:
-    """What went wrong: nats-py tells it, and tries again. A server's word is better than a
+class _Reasons:
+    """What went wrong: nats-py reports it, and tries again. A server's word is better than a
     connection that it then reset."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class _Heard:
 
 
 def _settings(options: NatsOptions) -> dict[str, Any]:
-    """What nats-py is told besides where; raises InvalidInput."""
+    """The options of nats-py besides the URLs; raises InvalidInput."""
     found: dict[str, Any] = {"tls": options.tls, "token": options.token}
     if options.credentials is not None:
         found["user_credentials"] = RawCredentials(read_credentials(options.credentials))
@@ -216,15 +216,15 @@ async def dial(urls: Sequence[str], options: NatsOptions) -> Client:
 
     Raises NetworkError, InvalidInput (no URL, no credentials in the file, a proxy in between).
     """
-    servers, heard = check_urls(urls), _Heard()
+    servers, reasons = check_urls(urls), _Reasons()
     for url in servers:
         _refuse_proxy(url, options.connection)
     settings = _settings(options)
     try:
         async with asyncio.timeout(CONNECT_S * len(servers)):
-            return await _connect(servers, settings, heard)
+            return await _connect(servers, settings, reasons)
     except TimeoutError as error:
-        why = f"no nats-server could be reached{heard.why}"
+        why = f"no nats-server could be reached{reasons.why}"
         raise NetworkError(why, relay=without_user(servers[0])) from error
 
 
@@ -237,12 +237,12 @@ def _refuse_proxy(url: str, connection: ConnectionOptions) -> None:
         )
 
 
-async def _connect(servers: list[str], settings: Mapping[str, Any], heard: _Heard) -> Client:
+async def _connect(servers: list[str], settings: Mapping[str, Any], reasons: _Reasons) -> Client:
     """nats-py tries for ever, also the first time: the caller has the deadline."""
     with mapped(without_user(servers[0])):
         return await nats.connect(
             servers,
-            error_cb=heard.note,
+            error_cb=reasons.note,
             connect_timeout=CONNECT_S,
             max_reconnect_attempts=_OFTEN,
             allow_reconnect=True,

@@ -1,4 +1,4 @@
-"""What a push is told, and what it tells."""
+"""The options of a push, and its report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...] = (">",)
     prefix: str = PREFIX
     total: str = ""
-    """The stream that sums up all agents, "" for none: looked at for source maps that grow full."""
+    """The stream that sums up all agents, "" for none: checked for source maps that grow full."""
 
     at_once: int = 32
     """Counters pushed at the same time; of one counter never more than one push."""

@@ -196,6 +196,6 @@ def _then(
 
 
 def to_ack(stored: Stored) -> Ack:
-    """What was stored as the protocol tells it."""
+    """What was stored, as the protocol reports it."""
     value = parse_integer(stored.val) if stored.val is not None else None
     return Ack(stored.stream, "", stored.seq, value, stored.duplicate)

@@ -1,4 +1,4 @@
-"""What happens in a store, told to whoever waits in this process."""
+"""`Feed` sends what happens in a store to the waiters in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Feed:
         self._waiting: set[asyncio.Event] = set()
         self._subscribers: dict[asyncio.Queue[Message], str] = {}
 
-    def tell(self, messages: Iterable[Message]) -> None:
+    def send(self, messages: Iterable[Message]) -> None:
         """After a commit that changed a stream."""
         for event in self._waiting:
             event.set()

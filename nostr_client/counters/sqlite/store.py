@@ -214,7 +214,7 @@ class SqliteCounterStore:
         return await self._group.run(work, small=self._cache.ends_in(stream))
 
     async def write(self, work: Callable[[Session], T], *, small: bool = False) -> T:
-        """Run `work` in a transaction, with what follows from it downstream; then tell watchers.
+        """Run `work` in a transaction, with what follows from it downstream; then notify watchers.
 
         `small`: as in `Database.write`.
         """
@@ -228,7 +228,7 @@ class SqliteCounterStore:
 
         result, session, more = await self.database.write(run, small=small)
         if session.changed():
-            self.feed.tell(session.told)
+            self.feed.send(session.outgoing)
         if more:
             await self.settle()
         return result

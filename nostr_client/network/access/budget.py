@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nostr_client.options import Options, RelayBudget
 
 REMEMBERED: Final = 1_024
-"""Budgets that are known at most: a relay that is let go and asked again goes on with its own."""
+"""Budgets that are known at most: a relay that is closed and asked again continues with its own."""
 
 JITTER: Final = 0.25
 """A wait is longer by up to this share of the time between two requests: programs that the same

@@ -87,7 +87,7 @@ class BudgetFile:
             raise
 
     def close(self) -> None:
-        """Let go of the file; its numbers stay."""
+        """Close the file; its numbers stay."""
         self._map.close()
         os.close(self._fd)
 

@@ -150,7 +150,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """The relays for one target, normalised, the user's own first.
 
     `strangers` are those of them that only the target's list names: connect to these with
-    addresses checked (`relay_url.is_public`). `refused` tells why others were not taken. `why`: a
+    addresses checked (`relay_url.is_public`). `refused` says why others were not taken. `why`: a
     sentence about which step failed, where no relay was found.
     """
 

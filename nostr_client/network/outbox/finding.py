@@ -163,8 +163,8 @@ class RelayFinder:
         if not self._is_kept(author) or self._lists[author][1] is None:
             return "no relay list (NIP-65) of the target's author was found on the indexers"
         if chosen.refused:
-            told = "; ".join(f"{url}: {reason}" for url, reason in chosen.refused)
-            return f"the author's list names only relays that are not asked ({clip(told)})"
+            refused = "; ".join(f"{url}: {reason}" for url, reason in chosen.refused)
+            return f"the author's list names only relays that are not asked ({clip(refused)})"
         return f"the author's list names no relay to {use}"
 
     async def lists_of(self, authors: Iterable[str]) -> dict[str, RelayList]:

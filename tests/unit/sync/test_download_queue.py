@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from nostr_client.sync.download_queue import Desk
+from nostr_client.sync.download_queue import DownloadQueue
 from nostr_client.sync.memory import CUT, LocalMemory, Note, Place, Verdict
 from nostr_client.sync.options import SyncOptions
 
@@ -16,9 +16,9 @@ KEYS = [bytes([n]) * 32 for n in range(60)]
 WITHHELD = Note(Verdict.WITHHELD, "named and not sent")
 
 
-def desk(room: int = 1_000, **modes: bool) -> Desk:
+def queue(room: int = 1_000, **modes: bool) -> DownloadQueue:
     options = SyncOptions(pending_ids=room)
-    made = Desk(None, LocalMemory(lambda: 0.0), options, **modes)
+    made = DownloadQueue(None, LocalMemory(lambda: 0.0), options, **modes)
     made.enter(Place("a"))
     made.enter(Place("b"))
     return made
@@ -29,7 +29,7 @@ def withheld(ids: list[bytes]) -> dict[bytes, Note]:
 
 
 async def test_an_id_that_two_named_is_given_to_one() -> None:
-    d = desk()
+    d = queue()
     assert await d.need("a", KEYS) == await d.need("b", KEYS) == KEYS
     taken = await d.take("a", 40) + await d.take("b", 40)
     assert sorted(taken) == KEYS
@@ -37,7 +37,7 @@ async def test_an_id_that_two_named_is_given_to_one() -> None:
 
 
 async def test_what_one_cannot_give_passes_to_the_other_and_is_not_asked_again_of_him() -> None:
-    d = desk()
+    d = queue()
     await d.need("a", KEYS[:10])
     await d.need("b", KEYS[:10])
     await d.withheld("a", withheld(await d.take("a", 10)))
@@ -51,7 +51,7 @@ async def test_what_one_cannot_give_passes_to_the_other_and_is_not_asked_again_o
 
 
 async def test_a_failed_request_is_taken_up_by_whoever_comes_first() -> None:
-    d = desk()
+    d = queue()
     await d.need("a", KEYS[:4])
     first = await d.take("a", 4)
     d.give_back("a", first)
@@ -59,7 +59,7 @@ async def test_a_failed_request_is_taken_up_by_whoever_comes_first() -> None:
 
 
 async def test_a_relay_that_leaves_owes_what_nobody_brought() -> None:
-    d = desk()
+    d = queue()
     await d.need("a", KEYS[:10])
     await d.need("b", KEYS[5:12])
     taken = await d.take("a", 10)
@@ -72,7 +72,7 @@ async def test_a_relay_that_leaves_owes_what_nobody_brought() -> None:
 
 
 async def test_a_full_queue_makes_the_session_wait() -> None:
-    d = desk(room=1)
+    d = queue(room=1)
     await d.need("a", KEYS[:5])
     waiting = asyncio.ensure_future(d.need("a", KEYS[5:10]))
     await asyncio.sleep(0)
@@ -84,7 +84,7 @@ async def test_a_full_queue_makes_the_session_wait() -> None:
 
 @pytest.mark.parametrize("every", [False, True])
 async def test_without_fetching_ids_are_counted_alone(every: bool) -> None:
-    d = desk(fetch=False, every=every)
+    d = queue(fetch=False, every=every)
     await d.withheld("a", withheld(KEYS[:3]))
     assert len(await d.need("a", KEYS[:10])) == (10 if every else 7)
     async with asyncio.timeout(1):
@@ -92,7 +92,7 @@ async def test_without_fetching_ids_are_counted_alone(every: bool) -> None:
 
 
 async def test_uploads_wait_until_no_relay_brings_anything_more() -> None:
-    d = desk()
+    d = queue()
     waiting = asyncio.ensure_future(d.all_brought())
     d.brought("a")
     await asyncio.sleep(0)
@@ -104,7 +104,7 @@ async def test_uploads_wait_until_no_relay_brings_anything_more() -> None:
 
 async def test_what_a_cut_request_did_not_bring_waits_in_the_next_run() -> None:
     memory = LocalMemory(lambda: 0.0)
-    first, second = (Desk(None, memory, SyncOptions()) for _ in range(2))
+    first, second = (DownloadQueue(None, memory, SyncOptions()) for _ in range(2))
     first.enter(Place("a"))
     await first.need("a", KEYS[:4])
     first.was_cut("a", await first.take("a", 4))
