@@ -63,6 +63,8 @@ class Syncing:
         on_event: Callable[[str, str], None],
     ) -> None:
         self.syncs: dict[str, Synced] = {}
+        self.succeeded: dict[str, float] = {}
+        """When each sync last completed."""
         self.downloaded = 0
         self.uploaded = 0
         self._clock = clock
@@ -86,6 +88,7 @@ class Syncing:
                 old = before[name].shown
                 one.shown = msgspec.structs.replace(old, spec=spec, origin=one.shown.origin)
             self.syncs[name] = one
+        self.succeeded = {n: at for n, at in self.succeeded.items() if n in self.syncs}
 
     def tasks(self) -> list[scheduler.Task]:
         """One task for each sync."""
@@ -105,6 +108,8 @@ class Syncing:
             old = msgspec.json.decode(text, type=_Run)
             one.shown = msgspec.structs.replace(one.shown, **msgspec.structs.asdict(old))
             found[f"{KIND} {one.spec.name}"] = old.ended_at
+            if old.outcome == "complete":
+                self.succeeded[one.spec.name] = old.ended_at
         return found
 
     async def run(self, name: str) -> bool:
@@ -129,6 +134,8 @@ class Syncing:
             outcome=outcome,
             relays=one.shown.relays,
         )
+        if outcome == "complete":
+            self.succeeded[name] = run.ended_at
         await self._store.database.write(lambda conn: stored.note(conn, f"{KIND}:{name}", run))
         return outcome == "complete"
 

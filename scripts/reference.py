@@ -70,8 +70,9 @@ METRICS_HEAD = f"""# Metrics
 {MADE}
 
 `GET /metrics` of the agent, for Prometheus, with the `read` token unless `api.open_metrics` is set.
-Names that end in `_total` only grow. Nothing is there for each watch, of which there are thousands:
-those are in the HTTP API. Which numbers are worth an alert: [operations](../operations.md).
+Names that end in `_total` only grow. Those of `nostr_agent_watch_` have the label `watch`, for the
+first 1,000 watches by name; more are in the HTTP API. Beside these, `process_` and `python_info`
+are as prometheus-client has them. Which numbers are worth an alert: [operations](../operations.md).
 """
 
 SQL_HEAD = f"""# The views of the store
@@ -173,7 +174,7 @@ def _metrics() -> str:
     kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
     lines = [METRICS_HEAD, "| Name | Kind | |", "|---|---|---|"]
     for name, help_ in re.findall(r"^# HELP (\w+) (.+)$", text, re.MULTILINE):
-        if not name.endswith("_created"):
+        if name.startswith("nostr_agent_") and not name.endswith("_created"):
             lines.append(_row(f"`{name}`", kinds[name], help_))
     labels = "`link`, `direction`, `via`"
     lines.append(

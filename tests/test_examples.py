@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ import pytest
 
 from agent.maintenance import archive
 from nostr_client import EventTemplate, Filter, NostrClient, PublishStatus, verify
+from nostr_client.cli.app import run
 from nostr_client.codecs.nip19 import Note, PublicKey
 from nostr_client.store.sqlite import SqliteStore
 from nostr_client.watch import Point, Watch, WatchBook, repository
@@ -218,3 +220,22 @@ async def test_archive_analytics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("FOLDER", "one")
     monkeypatch.setenv("OTHER", "two")
     assert await said(str(script), cwd=tmp_path) == text
+
+
+@pytest.mark.parametrize("name", ["duckdb_parquet.ipynb", "polars_parquet.ipynb"])
+async def test_notebooks_over_exported_parquet(name: str, tmp_path: Path) -> None:
+    """Cell after cell, as a script, over what `store export` wrote."""
+    people = [follow(i) for i in range(7)]
+    async with await SqliteStore.open(tmp_path / "store.db") as store:
+        await store.save([verify(event) for event in (*people, reaction(1))])
+    words = ["store", "export", str(tmp_path / "events.parquet")]
+    assert await asyncio.to_thread(run, [*words, "--store", str(tmp_path / "store.db")]) == 0
+    cells = json.loads((EXAMPLES / name).read_text("utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    (tmp_path / "notebook.py").write_text(code, "utf-8")
+    lines = (await said(str(tmp_path / "notebook.py"), cwd=tmp_path)).splitlines()
+    month = datetime.fromtimestamp(START, UTC).strftime("%Y-%m")
+    assert lines[0] == "8 events"
+    assert f"{month} 3 7" in lines
+    assert f"{month} 7 1" in lines
+    assert f"{TARGET} 7" in lines

@@ -50,6 +50,14 @@ def test_keys_alone_of_the_core_loads_libsecp256k1() -> None:
     assert len(loaded) == 1
 
 
+def test_counters_load_neither_relays_nor_keys() -> None:
+    """They serve programs that have nothing to do with Nostr."""
+    loaded = loaded_by("nostr_client.counters; nostr_client.counters.SqliteCounterStore")
+    assert "sqlite3" in loaded
+    assert not loaded & ({"aiohttp", "nats"} | LIBSECP256K1)
+    assert not {"nostr_client.network.relay", "nostr_client.codecs.event"} & loaded
+
+
 @pytest.mark.parametrize(
     "module", ["agent.cli", "agent.service.run", "agent.reindex.single", "nostr_client.client"]
 )

@@ -29,6 +29,7 @@ from nostr_client.codecs.display import seconds
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.network.waiting import task_group
+from nostr_client.store.index_schema import Mark
 from nostr_client.watch import scheduler
 from nostr_client.watch.definition import Watch
 from nostr_client.watch.engine import ASK, MERGE, MERGE_LANE, Engine
@@ -105,7 +106,11 @@ class Agent:
             LINK: self.linking.run,
         }
         self.worker.sources += [self.syncing, self.keeping, self.linking]
-        self.metrics = Metrics(self._numbers, self.links.all)
+        self.stored = 0
+        """Events of the store when the metrics were last asked for."""
+        self.metrics = Metrics(
+            self._numbers, self.links.all, lambda: self.states.all, lambda: self.syncing.succeeded
+        )
         journal.listeners.append(lambda line: self.feed.publish(log=line))
 
     def _limits(self) -> scheduler.Limits:
@@ -235,6 +240,12 @@ class Agent:
         """Normalised URLs of the relays that are believed in any case."""
         return frozenset(map(normalize, self.config.relays.trusted))
 
+    async def metrics_text(self) -> str:
+        """The metrics, with the events of the store counted by what came and went."""
+        mark = await self.parts.store.database.read(Mark.of_store)
+        self.stored = mark.next_seq - 1 - mark.removals
+        return self.metrics.text()
+
     def _numbers(self) -> dict[str, tuple[str, float]]:
         pool = self.parts.pool.relays.values()
         stats = [relay.stats for relay in pool]
@@ -244,6 +255,7 @@ class Agent:
                 "1 while the store takes no events: no room on its disk, or in its budget.",
                 bool(self.parts.store.full),
             ),
+            "store_events": ("Events in the store.", self.stored),
             **_space(self.parts.store.room.space),
             "index_behind": (
                 "1 while the derived tables lack what is stored.",
@@ -266,11 +278,11 @@ class Agent:
             "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),
             "uploaded_events_total": ("Events that relays took.", self.syncing.uploaded),
             "removed_events_total": ("Events removed by age.", self.keeping.removed_total),
-            "received_bytes_total": (
+            "received_characters_total": (
                 "Characters received from relays.",
                 sum(one.bytes_received for one in stats) + self.leaving.gone.bytes_received,
             ),
-            "sent_bytes_total": (
+            "sent_characters_total": (
                 "Characters sent to relays.",
                 sum(one.bytes_sent for one in stats) + self.leaving.gone.bytes_sent,
             ),

@@ -60,7 +60,7 @@ class AgentBackend(CounterCalls):
         return schema.Ready(ready=not reasons, reasons=reasons)
 
     async def metrics(self) -> str:
-        return self._agent.metrics.text()
+        return await self._agent.metrics_text()
 
     async def status(self) -> schema.Status:
         return self.glance()

@@ -1,23 +1,35 @@
 """Numbers for Prometheus, read from the parts when they are asked for.
 
-Nothing for each watch, of which there are thousands; links of counters are few, and have their own.
+Names and units follow Prometheus' rules: a base unit at the end, `_total` for what only grows. Each
+watch has gauges of its own, up to MOST_WATCHES: each is six series that a server keeps for weeks.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import (
+    CollectorRegistry,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+
+from nostr_client import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from agent.api.schema import CounterLink
+    from agent.api.schema import CounterLink, WatchState
+
+MOST_WATCHES: Final = 1_000
+"""Watches with gauges, in the order of their names: 6,000 series."""
 
 BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
 
-Family = CounterMetricFamily | GaugeMetricFamily
+Family = CounterMetricFamily | GaugeMetricFamily | InfoMetricFamily
 
 
 class Metrics:
@@ -27,10 +39,16 @@ class Metrics:
         self,
         read: Callable[[], Mapping[str, tuple[str, float]]],
         links: Callable[[], Iterable[CounterLink]] = tuple,
+        watches: Callable[[], Mapping[str, WatchState]] = dict,
+        syncs: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Reader(read))
         self._registry.register(_LinkReader(links))
+        self._registry.register(_WatchReader(watches))
+        self._registry.register(_SyncReader(syncs))
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
         self.answers = Histogram(
             "nostr_agent_relay_answer_seconds",
             "How long relays took to answer a question of a watch.",
@@ -60,6 +78,87 @@ class _Reader:
             full = f"nostr_agent_{name}"
             kind: Any = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             yield kind(full, text, value=value)
+
+    def describe(self) -> Iterable[Family]:
+        return ()
+
+
+def _gauge(name: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> Family:
+    family = GaugeMetricFamily(f"nostr_agent_{name}", text, labels=(label,))
+    for labelled, value in values:
+        family.add_metric((labelled,), value)
+    return family
+
+
+class _WatchReader:
+    """A collector over watches that have a number: label `watch`.
+
+    A number that nothing bounds has no `_high`, one that is not known no gauge but the relays'.
+    """
+
+    def __init__(self, read: Callable[[], Mapping[str, WatchState]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterable[Family]:
+        watches = self._read()
+        shown = [(name, watches[name]) for name in sorted(watches)[:MOST_WATCHES]]
+        figures = [(name, one.figure) for name, one in shown if one.figure is not None]
+        known = [(name, at) for name, one in shown if (at := one.updated_at) is not None]
+        yield _gauge(
+            "watch_value", "The number of a watch.", "watch", ((n, f.value) for n, f in figures)
+        )
+        yield _gauge("watch_low", "It is at least this.", "watch", ((n, f.low) for n, f in figures))
+        yield _gauge(
+            "watch_high",
+            "It is at most this.",
+            "watch",
+            ((n, f.high) for n, f in figures if f.high is not None),
+        )
+        yield _gauge(
+            "watch_exact",
+            "1 where the number is exact.",
+            "watch",
+            ((n, float(f.exact)) for n, f in figures),
+        )
+        yield _gauge(
+            "watch_relays_answered",
+            "Relays that answered a watch's question.",
+            "watch",
+            ((name, one.answered) for name, one in shown),
+        )
+        yield _gauge(
+            "watch_last_success_timestamp_seconds",
+            "When a watch's number was merged last, in Unix seconds.",
+            "watch",
+            known,
+        )
+        left_out = max(0, len(watches) - MOST_WATCHES)
+        yield GaugeMetricFamily(
+            "nostr_agent_watches_without_gauges",
+            f"Watches beyond {MOST_WATCHES:,}, whose numbers the HTTP API has.",
+            value=left_out,
+        )
+        build = InfoMetricFamily("nostr_agent_build", "The version that runs.")
+        build.add_metric((), {"version": __version__})
+        yield build
+
+    def describe(self) -> Iterable[Family]:
+        return ()
+
+
+class _SyncReader:
+    """A collector over syncs that completed: label `sync`."""
+
+    def __init__(self, read: Callable[[], Mapping[str, float]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterable[Family]:
+        yield _gauge(
+            "sync_last_success_timestamp_seconds",
+            "When a sync last completed, in Unix seconds.",
+            "sync",
+            self._read().items(),
+        )
 
     def describe(self) -> Iterable[Family]:
         return ()

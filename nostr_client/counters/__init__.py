@@ -2,7 +2,8 @@
 
 `subjects`, `rules`, `config` and `audit` are pure; `base` is the protocol; `sqlite`
 (over `engine`) and `jetstream` are its backends; `ingest` counts what the event store takes in.
-Names load on first use, as the pure modules need no SQLite.
+Names load on first use, as the pure modules need no SQLite. They serve programs that have nothing
+to do with Nostr too: no relay and no key is loaded with them.
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nostr_client.counters.base import CounterStore
     from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
+    from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
     from nostr_client.counters.push import Pusher, PushOptions, PushReport
     from nostr_client.counters.sqlite import SqliteCounterStore
 
 _EXPORTS: dict[str, str] = {
+    "CounterStore": "base",
+    "JetStreamCounterStore": "jetstream",
+    "NatsOptions": "jetstream",
     "PushOptions": "push",
     "PushReport": "push",
     "Pusher": "push",
@@ -26,6 +32,9 @@ _EXPORTS: dict[str, str] = {
 }
 
 __all__ = [
+    "CounterStore",
+    "JetStreamCounterStore",
+    "NatsOptions",
     "PushOptions",
     "PushReport",
     "Pusher",

@@ -1,0 +1,168 @@
+"""What is in `deploy/` and the Dockerfile is checked by the programs that read it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import urllib.parse
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import yaml
+
+from agent.config import load
+from tests.agent.service.kit import an_agent
+from tests.conftest import missing, require_tool
+from tests.faulty_relay import FaultyRelay
+from tests.nats_cluster import free_ports
+from tests.worlds import TARGET, follow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+BOARD = json.loads((DEPLOY / "grafana/nostr-tally.json").read_text("utf-8"))
+ALERTS = yaml.safe_load((DEPLOY / "alerts.yml").read_text("utf-8"))
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+
+
+def expressions() -> list[str]:
+    """Every PromQL text of the board and the alerts, with the board's variable filled in."""
+    of_board = [
+        target["expr"].replace("$watch", ".*")
+        for panel in BOARD["panels"]
+        for target in panel.get("targets", ())
+    ]
+    of_alerts = [rule["expr"] for group in ALERTS["groups"] for rule in group["rules"]]
+    assert of_board
+    assert of_alerts
+    return of_board + of_alerts
+
+
+def told_by(*command: str | Path, cwd: Path = ROOT) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_promtool_finds_nothing_wrong_and_alerts_fire_where_they_should() -> None:
+    promtool = require_tool("promtool")
+    told_by(promtool, "check", "config", "prometheus.yml", cwd=DEPLOY)
+    told_by(promtool, "check", "rules", "alerts.yml", cwd=DEPLOY)
+    told_by(promtool, "test", "rules", "alerts.test.yml", cwd=DEPLOY)
+
+
+def test_hadolint_finds_nothing_wrong() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    if not hadolint.exists():
+        missing("hadolint")
+    told_by(hadolint, "Dockerfile")
+
+
+def test_the_board_is_one_that_grafana_takes() -> None:
+    panels = BOARD["panels"]
+    numbers = [panel["id"] for panel in panels]
+    assert len(numbers) == len(set(numbers))
+    assert {p["type"] for p in panels} <= {"row", "timeseries", "stat"}
+    sources = {t["datasource"]["uid"] for p in panels for t in p.get("targets", ())}
+    (source,) = yaml.safe_load(
+        (DEPLOY / "grafana/provisioning/datasources/prometheus.yaml").read_text("utf-8")
+    )["datasources"]
+    assert sources == {source["uid"]}
+    places = [p["gridPos"] for p in panels]
+    cells = [(x, y) for p in places for x in range(p["x"], p["x"] + p["w"])
+             for y in range(p["y"], p["y"] + p["h"])]  # fmt: skip
+    assert len(cells) == len(set(cells)), "panels lie on each other"
+    assert max(x for x, _ in cells) < 24
+
+
+def test_compose_listens_on_loopback_alone_and_mounts_what_is_there() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert service["network_mode"] == "host", name
+        assert "ports" not in service
+        for volume in service["volumes"]:
+            source = volume.partition(":")[0]
+            assert (DEPLOY / source).exists() if source[0] == "." else source in COMPOSE["volumes"]
+    agent = COMPOSE["services"]["agent"]["environment"]
+    config = load(None, environ=agent)
+    assert config.relay.enabled
+    assert config.api.open_metrics
+    addresses = [config.relay.listen, config.api.listen]
+    addresses.append(COMPOSE["services"]["grafana"]["environment"]["GF_SERVER_HTTP_ADDR"])
+    prometheus = COMPOSE["services"]["prometheus"]["command"]
+    addresses += [one.partition("=")[2] for one in prometheus if "listen-address" in one]
+    assert len(addresses) == 4
+    assert all(address.startswith("127.0.0.1") for address in addresses)
+    (scraped,) = yaml.safe_load((DEPLOY / "prometheus.yml").read_text("utf-8"))["scrape_configs"]
+    assert scraped["static_configs"] == [{"targets": [config.api.listen]}]
+
+
+@asynccontextmanager
+async def prometheus(folder: Path, target: str) -> AsyncIterator[str]:
+    """The URL of a real Prometheus that scrapes an agent with our configuration, each second."""
+    program = require_tool("prometheus")
+    config = yaml.safe_load((DEPLOY / "prometheus.yml").read_text("utf-8"))
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["rule_files"] = [str(DEPLOY / "alerts.yml")]
+    config["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
+    (port,) = free_ports(1)
+    process = await asyncio.create_subprocess_exec(
+        program, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def asked(session: aiohttp.ClientSession, url: str, expression: str) -> list[Any]:
+    """The series of an expression; none while Prometheus is not there yet."""
+    query = urllib.parse.urlencode({"query": expression})
+    try:
+        async with session.get(f"{url}/api/v1/query?{query}") as answer:
+            found = await answer.json(content_type=None)
+    except (aiohttp.ClientError, json.JSONDecodeError):
+        await asyncio.sleep(0.1)
+        return []
+    if answer.status == 503:
+        await asyncio.sleep(0.1)
+        return []
+    assert found["status"] == "success", f"{expression}: {found}"
+    series: list[Any] = found["data"]["result"]
+    return series
+
+
+async def test_a_real_prometheus_scrapes_and_answers_every_question_of_the_board(
+    tmp_path: Path,
+) -> None:
+    require_tool("prometheus")
+    config = f'[[watches]]\nname = "w"\nquery = "followers"\ntarget = "{TARGET}"\n'
+    async with (
+        FaultyRelay(events=[follow(n) for n in range(3)]) as relay,
+        an_agent(tmp_path, [relay.url], config, sections={"api": "open_metrics = true"}) as agent,
+        prometheus(tmp_path, agent.service.api.url.removeprefix("http://")) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        while not (found := await asked(session, url, 'nostr_agent_watch_value{watch="w"}')):
+            continue
+        assert found[0]["value"][1] == "3"
+        for expression in expressions():
+            await asked(session, url, expression)
+        said = await agent.client.metrics()
+    known = set(re.findall(r"^# HELP (\w+) ", said, re.MULTILINE)) | {"up"}
+    for expression in expressions():
+        for name in re.findall(r"\b((?:nostr_agent|process)_\w+)", expression):
+            plain = re.sub(r"_(bucket|count|sum)$", "", name)
+            assert {name, plain} & known or plain.endswith("store_left_bytes"), name
