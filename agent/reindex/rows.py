@@ -191,7 +191,7 @@ until it is known how much they unpack to."""
 
 def _parquet_lines(file: Path, verify: bool) -> Iterator[Event | Rejected]:
     for batch in _parquet_batches(file):
-        yield from parquet_events(batch.columns, verify)
+        yield from parquet_events([_decoded(column) for column in batch.columns], verify)
 
 
 def _parquet_batches(file: Path) -> Iterator[Any]:
@@ -223,6 +223,11 @@ def _parquet_batches(file: Path) -> Iterator[Any]:
         raise InvalidInput(f"{file} is damaged: {clip(why, 120)}") from error
 
 
+def _decoded(column: Any) -> Any:
+    decode = getattr(column, "dictionary_decode", None)
+    return column if decode is None else decode()
+
+
 def _unpacked_bytes(metadata: Any) -> int:
     """What the file says its columns unpack to, dictionaries counted once."""
     groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))
@@ -247,8 +252,9 @@ def _size(column: Any) -> int:
 
     if not isinstance(column, pa.DictionaryArray):
         return int(column.nbytes)
-    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
-    return int(pc.sum(lengths).as_py() or 0)
+    used = column.indices.dictionary_encode()  # the dictionary is that of all rows of the file
+    lengths = pc.binary_length(column.dictionary.take(used.dictionary))
+    return int(pc.sum(lengths.take(used.indices)).as_py() or 0)
 
 
 def parquet_events(columns: Sequence[Any], verify: bool) -> Iterator[Event | Rejected]:
