@@ -84,8 +84,8 @@ def import_(
 ) -> None:
     """Verify and save what PATHS hold, files or folders; the agent must not run.
 
-    Of a folder those files are read whose names are an archive's. Ends with 1 where not one line
-    is an event.
+    Of a folder those files are read whose names are an archive's. Ends with 1 where a line is no
+    event; the others are saved.
     """
     reports = run_async_until_sigterm(_import(chosen_store(store, config, settings), paths))
     stored = sum(report.stored for report, _ in reports)
@@ -101,13 +101,8 @@ def import_(
         click.echo(f"{stored} of {lines} stored")
         for reason, number in rejected.items():
             say(f"{number:,} rejected: {reason}")
-    if lines and not any(map(_valid, reports)):
+    if rejected or not all(report.whole for report, _ in reports):
         click.get_current_context().exit(FAILURE)
-
-
-def _valid(read: tuple[ImportReport, dict[str, int]]) -> int:
-    """How many lines are events, those that the store had or does not keep too."""
-    return sum(n for status, n in read[0].statuses.items() if status != "invalid")
 
 
 async def _export(

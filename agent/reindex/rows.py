@@ -17,10 +17,12 @@ import msgspec
 
 from agent.reindex import inputs
 from nostr_client.codecs.event import Event, has_valid_id, parse_event
-from nostr_client.errors import InvalidEvent, InvalidInput, optional
+from nostr_client.errors import InvalidEvent, InvalidInput, clip, optional
 from nostr_client.store.event_lines import (
     BUFFER_BYTES,
+    FREE_BYTES,
     LINE_LIMIT,
+    RATIO,
     Decompressed,
     gunzipped,
     read_lines,
@@ -182,12 +184,77 @@ def _unzstd(file: Path) -> Iterator[IO[bytes]]:
 ARCHIVE_COLUMNS: Final = ("id", "pubkey", "created_at", "kind", "tags", "content", "sig")
 
 
+_BYTES: Final = ("id", "pubkey", "tags", "content", "sig")
+"""Columns of which a dictionary may hold one large value for many rows: they stay dictionaries
+until it is known how much they unpack to."""
+
+
 def _parquet_lines(file: Path, verify: bool) -> Iterator[Event | Rejected]:
+    for batch in _parquet_batches(file):
+        yield from parquet_events([_decoded(column) for column in batch.columns], verify)
+
+
+def _parquet_batches(file: Path) -> Iterator[Any]:
+    """Rows of ARCHIVE_COLUMNS, at most LINE_LIMIT bytes or one row at a time.
+
+    Raises InvalidInput for a damaged file, and for one that unpacks to more than FREE_BYTES and
+    RATIO allow, as for other packed files; what came before is given.
+    """
     with optional(f"{file}: Parquet"):
+        import pyarrow as pa
         import pyarrow.parquet as pq
-    with pq.ParquetFile(file) as opened_file:
-        for batch in opened_file.iter_batches(CHUNK, columns=list(ARCHIVE_COLUMNS)):
-            yield from parquet_events(batch.columns, verify)
+    left = FREE_BYTES + RATIO * file.stat().st_size
+    too_much = InvalidInput(
+        f"{file}: the Parquet file unpacks to more than {RATIO} times its size; "
+        "what came before is kept"
+    )
+    try:
+        with pq.ParquetFile(file, read_dictionary=list(_BYTES)) as opened_file:
+            if _unpacked_bytes(opened_file.metadata) > left:
+                raise too_much
+            for batch in opened_file.iter_batches(CHUNK, columns=list(ARCHIVE_COLUMNS)):
+                for size, part in _bounded(batch):
+                    left -= size
+                    if left < 0:
+                        raise too_much
+                    yield part
+    except (pa.ArrowException, OSError) as error:
+        why = str(error).partition("\n")[0]
+        raise InvalidInput(f"{file} is damaged: {clip(why, 120)}") from error
+
+
+def _decoded(column: Any) -> Any:
+    decode = getattr(column, "dictionary_decode", None)
+    return column if decode is None else decode()
+
+
+def _unpacked_bytes(metadata: Any) -> int:
+    """What the file says its columns unpack to, dictionaries counted once."""
+    groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))
+    return sum(g.column(n).total_uncompressed_size for g in groups for n in range(g.num_columns))
+
+
+def _bounded(batch: Any) -> Iterator[tuple[int, Any]]:
+    """The batch, or its rows one by one where it is large, each with its bytes."""
+    size = sum(map(_size, batch.columns))
+    if size <= LINE_LIMIT or batch.num_rows == 1:
+        yield size, batch
+        return
+    for n in range(batch.num_rows):
+        row = batch.slice(n, 1)
+        yield sum(map(_size, row.columns)), row
+
+
+def _size(column: Any) -> int:
+    """The bytes of a column when its dictionary is unpacked."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not isinstance(column, pa.DictionaryArray):
+        return int(column.nbytes)
+    used = column.indices.dictionary_encode()  # the dictionary is that of all rows of the file
+    lengths = pc.binary_length(column.dictionary.take(used.dictionary))
+    return int(pc.sum(lengths.take(used.indices)).as_py() or 0)
 
 
 def parquet_events(columns: Sequence[Any], verify: bool) -> Iterator[Event | Rejected]:

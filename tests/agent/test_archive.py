@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from agent.cli import cli, run
 from agent.maintenance import archive
+from agent.reindex.rows import Rejects, archive_values, events_of
 from nostr_client.codecs.keys import verify
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
@@ -137,6 +139,7 @@ def test_the_commands_take_filters_and_tell_what_was_no_event(tmp_path: Path) ->
     run, store = CliRunner().invoke, str(tmp_path / "s.db")
     done = run(cli, ["archive", "import", str(tmp_path / "in.jsonl"), "--store", store, "--json"])
     told = json.loads(done.stdout)
+    assert done.exit_code == 1
     assert told["events"] == 40
     assert sum(told["rejected"].values()) == 1
     out = str(tmp_path / "out.jsonl")
@@ -153,10 +156,13 @@ def test_the_commands_take_filters_and_tell_what_was_no_event(tmp_path: Path) ->
         (nasty()[0].to_json().replace('"sig":"', '"sig":"00')[:-5] + '"}', 1, "0 of 1 stored"),
         ("", 0, "0 of 0 stored"),
         ("\n\n", 0, "0 of 0 stored"),
-        (f"x\n{nasty()[0].to_json()}\n", 0, "1 of 2 stored"),
+        (f"x\n{nasty()[0].to_json()}\n", 1, "1 of 2 stored"),
+        (f"{nasty()[0].to_json()}\n" * 2, 0, "1 of 2 stored"),
     ],
 )
-def test_an_import_without_one_event_fails(tmp_path: Path, text: str, code: int, said: str) -> None:
+def test_an_import_that_reads_a_file_in_part_fails(
+    tmp_path: Path, text: str, code: int, said: str
+) -> None:
     (tmp_path / "in.jsonl").write_text(text, "utf-8")
     given = ["archive", "import", str(tmp_path / "in.jsonl"), "--store", str(tmp_path / "s.db")]
     done = CliRunner().invoke(cli, given)
@@ -220,3 +226,50 @@ async def test_a_small_archive_that_unpacks_to_much_is_refused_after_its_events(
         with pytest.raises(InvalidInput, match="100 times its size"):
             await archive.import_(other, source)
         assert await contents(other) == before
+
+
+SMALL, LARGE = nasty()[0], 1_000_000
+BOMBS = {
+    "rows": (archive_values([SMALL]) * 400_000, {}),
+    "one value": ([(*archive_values([SMALL])[0][:5], "x" * 100 * LARGE, b"")], {}),
+    "one dictionary": (
+        [(*archive_values([SMALL])[0][:5], "x" * 8 * LARGE, b"")] * 60,
+        {"dictionary_pagesize_limit": 100 * LARGE},
+    ),
+    "another column": (
+        [(b"x" * 8 * LARGE, *archive_values([SMALL])[0][1:])] * 60,
+        {"dictionary_pagesize_limit": 100 * LARGE},
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_parquet_file_that_unpacks_to_much_is_refused(tmp_path: Path, bomb: str) -> None:
+    """Reading stops before the rest is unpacked; Arrow's memory shows it."""
+    rows, options = BOMBS[bomb]
+    file = tmp_path / "in.parquet"
+    columns = map(list, zip(*rows, strict=True))
+    table = pa.table(list(columns), schema=archive.archive_schema())
+    pq.write_table(table, file, compression="zstd", **options)
+    assert file.stat().st_size < LARGE
+    pool, rejects = pa.proxy_memory_pool(pa.default_memory_pool()), Rejects()
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(InvalidInput, match="unpacks to more than 100 times its size"):
+            list(events_of(archive.sources([file])[0], False, rejects))
+    finally:
+        pa.set_memory_pool(before)
+    assert sum(rejects.reasons.values()) < len(rows)
+    assert pool.max_memory() < 50 * LARGE
+
+
+@pytest.mark.parametrize("kept", [0.99, 0.5, 0.0])
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path, kept: float) -> None:
+    file = tmp_path / "in.parquet"
+    columns = map(list, zip(*archive_values(nasty()), strict=True))
+    pq.write_table(pa.table(list(columns), schema=archive.archive_schema()), file)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(kept * len(whole))])
+    with pytest.raises(InvalidInput, match=r"in\.parquet is damaged"):
+        list(events_of(archive.sources([file])[0], False, Rejects()))
