@@ -29,18 +29,19 @@ if TYPE_CHECKING:
 
 
 class FirstRound:
-    """What comes while relays are asked one by one, until their claims are judged together.
-
-    `earlier`: what each said before this round, by normalised URL.
-    """
+    """What comes while relays are asked one by one, until their claims are judged together."""
 
     def __init__(self) -> None:
         self.seen = SeenEvents()
-        self.earlier: dict[str, Claim] = {}
+        self.earlier: dict[str, Claim | None] = {}
+        """What each relay said before this round, by normalised URL."""
 
-    def unjudged(self, url: str, claim: Claim) -> Claim:
-        """A claim that waits to be judged: what was proven before stays proven meanwhile."""
-        before = self.earlier.get(url)
+    def unjudged(self, url: str, claim: Claim, earlier: Claim | None) -> Claim:
+        """A claim that waits to be judged: what was proven before stays proven meanwhile.
+
+        `earlier`: what the relay said before, in this round where it is asked twice.
+        """
+        before = self.earlier.setdefault(url, earlier)
         if before is None or not claim.answered:
             return claim
         known = Retracted(ids=before.retracted.ids, lists=before.retracted.lists)

@@ -162,8 +162,7 @@ class Counter:
         urls = [relay.url for _, relay in relays]
         claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
         if first is not None:
-            first.earlier |= {url: earlier[url] for url in urls if url in earlier}
-            return [(url, first.unjudged(url, claim)) for url, claim in claims]
+            return [(url, first.unjudged(url, claim, earlier.get(url))) for url, claim in claims]
         if not (several and is_compared(query) and readings(dict(claims))):
             return claims
         earlier = await self._earlier(query, relays, beside)
@@ -209,7 +208,7 @@ class Counter:
             patience=chosen.patience,
         )
         if several and is_compared(query) and readings(found):
-            earlier |= first.earlier
+            earlier |= {url: one for url, one in first.earlier.items() if one is not None}
             proven = await self._compare(query, found, relays, chosen, earlier, beside=beside)
             found = {url: _with(claim, proven.get(url)) for url, claim in found.items()}
         return found

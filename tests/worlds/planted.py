@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nostr_client.count.claims import Changes, Update
     from nostr_client.count.merge.better import Term
     from nostr_client.count.merge.rules import Weighed
+    from nostr_client.count.queries import Query
     from nostr_client.count.rounds import Round
     from tests.worlds.running import Report
 
@@ -72,6 +73,12 @@ def found(fault: Fault, seeds: Iterable[int]) -> int | None:
 def _signs(report: Report) -> frozenset[str]:
     missed = {what for what in report.tally if "missed" in what}
     return report.kinds | missed
+
+
+async def _as_it_came(
+    query: Query, claims: Mapping[str, Claim], *others: object, **how: object
+) -> dict[str, Claim]:
+    return dict(claims)
 
 
 def _by_what_was_kept(original: Callable[..., None]) -> Callable[..., None]:
@@ -292,6 +299,10 @@ def faults() -> tuple[Fault, ...]:
                 "nostr_client.count.merge.members._twice": lambda lists: frozenset().union(*lists),
                 f"{weighing}._listing_verdict": _nothing,
             },
+        ),
+        Fault(
+            "the first round of a watch is not judged",
+            {f"{count}.procedure.judge_beside": _as_it_came},
         ),
         Fault(
             "what an author deleted counts",
