@@ -8,6 +8,7 @@ import click
 from rich.text import Text
 
 from nostr_client import hll
+from nostr_client.cli.count_overlap import overlap_dict, show_overlap
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
@@ -202,6 +203,7 @@ def _sats(amount: Figure) -> str:
     help="Ask the wallets of those who got zaps by which key they sign receipts: their hosts learn "
     "that you count.",
 )
+@click.option("--overlap", is_flag=True, help="Print how many people each two relays share.")
 @trust_option
 @trusted_option
 @click.option(
@@ -225,6 +227,7 @@ def count(
     indexers: tuple[str, ...],
     by_content: bool,
     verify_zaps: bool,
+    overlap: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -249,9 +252,11 @@ def count(
     urls = None if indexers and not relays else chosen_relays(relays)
     result = run_async(_count(_client(indexers, **how), query, urls, verify_zaps))
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | (overlap_dict(result) if overlap else {}))
     else:
         show(result)
+        if overlap:
+            show_overlap(result)
     code = outcome_code([claim.status for claim in result.relays])
     if code:
         say("nostr-client: count: no relay answered")
