@@ -56,7 +56,9 @@ def _pair(a: Claim, b: Claim, offset: int | None) -> Shared | None:
     relays = a.relay, b.relay
     if read_a is not None and read_b is not None:
         return _exact(relays, read_a, read_b)
-    one, other = _sketch(a, offset), _sketch(b, offset)
+    if _is_half(a) or _is_half(b):
+        return None
+    one, other = sketch_of(a, offset), sketch_of(b, offset)
     if one is None or other is None:
         return None
     both = hll.overlap(one, other)
@@ -86,9 +88,13 @@ def _read(claim: Claim) -> frozenset[bytes] | None:
     return reading.authors if reading is not None and reading.complete else None
 
 
-def _sketch(claim: Claim, offset: int | None) -> bytes | None:
-    """The registers of a claim, or those of the people that were read."""
-    people = _read(claim)
-    if people is None:
+def _is_half(claim: Claim) -> bool:
+    """Whether all that a claim says of people is a reading that did not come to its end."""
+    return claim.registers is None and _read(claim) is None
+
+
+def sketch_of(claim: Claim, offset: int | None) -> bytes | None:
+    """The registers of a claim, or those of the people that were read; None: neither."""
+    if claim.registers is not None or claim.reading is None or offset is None:
         return claim.registers
-    return None if offset is None else hll.from_pubkeys(people, offset)
+    return hll.from_pubkeys(claim.reading.authors, offset)
