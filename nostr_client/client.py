@@ -155,6 +155,7 @@ class NostrClient:
         timeout: float | None = None,
         read: bool | None = None,
         verify_zaps: bool = False,
+        enough: float | None = None,
     ) -> CountResult:
         """Count over relays (NIP-45): return one number, and a claim for each relay.
 
@@ -162,7 +163,9 @@ class NostrClient:
         status in the result, never an exception. `verify_zaps`, for zaps alone, asks the wallets of
         those who got them for the keys by which they sign receipts, in as much time again: their
         hosts learn who counts. `CountResult.verified` has what came of it, and the answers are kept
-        for a day, in the store where it is a path. Raises InvalidInput for no relay or a bad query,
+        for a day, in the store where it is a path. `enough`, such as 0.1, asks relays in the order
+        of what they are expected to add, by what they said before, until those left add less than
+        that part of all people; it needs a store. Raises InvalidInput for no relay or a bad query,
         NoRelays where the relays of the target's author were to be found and none was,
         StoreError and its kinds where claims are kept. Safe to cancel.
         """
@@ -178,6 +181,10 @@ class NostrClient:
         if verify_zaps and not (asked.is_zaps and options.read):
             raise InvalidInput("only zaps are verified, by reading their receipts")
         chosen = await self._relays_for(asked, relays)
+        if enough is not None:
+            from nostr_client.count.asking_few import count_enough
+
+            return await count_enough(self._counter, asked, chosen, options, enough)
         result = await self._counter.count(asked, chosen, options)
         if not verify_zaps:
             return result

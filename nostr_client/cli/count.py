@@ -8,6 +8,8 @@ import click
 from rich.text import Text
 
 from nostr_client import hll
+from nostr_client.cli.count_enough import enough_option, unasked_lines
+from nostr_client.cli.count_overlap import overlap_dict, show_overlap
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
@@ -138,6 +140,8 @@ def second_lines(result: CountResult) -> list[str]:
         lines.append(f"of the events read: {', '.join(split) or 'none'}")
     if result.note is not None:
         lines.append(f"note: {result.note}")
+    if result.unasked is not None:
+        lines += unasked_lines(result.unasked)
     return lines
 
 
@@ -202,6 +206,8 @@ def _sats(amount: Figure) -> str:
     help="Ask the wallets of those who got zaps by which key they sign receipts: their hosts learn "
     "that you count.",
 )
+@enough_option
+@click.option("--overlap", is_flag=True, help="Print how many people each two relays share.")
 @trust_option
 @trusted_option
 @click.option(
@@ -225,6 +231,8 @@ def count(
     indexers: tuple[str, ...],
     by_content: bool,
     verify_zaps: bool,
+    overlap: bool,
+    enough: float | None,
     as_json: bool,
     **how: Any,
 ) -> None:
@@ -247,11 +255,14 @@ def count(
 
         query = replace(query, by_content=True)
     urls = None if indexers and not relays else chosen_relays(relays)
-    result = run_async(_count(_client(indexers, **how), query, urls, verify_zaps))
+    client = _client(indexers, **how)
+    result = run_async(_count(client, query, urls, verify_zaps=verify_zaps, enough=enough))
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | (overlap_dict(result) if overlap else {}))
     else:
         show(result)
+        if overlap:
+            show_overlap(result)
     code = outcome_code([claim.status for claim in result.relays])
     if code:
         say("nostr-client: count: no relay answered")
@@ -295,9 +306,9 @@ def _client(
 
 
 async def _count(
-    client: NostrClient, query: Query, urls: Sequence[str] | None, verify_zaps: bool
+    client: NostrClient, query: Query, urls: Sequence[str] | None, **how: Any
 ) -> CountResult:
     whom = "the target's relays" if urls is None else plural(len(urls), "relay")
     async with client:
         with waiting(f"asking {whom}…"):
-            return await client.count(query, relays=urls, verify_zaps=verify_zaps)
+            return await client.count(query, relays=urls, **how)

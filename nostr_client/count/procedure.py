@@ -140,7 +140,7 @@ class Counter:
         earlier: dict[str, Claim] = {}
         shared = None
         if chosen.read and not query.searches:
-            earlier = await self._earlier(query, relays, beside)
+            earlier = await self.earlier_claims(query, relays, beside)
             asked = [relay.url for _, relay in relays]
             by_ids = several and _wants_members(query)
             seen = None if first is None else first.seen
@@ -165,7 +165,7 @@ class Counter:
             return [(url, first.unjudged(url, claim, earlier.get(url))) for url, claim in claims]
         if not (several and is_compared(query) and readings(dict(claims))):
             return claims
-        earlier = await self._earlier(query, relays, beside)
+        earlier = await self.earlier_claims(query, relays, beside)
         asked_now = {relay.url: relay for _, relay in relays}
         left = end - loop.time()
         proven = await self._compare(
@@ -191,7 +191,7 @@ class Counter:
         chosen, found = options or self._options, dict(claims)
         if not chosen.read or query.searches:
             return found
-        earlier = await self._earlier(query, [], beside)
+        earlier = await self.earlier_claims(query, [], beside)
         several = len(relays) + len(beside) > 1
         by_ids = several and _wants_members(query)
         shared = SharedIds(
@@ -242,7 +242,7 @@ class Counter:
             if other.url in earlier:
                 shared.recall(other, earlier[other.url])
 
-    async def _earlier(
+    async def earlier_claims(
         self, query: Query, relays: Sequence[tuple[str, Relay]], beside: Sequence[Relay]
     ) -> dict[str, Claim]:
         """What these relays said before, by normalised URL; nothing without a book."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from nostr_client.codecs.display import plural, said
+from nostr_client.count.enough import Unasked
 from nostr_client.count.merge import Claim, Figure, Merged, Unit
 from nostr_client.count.queries import Query
 from nostr_client.count.wallets import Wallet, WalletStatus
@@ -107,6 +108,8 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     relays: tuple[Claim, ...]
     verified: VerifiedZaps | None = None
     """What the recipients' wallets signed of the zaps, where that was asked for."""
+    unasked: Unasked | None = None
+    """The relays that were not asked, where a count ended when it had enough."""
 
     @property
     def authors(self) -> Figure | None:
@@ -192,12 +195,13 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values, as the command line and the HTTP API give it.
 
-        `amount` (millisats) is there for zaps alone, `contents` and `verified` where they were
-        asked for, `note` where there is one.
+        `amount` (millisats) is there for zaps alone, `contents`, `verified` and `unasked` where
+        they were asked for, `note` where there is one.
         """
         amount = self.merged.amount
         worth: dict[str, Any] = {} if amount is None else {"amount": amount.to_dict()}
-        more = {"contents": self.contents, "note": self.note}
+        left = None if self.unasked is None else self.unasked.to_dict()
+        more = {"contents": self.contents, "note": self.note, "unasked": left}
         if self.verified is not None:
             worth["verified"] = self.verified.to_dict()
         worth |= {name: value for name, value in more.items() if value is not None}

@@ -94,6 +94,18 @@ async def test_count_for_people_is_a_table_and_a_line() -> None:
     assert "timeout" in done.out
 
 
+async def test_overlap_says_how_many_people_each_two_relays_share() -> None:
+    async with followers(40, Sketches()) as a, followers(50) as b, followers(20) as c:
+        relays = [arg for one in (a, b, c) for arg in ("-r", one.url)]
+        done = await cli("count", "followers", NPUB, *relays, "--overlap", "--json")
+        shown = await cli("count", "followers", NPUB, *relays, "--overlap")
+    pairs = {tuple(one["relays"]): one for one in done.json["overlaps"]}
+    assert len(pairs) == 3
+    assert (pairs[b.url, c.url]["people"], pairs[b.url, c.url]["exact"]) == (20, True)
+    assert pairs[a.url, b.url]["low"] <= 0.8 <= pairs[a.url, b.url]["high"]
+    assert "20 (40 %)" in shown.out
+
+
 async def test_relays_may_come_from_the_environment() -> None:
     async with followers(4) as a, followers(6) as b:
         both = f"{a.url} {b.url}"

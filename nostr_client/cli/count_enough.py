@@ -1,0 +1,70 @@
+"""`nostr-client count --enough`: the option, and what is printed of relays that were not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from nostr_client.codecs.display import plural
+from nostr_client.errors import clip
+
+if TYPE_CHECKING:
+    from nostr_client.count.enough import Unasked
+
+    _FloatType = click.ParamType[float]
+else:
+    _FloatType = click.ParamType  # generic since click 8.2 only
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SHOWN: Final = 10
+"""Relays named in a line; `--json` has all."""
+
+
+class _Part(_FloatType):
+    """A part of all, given as `10%` or `0.1`."""
+
+    name = "part"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = str(value).strip()
+        try:
+            part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            self.fail(f"{text!r} is no part, such as 10%", param, ctx)
+        if not 0 < part < 1:
+            self.fail(f"{text!r} is not between 0 and 100 %", param, ctx)
+        return part
+
+
+enough_option: Callable[[F], F] = click.option(
+    "--enough",
+    type=_Part(),
+    metavar="PART",
+    help="Ask relays in the order of what they added before, until those left add less than this "
+    "part of all people, such as 10%. Needs --store.",
+)
+"""`--enough`, a part from 0 to 1, or None."""
+
+
+def unasked_lines(left: Unasked) -> list[str]:
+    """What is said of the relays that were not asked."""
+    lines = []
+    if left.known:
+        together = "adds" if len(left.known) == 1 else "together add"
+        lines.append(
+            f"not asked: {plural(len(left.known), 'relay')}, which {together} "
+            f"{100 * left.high:.0f} % at most: {_listed(left.known)}"
+        )
+    if left.never:
+        lines.append(f"never asked, so nothing is known of them: {_listed(left.never)}")
+    return lines
+
+
+def _listed(relays: tuple[str, ...]) -> str:
+    more = f", and {len(relays) - _SHOWN} more" if len(relays) > _SHOWN else ""
+    return ", ".join(clip(one, 60) for one in relays[:_SHOWN]) + more

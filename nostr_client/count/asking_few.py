@@ -1,0 +1,94 @@
+"""A count that asks relays in batches, until those left would add little."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from nostr_client.count.enough import FINEST, Enough
+from nostr_client.count.overlaps import sketch_of
+from nostr_client.count.remembering import merge_input
+from nostr_client.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nostr_client.count.asking import CountOptions
+    from nostr_client.count.enough import Unasked
+    from nostr_client.count.merge import Claim, Figure, Merged
+    from nostr_client.count.procedure import Counter
+    from nostr_client.count.queries import Query
+    from nostr_client.count.result import CountResult
+    from nostr_client.network.relay import Relay
+
+
+async def count_enough(
+    counter: Counter,
+    query: Query,
+    relays: Sequence[tuple[str, Relay]],
+    options: CountOptions,
+    line: float,
+) -> CountResult:
+    """Ask relays, given as (the user's spelling, relay), until enough of them were asked.
+
+    `line`: the part of all people below which what is left is not asked, such as 0.1. Each batch
+    has the deadline of a count. What was said before is taken from the counter's book; a relay of
+    which nothing is known is asked. The number is a lower bound where a relay was not asked.
+    Raises InvalidInput for a line that registers cannot tell, a question without registers, and
+    where nothing is kept; StoreError. Safe to cancel.
+    """
+    _check(counter, query, line)
+    earlier = await counter.earlier_claims(query, relays, ())
+    known = {url: _people(claim, query) for url, claim in earlier.items()}
+    said = {url: people for url, people in known.items() if people is not None}
+    chooser = Enough(said, [one.url for _, one in relays if one.url not in said], line)
+    by_url = {relay.url: (name, relay) for name, relay in relays}
+    claims: dict[str, Claim] = {}
+    instead: dict[str, Claim] = {}
+    while batch := chooser.next():
+        asked = [by_url[url] for url in batch]
+        found, stood_in = await counter.ask(
+            query, asked, options, beside=[by_url[url][1] for url in claims]
+        )
+        claims.update(found)
+        instead.update(stood_in)
+        for url in batch:
+            chooser.answered(url, _people(instead.get(url, claims[url]), query))
+    ordered = [(url, claims[url]) for url in by_url if url in claims]
+    result = counter.result(query, *merge_input(ordered, instead))
+    return _with_left(result, chooser.left)
+
+
+def _check(counter: Counter, query: Query, line: float) -> None:
+    if not FINEST <= line < 1:
+        raise InvalidInput(
+            f"registers cannot tell a finer line than {FINEST:.0%}, as they are off by 4 to 6.5 % "
+            "themselves: leave it out, and all relays are asked"
+        )
+    if not query.by_registers:
+        raise InvalidInput("when it is enough is told by registers: this question has none")
+    if counter.book is None:
+        raise InvalidInput("when it is enough is told by what relays said before: give a store")
+
+
+def _people(claim: Claim, query: Query) -> bytes | None:
+    return sketch_of(claim, query.offset) if claim.answered else None
+
+
+def _with_left(result: CountResult, left: Unasked) -> CountResult:
+    """The result with the relays that were not asked; its numbers are lower bounds then."""
+    if not (left.known or left.never):
+        return msgspec.structs.replace(result, unasked=left)
+    merged: Merged = msgspec.structs.replace(
+        result.merged,
+        authors=_at_least(result.merged.authors),
+        events=_at_least(result.merged.events),
+    )
+    return msgspec.structs.replace(result, merged=merged, unasked=left)
+
+
+def _at_least(figure: Figure | None) -> Figure | None:
+    if figure is None:
+        return None
+    return msgspec.structs.replace(figure, high=None, exact=False, lower_bound=True, as_said=False)

@@ -1,0 +1,72 @@
+"""A count that stops when it has enough, by what relays said before."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nostr_client import count
+from nostr_client.client import NostrClient
+from nostr_client.codecs.nip19 import PublicKey
+from nostr_client.errors import InvalidInput
+from tests.faulty_relay import FaultyRelay
+from tests.running import nostr_client
+from tests.worlds.people import TARGET, Sketches, follow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NPUB = PublicKey(TARGET).encode()
+PARTS = [range(400), range(200), range(100, 300), range(50), range(390, 410)]
+
+
+async def test_the_second_count_asks_few_and_says_who_was_not_asked(tmp_path: Path) -> None:
+    query = count.followers(NPUB)
+    async with AsyncExitStack() as stack:
+        relays = [
+            await stack.enter_async_context(
+                FaultyRelay(Sketches(), events=[follow(i) for i in part])
+            )
+            for part in PARTS
+        ]
+        urls = [one.url for one in relays]
+        async with NostrClient(urls, store=tmp_path / "s.db") as client:
+            first = await client.count(query, enough=0.1)
+            assert first.unasked is not None
+            assert (first.answered, first.unasked.known) == (5, ())
+            second = await client.count(query, enough=0.1)
+        assert second.unasked is not None
+        assert relays[0].url in {claim.relay for claim in second.relays}
+        assert second.answered < 5
+        assert second.answered + len(second.unasked.known) == 5
+        assert second.unasked.high < 0.1
+        assert second.lower_bound
+        assert not second.exact
+        args = [arg for url in urls for arg in ("-r", url)]
+        done = await nostr_client(
+            "count", "followers", NPUB, *args, "--enough", "10%", "--store", f"{tmp_path}/s.db"
+        )
+        assert done.code == 0, done.err
+        assert "not asked: " in done.out
+        done = await nostr_client(
+            "count", "followers", NPUB, *args, "--enough", "10%", "--store", f"{tmp_path}/s.db",
+            "--json",
+        )  # fmt: skip
+        assert json.loads(done.out)["unasked"]["known"]
+
+
+async def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
+    async with FaultyRelay(Sketches(), events=[follow(1)]) as relay:
+        async with NostrClient([relay.url]) as client:
+            with pytest.raises(InvalidInput, match="give a store"):
+                await client.count(count.followers(NPUB), enough=0.1)
+        async with NostrClient([relay.url], store=tmp_path / "s.db") as client:
+            with pytest.raises(InvalidInput, match="finer line than 5%"):
+                await client.count(count.followers(NPUB), enough=0.03)
+            with pytest.raises(InvalidInput, match="registers"):
+                await client.count(count.zaps(NPUB), enough=0.1)
+        done = await nostr_client("count", "followers", NPUB, "-r", relay.url, "--enough", "much")
+        assert done.code == 2
