@@ -12,6 +12,7 @@ import click
 from nostr_client.cli.output import console, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds
 from nostr_client.cli.store import include_private_option, store_option, store_place
+from nostr_client.codecs.display import plural
 from nostr_client.errors import clip
 from nostr_client.store.sql.query import MOST_ROWS, MOST_SECONDS, Asking
 
@@ -73,7 +74,7 @@ def sql(
     found = asking.ask(store_place(path), sys.stdin.read() if query == "-" else query)
     _PRINT[form](found)
     if found.cut:
-        say(f"nostr-client: store sql: the first {rows:,} rows; --rows N prints more")
+        say(f"nostr-client: store sql: the first {plural(rows, 'row')}; --rows N prints more")
 
 
 def _print_table(found: Found) -> None:
