@@ -70,9 +70,9 @@ METRICS_HEAD = f"""# Metrics
 {MADE}
 
 `GET /metrics` of the agent, for Prometheus, with the `read` token unless `api.open_metrics` is set.
-Names that end in `_total` only grow. Those of `nostr_agent_watch_` have the label `watch`, for the
-first 1,000 watches by name; more are in the HTTP API. Beside these, `process_` and `python_info`
-are as prometheus-client has them. Which numbers are worth an alert: [operations](../operations.md).
+Names that end in `_total` only grow. The gauges of watches have the label `watch`, for the first
+1,000 watches by name; more are in the HTTP API. Beside these, `process_` and `python_info` are as
+prometheus-client has them. Which numbers are worth an alert: [operations](../operations.md).
 """
 
 SQL_HEAD = f"""# The views of the store
