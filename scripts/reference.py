@@ -86,7 +86,8 @@ Expired events are in no view. Events of private kinds are in none unless their 
 
 {PRIVATE}
 
-and, of NIP-51 lists ({LIST_KINDS}), those that have encrypted items.
+and, of NIP-51 lists ({LIST_KINDS}), those that have encrypted items, encrypted jobs
+(NIP-90), and reposts of any of these.
 """
 
 QUIET = """

@@ -280,7 +280,7 @@ async def _export_sqlite(
 
     ids, held_back = await _ids(path, filters, include_private)
     with _progress("exporting", None, "tables") as advance:
-        number = export_sqlite(
+        number, left_out = export_sqlite(
             path,
             target,
             Chosen(ids, include_private),
@@ -290,23 +290,20 @@ async def _export_sqlite(
     described = metadata(target.stem, own=include_private)
     text = json.dumps(described, indent=2, ensure_ascii=False)
     target.with_name(f"{target.stem}.metadata.json").write_text(f"{text}\n", "utf-8")
-    return number, held_back
+    return number, held_back + left_out
 
 
 async def _ids(
     path: Path, filters: Sequence[Filter], include_private: bool
 ) -> tuple[list[bytes] | None, int]:
-    """The ids that filters choose, None without any, and how many private events are left out."""
-    from nostr_client.codecs.filters import Filter
-    from nostr_client.codecs.private_kinds import PublicEvents, maybe_private_kinds
+    """The ids that filters choose, None without any, and how many private events they leave out."""
+    from nostr_client.codecs.private_kinds import PublicEvents
 
+    if not filters:
+        return None, 0
     async with await open_to_read(path) as opened:
-        asked = filters if filters or include_private else [Filter(kinds=maybe_private_kinds())]
-        if not asked:
-            return None, 0
-        events = PublicEvents(opened.export(asked), filters, include_private=include_private)
-        ids = [bytes.fromhex(event.id) async for event in events]
-    return (ids if filters else None), events.held_back
+        events = PublicEvents(opened.export(filters), filters, include_private=include_private)
+        return [bytes.fromhex(event.id) async for event in events], events.held_back
 
 
 async def _stats(path: Path) -> StoreStats:
