@@ -36,14 +36,20 @@ _LARGEST = 64 * 2**20
 @click.argument("file", type=UserPath(path_type=str, allow_dash=True), required=False)
 @click.option("--content", help="Make and sign an event with this text instead of reading one.")
 @click.option(
-    "--kind", type=click.IntRange(0, 65535), default=1, show_default=True, help="Its kind."
+    "--event-kind",
+    "kind",
+    type=click.IntRange(0, 65535),
+    default=1,
+    show_default=True,
+    metavar="KIND",
+    help="The kind of what --content makes.",
 )
 @click.option(
-    "--tag",
+    "--event-tag",
     "tags",
     metavar="NAME=VALUE|JSON",
     multiple=True,
-    help='Such as e=note1…, or all elements as a JSON array: ["e","note1…","","reply"]; a name '
+    help='Its tags: e=note1…, or all elements as a JSON array: ["e","note1…","","reply"]; a name '
     "alone where the tag has no value, such as - (NIP-70).",
 )
 @relay_option
@@ -80,7 +86,7 @@ def publish(
         events, signer = [_signed(content, kind, tags, own)], own
     else:
         if tags:
-            raise click.UsageError("--tag goes with --content: a signed event has its tags")
+            raise click.UsageError("--event-tag goes with --content: a signed event has its tags")
         events = _given(file)
         signer = optional_signer(key_file)
     client = NostrClient(urls, timeout=timeout, signer=signer, options=network)

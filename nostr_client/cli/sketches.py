@@ -9,13 +9,14 @@ from typing import IO
 import click
 
 from nostr_client import hll
+from nostr_client.cli.entry import CommandGroup
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.errors import InvalidEvent, InvalidFilter, InvalidInput
 
 registers_argument = click.argument("registers", metavar="HEX")
 
 
-@click.group(name="hll")
+@click.group(name="hll", cls=CommandGroup)
 def sketches() -> None:
     """HyperLogLog registers of NIP-45: 256 bytes, as 512 hex digits."""
 

@@ -163,6 +163,12 @@ class Engine:
         for url in self.watches[name].relays:
             self.worker.nudge(f"{ASK} {name} {url}")
 
+    async def asked(self, name: str) -> None:
+        """Have every relay of a watch asked again, until each was and the number is merged."""
+        self.ask_now(name)
+        keys = [f"{ASK} {name} {url}" for url in self.watches[name].relays]
+        await self.worker.settled({*keys, f"{MERGE} {name}"})
+
     # Tasks.
 
     def tasks(self) -> list[Task]:

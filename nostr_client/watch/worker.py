@@ -17,7 +17,7 @@ from nostr_client.network.waiting import task_group
 from nostr_client.watch import scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.scheduler import Limits, State, Task
@@ -113,17 +113,20 @@ class Worker:
         now = self.clock.wall()
         return sum(not t.running and t.due <= now for t in self.state.turns.values())
 
-    async def settled(self) -> None:
-        """Until every task that was due had its turn, and what followed from it too."""
-        while self._running or self._first_turns():
+    async def settled(self, keys: Collection[str] | None = None) -> None:
+        """Until every task that was due had its turn, and what followed from it too.
+
+        `keys`: those tasks alone, by default all.
+        """
+        while self._is_busy(self.state.tasks.keys() if keys is None else keys):
             self._ended.clear()
             await self.clock.wait(self._ended, SETTLE_S)
 
-    def _first_turns(self) -> bool:
-        """Whether a task is due, or soon, that had no turn in this run, or was nudged since."""
+    def _is_busy(self, keys: Collection[str]) -> bool:
+        """Whether one of these tasks runs, or is due soon for a first turn, or since a nudge."""
         soon = self.clock.wall() + SETTLE_S
-        return any(
-            not t.running and t.due <= soon and (not t.turns or key in self._nudged)
+        return not self._running.keys().isdisjoint(keys) or any(
+            key in keys and not t.running and t.due <= soon and (not t.turns or key in self._nudged)
             for key, t in self.state.turns.items()
         )
 

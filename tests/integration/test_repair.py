@@ -54,7 +54,7 @@ async def test_relays_end_with_equal_sets_and_a_second_repair_moves_nothing() ->
     one = FaultyRelay(Deletes(), events=[*NOTES[:40], OLD_PROFILE, PROTECTED, PRIVATE])
     two = FaultyRelay(Deletes(), events=[*NOTES[20:], PROFILE])
     three = FaultyRelay(Deletes(), events=[DELETION])
-    kinds = ("--kind", "0", "--kind", "1", "--kind", "4", "--kind", "5")
+    kinds = ("--look-at", "0", "--look-at", "1", "--look-at", "4", "--look-at", "5")
     async with one, two, three:
         relays = [arg for each in (one, two, three) for arg in ("-r", each.url)]
         done = await nostr_client("coverage", NPUB, *relays, *kinds, "--repair", "--dry-run")
@@ -164,7 +164,7 @@ class Stops(Deletes):
 async def test_a_repair_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     slow = Stops()
     holder, empty = FaultyRelay(Deletes(), events=NOTES), FaultyRelay(slow)
-    args = ("coverage", NPUB, "--kind", "1", "--repair", "--yes", "--store", f"{tmp_path}/s.db")
+    args = ("coverage", NPUB, "--look-at", "1", "--repair", "--yes", "--store", f"{tmp_path}/s.db")
     async with holder, empty:
         relays = ("-r", holder.url, "-r", empty.url)
         async with started(*args, *relays) as process:
