@@ -84,7 +84,7 @@ class AgentBackend(CounterCalls):
             syncs=len(agent.syncing.syncs),
             relays=len(relays),
             relays_connected=sum(str(relay.status) == "connected" for relay in relays),
-            tasks=len(agent.worker.state.tasks),
+            tasks=len(agent.worker.schedule.tasks),
             running=agent.worker.running,
             overdue=agent.worker.overdue,
             restart_for=self.restart_for,
