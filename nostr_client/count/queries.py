@@ -87,9 +87,10 @@ class Query(msgspec.Struct, frozen=True, dict=True):
     `author` is whoever it is by, where that is known, and `hints` are relays that the identifier
     named: both help to find relays (NIP-65). `receivers` are whom zaps of the target may pay, hex
     pubkeys read from the target itself; None where they are not known. `by_content`: what contents
-    say is wanted, so that events are read wherever they are. A round of watches looks at each
-    property many times, so those that look into the filters are computed once.
+    say is wanted, so that events are read wherever they are.
     """
+
+    # A round of watches reads each property many times: those that go through filters are cached.
 
     filters: tuple[Filter, ...]
     name: str = "filter"
