@@ -19,11 +19,6 @@ COMMANDS = {
     "check": Entry("agent.commands.init:check", "Say what is wrong with the configuration."),
     "status": Entry("agent.commands.status:status", "Whether the agent runs and is ready."),
     "reload": Entry("agent.commands.status:reload", "Read the configuration again."),
-    "watch": Entry("agent.commands.watch:watch", "Questions that are asked again and again."),
-    "sync": Entry("agent.commands.sync:sync", "Events kept in common with relays."),
-    "relays": Entry("agent.commands.status:relays", "Every relay and how it does."),
-    "counter": Entry("agent.commands.counter:counter", "Exact sums."),
-    "store": Entry("agent.commands.status:store", "What the store of the running agent holds."),
     "retention": Entry("agent.commands.status:retention", "What is removed when it gets old."),
     "logs": Entry("agent.commands.status:logs", "The newest lines of the log."),
     "backup": Entry("agent.commands.backup:backup", "Copy the store, checked."),
@@ -42,7 +37,7 @@ COMMANDS = {
 @click.group(
     cls=LazyGroup,
     entries=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.version_option(__version__, prog_name="nostr-agent")
 def cli() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent.api import schema, views
+from agent.api import schema
 from nostr_client.watch import repository
 from nostr_client.watch.definition import shown
 from nostr_client.watch.state import warnings_of
@@ -57,7 +57,8 @@ class WatchStates:
     async def take(self, merge: Merge) -> schema.WatchState | None:
         """The state of a watch after a merge; None where it is gone, or asks something else now."""
         name, result, now = merge.watched.watch.name, merge.result, merge.at
-        figure, moved = views.figure(result.merged.figure), repository.Moved({}, ())
+        merged, moved = result.merged.figure, repository.Moved({}, ())
+        figure = None if merged is None else merged.storable
         if figure is not None:
             value = figure.value
             moved = await self._database.read(lambda c: repository.moved(c, name, value, now))

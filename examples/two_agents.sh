@@ -30,8 +30,8 @@ agent = '$es'
 token_file = '$folder/es.token'
 transforms = [{ src = 'app.plays.es', dest = 'app.plays' }]"
 
-nostr-agent counter add app.plays.es 3 --api "$es" --token-file "$folder/es.token"
-nostr-agent counter add app.plays 4 --api "$eu" --token-file "$folder/eu.token"
-nostr-agent counter run es --api "$eu" --token-file "$folder/eu.token"
-until nostr-agent counter get app.plays --api "$eu" --token-file "$folder/eu.token" | grep es:
+nostr-client counter add app.plays.es 3 --api "$es" --token-file "$folder/es.token"
+nostr-client counter add app.plays 4 --api "$eu" --token-file "$folder/eu.token"
+nostr-client counter link run es --api "$eu" --token-file "$folder/eu.token"
+until nostr-client counter get app.plays --api "$eu" --token-file "$folder/eu.token" | grep es:
 do kill -0 $!; done

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import KeySigner, Signer, VerifiedEvent, verify, verify_many
     from nostr_client.codecs.nip11 import RelayInfo
+    from nostr_client.count.figures import Figure
     from nostr_client.count.merge import Claim, ClaimStatus, TrustPolicy
     from nostr_client.count.queries import (
         Query,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         zaps,
     )
     from nostr_client.count.result import CountResult
-    from nostr_client.count.told import Figure
     from nostr_client.errors import (
         DeadlineExceeded,
         InvalidEvent,
@@ -81,7 +81,7 @@ _EXPORTS: dict[str, str] = {
     "EventStore": "nostr_client.store.base",
     "EventTemplate": "nostr_client.codecs.event",
     "FetchResult": "nostr_client.network.pool",
-    "Figure": "nostr_client.count.told",
+    "Figure": "nostr_client.count.figures",
     "Filter": "nostr_client.codecs.filters",
     "InvalidEvent": "nostr_client.errors",
     "InvalidFilter": "nostr_client.errors",

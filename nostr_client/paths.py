@@ -60,6 +60,18 @@ def addresses_path() -> Path:
     return platformdirs.user_state_path(NAME, False) / "agent.json"
 
 
+def addresses_places() -> tuple[Path, ...]:
+    """Every place of `agent.json`: this user's, and those of services by systemd."""
+    return (addresses_path(), *(user_path(place) for place in _SERVICE_PLACES))
+
+
+_SERVICE_PLACES: Final = tuple(
+    f"{folder}/{SERVICE}/agent.json" for folder in ("~/.local/state", "~/.config", "/var/lib")
+)
+"""Where systemd keeps a StateDirectory: of a user's manager (the second before version 254), and of
+the system's."""
+
+
 def budgets_path() -> Path:
     """What public relays were asked lately, by all programs of a user and its agent."""
     state = _state_directory() or platformdirs.user_state_path(SERVICE, False)

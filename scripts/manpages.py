@@ -51,7 +51,7 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
 
 
 def _commands(name: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(group, info_name=name)
+    context = _context(name, group)
     for word in group.list_commands(context):
         command = group.get_command(context, word)
         if command is None or command.hidden:
@@ -61,8 +61,14 @@ def _commands(name: str, group: click.Group) -> Iterator[tuple[str, click.Comman
             yield from _commands(f"{name} {word}", command)
 
 
+def _context(name: str, command: click.Command) -> click.Context:
+    """The context that the program makes: click keeps the first help option of each command."""
+    settings = PROGRAMS[name.partition(" ")[0]].context_settings
+    return click.Context(command, info_name=name, **settings)
+
+
 def _usage(name: str, command: click.Command) -> str:
-    return " ".join(command.collect_usage_pieces(click.Context(command, info_name=name)))
+    return " ".join(command.collect_usage_pieces(_context(name, command)))
 
 
 def _options(command: click.Command, name: str) -> Iterator[str]:
@@ -71,7 +77,7 @@ def _options(command: click.Command, name: str) -> Iterator[str]:
 
 
 def _listed(command: click.Command, name: str) -> Iterator[str]:
-    context = click.Context(command, info_name=name)
+    context = _context(name, command)
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is not None:

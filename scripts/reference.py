@@ -70,9 +70,9 @@ METRICS_HEAD = f"""# Metrics
 {MADE}
 
 `GET /metrics` of the agent, for Prometheus, with the `read` token unless `api.open_metrics` is set.
-Names that end in `_total` only grow. Those of `nostr_agent_watch_` have the label `watch`, for the
-first 1,000 watches by name; more are in the HTTP API. Beside these, `process_` and `python_info`
-are as prometheus-client has them. Which numbers are worth an alert: [operations](../operations.md).
+Names that end in `_total` only grow. The gauges of watches have the label `watch`, for the first
+1,000 watches by name; more are in the HTTP API. Beside these, `process_` and `python_info` are as
+prometheus-client has them. Which numbers are worth an alert: [operations](../operations.md).
 """
 
 SQL_HEAD = f"""# The views of the store
@@ -86,7 +86,8 @@ Expired events are in no view. Events of private kinds are in none unless their 
 
 {PRIVATE}
 
-and, of NIP-51 lists ({LIST_KINDS}), those that have encrypted items.
+and, of NIP-51 lists ({LIST_KINDS}), those that have encrypted items, encrypted jobs
+(NIP-90), and reposts of any of these.
 """
 
 QUIET = """

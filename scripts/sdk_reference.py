@@ -7,6 +7,7 @@ import enum
 import inspect
 import re
 import textwrap
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import nostr_client
@@ -244,7 +245,7 @@ def _public(value: type) -> Iterator[tuple[str, Any]]:
         for name, found in vars(one).items():
             plain = getattr(found, "__func__", found)
             if not name.startswith("_") and (
-                isinstance(found, property) or inspect.isfunction(plain)
+                isinstance(found, property | cached_property) or inspect.isfunction(plain)
             ):
                 seen[name] = found
     for name in seen:
@@ -254,8 +255,9 @@ def _public(value: type) -> Iterator[tuple[str, Any]]:
 
 
 def _method(name: str, found: Any) -> str:
-    if isinstance(found, property):
-        kind = str(inspect.signature(found.fget).return_annotation) if found.fget else ""
+    if isinstance(found, property | cached_property):
+        get = found.fget if isinstance(found, property) else found.func
+        kind = str(inspect.signature(get).return_annotation) if get else ""
         return f"**`{name}`** (`{kind}`): {_text(found)}\n"
     start = "async " if inspect.iscoroutinefunction(found) else ""
     signature = _signature(found)

@@ -1,7 +1,7 @@
 """The one table of what can be done: a line here is a key, a line of help and a command at once.
 
-Names are those of the command line (`nostr-agent watch add`, `nostr-client count`), so that what is
-learnt in one place works in the other.
+Names are those of the command line (`nostr-client watch add`, `nostr-client count`), so that what
+is learnt in one place works in the other.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ ACTIONS: Final = (
         footer=60,
     ),
     A(
-        "watch rm",
+        "watch remove",
         "delete,x",
         "Remove",
         "Remove the watch and its history, after a question.",
@@ -154,7 +154,7 @@ ACTIONS: Final = (
         writes=True,
     ),
     A(
-        "sync rm",
+        "sync remove",
         "delete,x",
         "Remove",
         "Remove the sync, after a question; the events stay.",

@@ -38,7 +38,7 @@ def _known_theme(ctx: click.Context, param: click.Parameter, name: str) -> str:
     return name
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.option("--api", metavar="URL", help="The agent's API. Else where the running agent says.")
 @click.option(
     "--token-file",

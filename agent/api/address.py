@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from nostr_client.codecs.relay_url import is_loopback
 from nostr_client.errors import InvalidInput, NetworkError, clip
-from nostr_client.paths import SERVICE, addresses_path, read_secret, token_path, user_path
+from nostr_client.paths import addresses_places, read_secret, token_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 READ_SUFFIX: Final = ".read"
 """What follows the name of the manage token's file in that of the read token."""
@@ -40,7 +43,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
 def addresses() -> Addresses:
     """Where the running agent is. Raises NetworkError when none has said so, InvalidInput."""
-    for path in _places():
+    for path in addresses_places():
         try:
             return _said(path)
         except OSError:
@@ -48,6 +51,13 @@ def addresses() -> Addresses:
         except msgspec.MsgspecError as error:
             raise InvalidInput(f"{path} cannot be read: {error}") from error
     raise NetworkError("no agent is running; start it with: nostr-agent run")
+
+
+def running() -> Iterator[Addresses]:
+    """What every file says that can be read; an agent that was killed leaves its file."""
+    for path in addresses_places():
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            yield _said(path)
 
 
 def reach(api: str | None, token_file: Path | None, *, read_only: bool = False) -> tuple[str, str]:
@@ -70,7 +80,7 @@ def reach(api: str | None, token_file: Path | None, *, read_only: bool = False) 
 
 def on_port(port: int | None) -> tuple[Path, Addresses] | None:
     """The agent that says that its API or relay listens on a port, and the file that says so."""
-    for path in _places():
+    for path in addresses_places():
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             found = _said(path)
             if port is not None and port in (_port(found.api), _port(found.relay)):
@@ -108,14 +118,3 @@ def _port(url: str) -> int | None:
 
 def _said(path: Path) -> Addresses:
     return msgspec.json.decode(path.read_bytes(), type=Addresses)
-
-
-def _places() -> tuple[Path, ...]:
-    return tuple(map(user_path, (addresses_path(), *_SERVICE_PLACES)))
-
-
-_SERVICE_PLACES: Final = tuple(
-    Path(folder) / SERVICE / "agent.json" for folder in ("~/.local/state", "~/.config", "/var/lib")
-)
-"""Where systemd keeps a StateDirectory: of a user's manager (the second before version 254), and of
-the system's."""

@@ -132,6 +132,10 @@ class AgentApi:
         The numbers come over the stream of events.
         """
 
+    @route("POST", "/v1/watches/{name}/ask", takes=120.0)
+    async def ask_watch(self, name: Name) -> schema.Counted:
+        """Ask every relay of a watch now; its number once each was asked."""
+
     @route("GET", "/v1/watches/{name}/explain")
     async def explain(self, name: Name) -> schema.Counted:
         """What the number of a watch is made of."""
@@ -207,9 +211,19 @@ class AgentApi:
 
     @route("GET", "/v1/streams/{stream}/counters")
     async def counters(
-        self, stream: StreamName, pattern: Pattern = ">", limit: Limit = 1000
+        self,
+        stream: StreamName,
+        pattern: Pattern = ">",
+        limit: Limit = 1000,
+        at: Annotated[
+            int, Meta(ge=0, le=2**53, description="as of this sequence; 0: as they are now")
+        ] = 0,
     ) -> schema.Counters:
         """Counters by pattern."""
+
+    @route("DELETE", "/v1/streams/{stream}/counters")
+    async def remove_counters(self, stream: StreamName, pattern: Pattern) -> schema.Removed:
+        """Remove the counters that a pattern names."""
 
     @route("POST", "/v1/streams/{stream}/counters")
     async def add(

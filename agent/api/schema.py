@@ -13,9 +13,7 @@ from msgspec import Meta, field
 from agent.api.shapes import (
     Added,
     Answer,
-    Audit,
     Body,
-    Counter,
     CounterLink,
     CounterLinks,
     Counters,
@@ -23,13 +21,13 @@ from agent.api.shapes import (
     HotTargets,
     Increment,
     IndexMark,
-    Integer,
     Messages,
     Problem,
     Rebuild,
     RebuildBody,
     RebuildStage,
     Refusal,
+    Removed,
     Retention,
     Store,
     Stream,
@@ -40,12 +38,14 @@ from agent.api.shapes import (
 )
 from agent.specs import SyncSpec
 from nostr_client.codecs.nip11 import RelayInfo
-from nostr_client.count.told import Figure, Told
+from nostr_client.count.figures import Counted, Figure, WeighedClaim
 from nostr_client.counters.lineage import Arrival
+from nostr_client.counters.shown import Audit, Counter, Integer
 from nostr_client.network.relay_state import Capabilities
 from nostr_client.store.base import Difference, HotTarget, IndexStats
 from nostr_client.sync.report import RelayReport
 from nostr_client.watch.definition import AlertSpec, FilterObject, Name, QueryName, Url, Watch
+from nostr_client.watch.history import Point
 
 Origin = Annotated[
     Literal["file", "api"], Meta(description="where it was configured; of the file: read-only")
@@ -116,31 +116,6 @@ class Reloaded(Answer, frozen=True):
     mistakes: tuple[str, ...] = ()
 
 
-class Claim(Told, Answer, frozen=True):
-    """What one relay said, and what became of it in the number."""
-
-    estimate: float | None = None
-    used: tuple[str, ...] = ()
-    share: float | None = None
-    reasons: tuple[str, ...] = ()
-    excluded: bool = False
-
-
-class Counted(Answer, frozen=True):
-    """A number over many relays, and the claims that it is made of."""
-
-    query: str
-    target: str | None
-    filters: tuple[FilterObject, ...]
-    unit: Literal["distinct_authors", "events"]
-    figure: Figure | None
-    authors: Figure | None
-    events: Figure | None
-    corroborated: Figure | None
-    amount: Figure | None
-    relays: tuple[Claim, ...]
-
-
 class WatchState(Answer, frozen=True):
     """A watch and how it stands; `changes` over an hour, a day and a week, where known."""
 
@@ -163,22 +138,12 @@ class Watches(Answer, frozen=True):
     watches: tuple[WatchState, ...]
 
 
-class Point(Answer, frozen=True):
-    """A number of the past: the last of its minute, hour or day, as `step` of the history says."""
-
-    at: float
-    value: int
-    low: int
-    high: int | None
-    exact: bool
-    as_said: bool = False
-
-
 class History(Answer, frozen=True):
-    """The numbers of one watch, oldest first."""
+    """The numbers of one watch, oldest first, and when it was asked last."""
 
     watch: str
     points: tuple[Point, ...]
+    asked_at: int | None = None
 
 
 class CountBody(Body, frozen=True):
@@ -302,7 +267,6 @@ __all__ = [
     "Audit",
     "Body",
     "Capabilities",
-    "Claim",
     "CountBody",
     "Counted",
     "Counter",
@@ -341,6 +305,7 @@ __all__ = [
     "RelayReport",
     "Relays",
     "Reloaded",
+    "Removed",
     "Retention",
     "Scope",
     "Snapshot",
@@ -353,6 +318,7 @@ __all__ = [
     "Syncs",
     "WatchState",
     "Watches",
+    "WeighedClaim",
     "not_found",
     "read_only",
 ]

@@ -12,10 +12,10 @@ from msgspec import Meta
 
 from agent.specs import RetentionRule
 from nostr_client.counters.lineage import Arrival
+from nostr_client.counters.shown import Counter, Integer
 from nostr_client.errors import NostrTallyError
 from nostr_client.store.base import Difference, HotTarget, IndexStats, StoreStats
 
-Integer = Annotated[str, Meta(pattern=r"^-?[0-9]+(?!\n)$", description="an integer of any size")]
 Increment = Annotated[
     str, Meta(pattern=r"^[+-]?[0-9]+(?!\n)$", max_length=4096, description="an integer of any size")
 ]
@@ -73,24 +73,14 @@ class Stream(Answer, frozen=True):
     messages: int
     counters: int
     last_seq: int
+    counts: Annotated[bool, Meta(description="whether it keeps counters")] = True
+    targets: Annotated[tuple[str, ...], Meta(description="patterns of what its sources bring")] = ()
 
 
 class Streams(Answer, frozen=True):
     """All streams, by name."""
 
     streams: tuple[Stream, ...]
-
-
-class Counter(Answer, frozen=True):
-    """One counter: its value, and what other streams brought to it."""
-
-    subject: str
-    value: Integer
-    seq: int
-    ts: float
-    incr: Integer | None = None
-    local: Integer = "0"
-    sources: dict[str, dict[str, Integer]] = {}
 
 
 class Counters(Answer, frozen=True):
@@ -109,13 +99,10 @@ class Added(Answer, frozen=True):
     duplicate: bool = False
 
 
-class Audit(Answer, frozen=True):
-    """A counter added up again from its stored messages; `ok` is false where they do not fit."""
+class Removed(Answer, frozen=True):
+    """How many kept messages of counters were removed."""
 
-    subject: str
-    value: Integer
-    ok: bool
-    problems: tuple[str, ...] = ()
+    messages: int
 
 
 class Messages(Answer, frozen=True):

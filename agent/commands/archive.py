@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.commands.options import chosen_store, config_options, store_option
-from nostr_client.cli.entry import FAILURE, run_async_until_sigterm
-from nostr_client.cli.filteroptions import chosen_filters, refuse_limits, unlimited_filter_options
+from agent.commands.options import chosen_store, config_options
+from nostr_client.cli.entry import FAILURE, CommandGroup, run_async_until_sigterm
+from nostr_client.cli.filteroptions import Conditions, filter_options, refuse_limits
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.parameters import UserPath
-from nostr_client.cli.store import include_private_option, say_held_back
+from nostr_client.cli.place import store_option
+from nostr_client.cli.questions import include_private_option
+from nostr_client.cli.store import say_held_back
 from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from nostr_client.sync.jsonl import ImportReport
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def archive() -> None:
     """Events in files: JSONL, plain or packed by gzip or zstd, or Parquet by kind and day."""
 
@@ -35,7 +37,7 @@ def archive() -> None:
     help="Else by the name: .jsonl, .gz, .zst; .parquet or no ending: a folder of Parquet.",
 )
 @store_option
-@unlimited_filter_options
+@filter_options
 @include_private_option
 @config_options
 @json_option
@@ -47,7 +49,7 @@ def export_(
     config: Path | None,
     settings: tuple[str, ...],
     as_json: bool,
-    **conditions: Any,
+    conditions: Conditions,
 ) -> None:
     """Write what matches, or all public events, into TARGET; works beside the running agent.
 
@@ -55,8 +57,7 @@ def export_(
     """
     from agent.maintenance.archive import form_of
 
-    given = any(value not in (None, ()) for value in conditions.values())
-    filters = chosen_filters(**conditions) if given else []
+    filters = conditions.optional()
     refuse_limits(filters, "export")
     path, form = chosen_store(store, config, settings), form_of(target, form)
     number, held_back = run_async_until_sigterm(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent.commands.options import chosen_store, config_options, store_option
-from nostr_client.cli.output import console, json_option, print_json
+from agent.commands.options import chosen_store, config_options
+from nostr_client.cli.output import console, force_option, json_option, print_json
 from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.place import store_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ def backup(
 @click.command()
 @click.argument("file", type=UserPath(path_type=Path, dir_okay=False, exists=True))
 @store_option
-@click.option("--force", is_flag=True, help="Put it in the place of a store that is there.")
+@force_option
 @click.option("--without-sum", is_flag=True, help="For a backup of an earlier version.")
 @config_options
 @json_option

@@ -11,7 +11,7 @@ import click
 
 from agent.service.supervision import end_with_stdin
 from nostr_client.cli.entry import run_async, run_async_until_sigterm
-from nostr_client.cli.output import console, json_option, print_json, say
+from nostr_client.cli.output import console, json_option, print_json, say, until_eof_option
 from nostr_client.codecs.display import plural
 from nostr_client.network.waiting import task_group
 
@@ -24,18 +24,15 @@ PACE_S: Final = 1.5
 
 
 @click.command()
-@click.option(
-    "--until-eof",
-    is_flag=True,
-    help="Print where the agent is, as JSON, and let people join until stdin ends.",
-)
+@until_eof_option
 @json_option
 @click.pass_context
 def demo(ctx: click.Context, until_eof: bool, as_json: bool) -> None:
     """Start local relays and an agent; count, sync, watch; show the truth beside each number.
 
     People, follows and reactions are made up from a seed. Everything is local, in a folder that is
-    removed. Exit code 1 when a number does not hold the truth.
+    removed. Exit code 1 when a number does not hold the truth. With --until-eof it prints where the
+    agent is, as JSON, and lets people join until stdin ends.
     """
     if until_eof:
         end_with_stdin()

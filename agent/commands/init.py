@@ -9,7 +9,7 @@ import click
 
 from agent.commands.options import chosen_file, config_options
 from nostr_client.cli.entry import OK, USAGE, run_async
-from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.output import force_option, json_option, print_json, print_option, say
 from nostr_client.errors import InvalidInput, StoreError
 from nostr_client.paths import config_path
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_options
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option("--print", "to_stdout", is_flag=True, help="Print it instead of writing a file.")
+@force_option
+@print_option
 @click.option("--reference", is_flag=True, help="Print the reference of all keys, in Markdown.")
 @json_option
 def init(

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent.commands.options import load_config
+from agent.commands.options import config_option, load_config
 from agent.config.load import CONFIG_VARIABLE
 from agent.service import service_files
-from nostr_client.cli.output import json_option, print_json, say
-from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.output import force_option, json_option, print_json, print_option, say
 from nostr_client.errors import InvalidInput
 from nostr_client.paths import user_path
 
@@ -24,14 +23,9 @@ if TYPE_CHECKING:
 
 @click.command("install-service")
 @click.option("--system", is_flag=True, help="For the whole machine, under a user of its own.")
-@click.option("--print", "to_stdout", is_flag=True, help="Print the file instead of writing it.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option(
-    "--config",
-    "-c",
-    type=UserPath(path_type=Path),
-    help="The configuration that the service shall read.",
-)
+@print_option
+@force_option
+@config_option
 @json_option
 def install_service(
     system: bool, to_stdout: bool, force: bool, config: Path | None, as_json: bool

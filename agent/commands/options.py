@@ -19,28 +19,26 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+config_option: Callable[[F], F] = click.option(
+    "--config",
+    "-c",
+    metavar="FILE",
+    type=UserPath(path_type=Path),
+    help=f"The configuration. Else ${CONFIG_VARIABLE}, else agent.toml in the user's folder.",
+)
+
+_set_option: Callable[[F], F] = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Override one key of the configuration; repeat for more.",
+)
+
+
 def config_options(command: F) -> F:
     """`--config` and `--set`; the command receives `config` and `settings`."""
-    command = click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="SECTION.KEY=VALUE",
-        help="Override one key of the configuration; repeat for more.",
-    )(command)
-    return click.option(
-        "--config",
-        "-c",
-        type=UserPath(path_type=Path),
-        help=f"The configuration. Else ${CONFIG_VARIABLE}, else agent.toml in the user's folder.",
-    )(command)
-
-
-store_option: Callable[[F], F] = click.option(
-    "--store",
-    type=UserPath(path_type=Path, dir_okay=False),
-    help="The store's file. Else that of the configuration.",
-)
+    return config_option(_set_option(command))
 
 
 def chosen_store(given: Path | None, config: Path | None, settings: tuple[str, ...]) -> Path:

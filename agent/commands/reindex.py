@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from agent.api.address import addresses, reach
+from agent.api.address import reach
 from agent.api.schema import Rebuild, RebuildBody
-from agent.commands.options import chosen_store, config_options, store_option
+from agent.api.through import holder
+from agent.commands.options import chosen_store, config_options
 from agent.reindex.protocol import LOCAL, Stage, Talk, checked_memory
 from nostr_client.cli.entry import run_async_until_sigterm
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.place import store_option
 from nostr_client.codecs.display import plural
-from nostr_client.errors import InvalidInput, NetworkError, StoreLocked
+from nostr_client.errors import InvalidInput
 from nostr_client.store.connect import WriterLock, check_file
 
 if TYPE_CHECKING:
@@ -97,16 +99,9 @@ def agent_writes(store: Path) -> bool:
     if not store.exists():
         raise InvalidInput(f"there is no store at {store}")
     check_file(store)
-    try:
-        WriterLock(store).release()
-    except StoreLocked as error:
-        try:
-            agent = addresses()
-        except NetworkError:
-            raise error from None
-        if agent.pid != error.pid:
-            raise
+    if holder(store) is not None:
         return True
+    WriterLock(store).release()
     return False
 
 

@@ -10,8 +10,8 @@ import click
 from agent.commands.options import chosen_file, config_options
 from agent.service.supervision import end_with_stdin
 from nostr_client.cli.entry import FAILURE, OK, USAGE
-from nostr_client.cli.output import json_option, say
-from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.output import json_option, once_option, say, until_eof_option
+from nostr_client.cli.place import store_option
 from nostr_client.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -26,26 +26,23 @@ SWITCH_S = 0.0005
 
 @click.command()
 @config_options
-@click.option(
-    "--store",
-    type=UserPath(path_type=str, dir_okay=False),
-    metavar="PATH",
-    help="The store's file; as --set store.path=PATH.",
-)
-@click.option("--until-eof", is_flag=True, help="End when stdin ends: for a parent process.")
-@click.option("--once", is_flag=True, help="Do what is due, then end: for cron.")
+@store_option
+@until_eof_option
+@once_option
 @json_option
 @click.pass_context
 def run(
     ctx: click.Context,
     config: Path | None,
     settings: tuple[str, ...],
-    store: str | None,
+    store: Path | None,
     once: bool,
     until_eof: bool,
     as_json: bool,
 ) -> None:
     """Run the agent until SIGTERM or Ctrl-C; SIGHUP reads the configuration again.
+
+    With --once it does what is due, and ends: for cron.
 
     Logs go to stderr: key=value on a terminal, JSON otherwise and with --json.
     """

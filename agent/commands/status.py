@@ -1,51 +1,162 @@
-"""`nostr-agent status`, `relays`, `logs`, `store` and `retention`: how the running agent stands."""
+"""`nostr-agent status`, `reload`, `logs` and `retention`: how the running agent stands."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from agent.api.address import reach
 from agent.api.schema import Cut, Delta
-from agent.commands import tables
-from agent.commands.connect import agent_options, asked, asks
-from nostr_client.cli.entry import FAILURE, OK, USAGE
-from nostr_client.cli.output import json_option, print_json
+from nostr_client.cli.entry import FAILURE, OK, USAGE, CommandGroup, run_async
+from nostr_client.cli.output import follow_option, json_option, moment, print_json
+from nostr_client.cli.place import api_option, token_option
+from nostr_client.codecs.display import age, plural
+from nostr_client.errors import clip
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
     from pathlib import Path
 
+    from agent.api import schema
     from agent.api.client import AgentClient
     from agent.api.schema import LogLine
-    from agent.commands.connect import Ask
+
+    Ask = Callable[[AgentClient], Awaitable[Any]]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def agent_options(command: F) -> F:
+    """`--api` and `--token-file`; the command receives `api` and `token_file`."""
+    return api_option(token_option(command))
+
+
+def asked(
+    api: str | None, token_file: Path | None, ask: Callable[[AgentClient], Awaitable[T]]
+) -> T:
+    """What `ask` gets from the agent. Raises ApiError, NetworkError, InvalidInput."""
+    return run_async(_asked(api, token_file, ask))
+
+
+async def _asked(
+    api: str | None, token_file: Path | None, ask: Callable[[AgentClient], Awaitable[T]]
+) -> T:
+    from agent.api.client import AgentClient
+
+    async with AgentClient(*reach(api, token_file)) as client:
+        return await ask(client)
+
+
+def asks(
+    tell: Callable[[Any], object] | str, *, code: Callable[[Any], int] = lambda _: OK
+) -> Callable[[Callable[..., Ask]], Callable[..., None]]:
+    """A command that asks the running agent one thing and prints the answer.
+
+    The function gets the command's own arguments and gives what to ask. `tell` prints the answer
+    on a terminal; a text is printed with the arguments in its braces. `code` is the exit code.
+    """
+
+    def made(ask: Callable[..., Ask]) -> Callable[..., None]:
+        def command(
+            ctx: click.Context,
+            /,
+            *,
+            api: str | None,
+            token_file: Path | None,
+            as_json: bool,
+            **given: Any,
+        ) -> None:
+            found = asked(api, token_file, ask(**given))
+            if as_json:
+                print_json(found)
+            elif isinstance(tell, str):
+                click.echo(tell.format(**given))
+            else:
+                tell(found)
+            ctx.exit(code(found))
+
+        named = functools.update_wrapper(click.pass_context(command), ask)
+        return agent_options(json_option(named))
+
+    return made
+
+
+def _tell_status(found: schema.Status) -> None:
+    """The agent at a glance."""
+    ready = "ready" if found.ready else "not ready: " + "; ".join(found.reasons)
+    click.echo(f"nostr-agent {found.version}, pid {found.pid}, up {age(found.uptime)}, {ready}")
+    click.echo(f"store {found.store}, local relay {found.relay_url or 'off'}")
+    click.echo(
+        f"{plural(found.watches, 'watch', 'watches')}, {plural(found.syncs, 'sync')}, "
+        f"{found.relays_connected} of {plural(found.relays, 'relay')} connected, "
+        f"{found.running} of {plural(found.tasks, 'task')} running, {found.overdue} overdue"
+    )
+    if found.restart_for:
+        click.echo(f"waiting for a restart: {', '.join(found.restart_for)}")
+
+
+def _tell_reloaded(found: schema.Reloaded) -> None:
+    """What reading the configuration again did."""
+    for mistake in found.mistakes:
+        click.echo(mistake)
+    if found.ok:
+        click.echo(f"changed: {', '.join(found.applied) or 'nothing'}")
+    if found.restart:
+        click.echo(f"after a restart: {', '.join(found.restart)}")
+
+
+def _tell_retention(found: schema.Retention) -> None:
+    """Rules, and their newest run."""
+    if not found.rules:
+        click.echo("no rules: nothing is removed")
+    for one in found.rules:
+        kinds = f"kinds {', '.join(map(str, one.kinds))}" if one.kinds else "every kind"
+        authors = f" by {', '.join(one.authors)}" if one.authors else ""
+        kept = f", not by {', '.join(one.keep_authors)}" if one.keep_authors else ""
+        click.echo(f"older than {one.older_than}: {kinds}{authors}{kept}")
+    ran = f"at {when(found.ran_at)} removed {found.removed:,}" if found.ran_at else "not run yet"
+    click.echo(f"{ran}; {found.removed_total:,} since the start")
+
+
+def _tell_line(line: schema.LogLine) -> None:
+    """One line of the log."""
+    fields = " ".join(f"{key}={clip(str(value))}" for key, value in line.fields.items())
+    click.echo(f"{when(line.at)} {line.level:7} {line.event} {fields}")
+
+
+def when(at: float | None) -> str:
+    """A time in the machine's own zone."""
+    return "" if at is None else moment(at, None)
 
 
 @click.command()
-@asks(tables.status, code=lambda found: OK if found.ready else FAILURE)
+@asks(_tell_status, code=lambda found: OK if found.ready else FAILURE)
 def status() -> Ask:
     """Whether the agent runs and is ready. Exit code 0 ready, 1 not ready, 3 not running."""
     return lambda c: c.status()
 
 
 @click.command()
-@asks(tables.reloaded, code=lambda found: OK if found.ok else USAGE)
+@asks(_tell_reloaded, code=lambda found: OK if found.ok else USAGE)
 def reload() -> Ask:
     """Have the agent read its configuration again. Exit code 2 where it has mistakes."""
     return lambda c: c.reload()
 
 
 @click.command()
-@asks(tables.relays)
-def relays() -> Ask:
-    """Every relay: connection, latency, what it can, what it has to do."""
-    return lambda c: c.relays()
-
-
-@click.command()
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Lines."
+    "--newest",
+    "limit",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="So many lines that are there already.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until interrupted.")
+@follow_option
 @agent_options
 @json_option
 def logs(limit: int, follow: bool, api: str | None, token_file: Path | None, as_json: bool) -> None:
@@ -71,38 +182,16 @@ def _print(line: LogLine, as_json: bool) -> None:
     if as_json:
         print_json(line)
     else:
-        tables.log_line(line)
+        _tell_line(line)
 
 
-@click.group()
-def store() -> None:
-    """What the store of the running agent holds."""
-
-
-@store.command("show")
-@asks(tables.store)
-def show_() -> Ask:
-    """Totals: events, authors, kinds, bytes, and how the derived tables stand."""
-    return lambda c: c.store()
-
-
-@store.command()
-@click.option("--name", metavar="TAG", help="Of this tag only, as e or p.")
-@click.option("--kind", type=click.IntRange(0, 65_535), help="Of events of this kind only.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows.")
-@asks(tables.hot_targets)
-def hot(name: str | None, kind: int | None, limit: int) -> Ask:
-    """The targets with most events: exact authors beside what their registers say."""
-    return lambda c: c.hot(name=name, kind=kind, limit=limit)
-
-
-@click.group()
+@click.group(cls=CommandGroup)
 def retention() -> None:
     """What is removed when it gets old."""
 
 
 @retention.command("show")
-@asks(tables.retention)
+@asks(_tell_retention)
 def rules() -> Ask:
     """The rules, and what their newest run removed."""
     return lambda c: c.retention()

@@ -100,7 +100,7 @@ def taken(kind: str, name: str) -> str:
     """Why a watch or sync of the file cannot be called so, and what to do."""
     return (
         f"there is an added {kind} called {name} already, which stays: give this one another name,"
-        f" or remove that one (nostr-agent {kind} rm {name})"
+        f" or remove that one (nostr-client {kind} remove {name})"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from agent.api import views
 from agent.demo.world import WEEK
 from nostr_client import hll
 from nostr_client.count.merge import Claim, ClaimStatus, Method, merge_claims
@@ -53,8 +52,8 @@ def points(posts: Sequence[Post], query: Query, since: int, now: int) -> Iterato
             n += 1
         claims = [one.claim() for one in held.values()]
         merged = merge_claims(claims, one_per_author=query.one_per_author)
-        figure = views.figure(merged.figure)
-        if figure is not None:
+        if merged.figure is not None:
+            figure = merged.figure.storable
             yield Point.sample(
                 at,
                 figure.value,

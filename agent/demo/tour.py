@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent.demo.running import Demonstration
     from agent.demo.world import Post
     from nostr_client.count import CountResult
-    from nostr_client.count.told import Figure
+    from nostr_client.count.figures import Figure
 
 NEWCOMERS: Final = 20
 PACE_S: Final = 0.1

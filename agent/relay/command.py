@@ -18,6 +18,7 @@ from agent.relay.policy import all_of, everything, only_keys
 from nostr_client.cli.entry import run_async
 from nostr_client.cli.output import json_option, print_json, say
 from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.place import store_option
 from nostr_client.codecs import nip19
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.paths import RELAY_PORT, read_secret, store_path
@@ -38,7 +39,7 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
 
 
 @click.command()
-@click.option("--store", type=UserPath(path_type=Path), help="The store's file.")
+@store_option
 @click.option(
     "--listen", default=DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT",
     help="Where it answers; port 0: any.",
@@ -52,7 +53,8 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
 )
 @click.option("--policy", metavar="MODULE:NAME", help="A Python callable that judges each event.")
 @click.option(
-    "--token-file",
+    "--write-token-file",
+    "token_file",
     type=UserPath(exists=True, dir_okay=False, path_type=Path),
     help="Writing needs the token in this file.",
 )
@@ -103,7 +105,12 @@ DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
     show_default=True,
     help="Words of NEG-ERR.",
 )
-@click.option("--search", is_flag=True, help="Index contents for NIP-50, now and from then on.")
+@click.option(
+    "--index-search",
+    "search",
+    is_flag=True,
+    help="Index contents for NIP-50, now and from then on.",
+)
 @click.option("--auth-on-connect", is_flag=True, help="Send the AUTH challenge at once.")
 @json_option
 def relay(store: Path | None, listen: str, search: bool, as_json: bool, **given: Any) -> None:

@@ -223,11 +223,11 @@ class Agent:
     def loads(self) -> dict[str, tuple[int, int]]:
         """How many tasks each relay has, and how many of them failed last, by URL."""
         found: dict[str, tuple[int, int]] = {}
-        for key, task in self.worker.state.tasks.items():
+        for key, task in self.worker.schedule.tasks.items():
             if "://" not in task.lane:
                 continue
             tasks, failing = found.get(task.lane, (0, 0))
-            failed = self.worker.state.turns[key].failures > 0
+            failed = self.worker.schedule.turns[key].failures > 0
             found[task.lane] = (tasks + 1, failing + failed)
         for one in self.syncing.syncs.values():
             for url in one.relays:
@@ -267,7 +267,7 @@ class Agent:
                 "Relays with an open connection.",
                 sum(str(relay.status) == "connected" for relay in pool),
             ),
-            "tasks": ("Tasks of the scheduler.", len(self.worker.state.tasks)),
+            "tasks": ("Tasks of the scheduler.", len(self.worker.schedule.tasks)),
             "tasks_running": ("Tasks that run now.", self.worker.running),
             "tasks_overdue": ("Tasks that are due and wait for room.", self.worker.overdue),
             "tasks_started_total": ("Tasks that were started.", self.worker.started),

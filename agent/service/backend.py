@@ -84,7 +84,7 @@ class AgentBackend(CounterCalls):
             syncs=len(agent.syncing.syncs),
             relays=len(relays),
             relays_connected=sum(str(relay.status) == "connected" for relay in relays),
-            tasks=len(agent.worker.state.tasks),
+            tasks=len(agent.worker.schedule.tasks),
             running=agent.worker.running,
             overdue=agent.worker.overdue,
             restart_for=self.restart_for,
@@ -181,16 +181,23 @@ class AgentBackend(CounterCalls):
         self._agent.engine.ask_now(name)
         return schema.Done()
 
+    async def ask_watch(self, name: str) -> schema.Counted:
+        self._watched(name)
+        await self._agent.engine.asked(name)
+        return await self.explain(name)
+
     async def explain(self, name: str) -> schema.Counted:
         left_out = self._watched(name).spec.left_out
-        return views.counted(await self._agent.engine.explain(name), left_out)
+        return (await self._agent.engine.explain(name)).counted(left_out)
 
     async def history(self, name: str, since: float = 0.0, limit: int = 2000) -> schema.History:
         self._watched(name)
-        points = await self._agent.parts.store.database.read(
+        database = self._agent.parts.store.database
+        points = await database.read(
             lambda conn: repository.points(conn, name, int(since), most=limit)
         )
-        return schema.History(watch=name, points=tuple(map(views.point, points)))
+        asked_at = await database.read(lambda conn: repository.asked_at(conn, name))
+        return schema.History(watch=name, asked_at=asked_at, points=tuple(points))
 
     async def count(self, body: schema.CountBody) -> schema.Counted:
         agent = self._agent
@@ -210,7 +217,7 @@ class AgentBackend(CounterCalls):
             relays,
             replace(options, timeouts=timeouts),
         )
-        return views.counted(result)
+        return result.counted()
 
     async def _relays_for(self, query: Query, urls: Sequence[str]) -> list[tuple[str, Relay]]:
         """The relays to ask: those named or the defaults, else those of the target's author."""

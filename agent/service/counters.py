@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from agent.api import schema, views
 from agent.api.server import Backend
+from nostr_client.counters import shown
 from nostr_client.counters.rules import format_integer, parse_integer
-from nostr_client.errors import clip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 _ENOUGH_BYTES = 4 * 1024 * 1024
 """Digits in one answer: counters may be as long as they like, answers may not."""
-
-MOST_PROBLEMS = 100
-"""Places that an audit names."""
 
 
 class CounterCalls(Backend):
@@ -38,9 +35,15 @@ class CounterCalls(Backend):
         infos = await self._counters.streams()
         return schema.Streams(streams=tuple(map(views.stream, infos)))
 
-    async def counters(self, stream: str, pattern: str = ">", limit: int = 1000) -> schema.Counters:
+    async def counters(
+        self, stream: str, pattern: str = ">", limit: int = 1000, at: int = 0
+    ) -> schema.Counters:
         bound = await self._counters.counters(stream)
-        return await _taken(stream, bound.get_many(pattern), limit)
+        return await _taken(stream, bound.get_many(pattern, at_seq=at or None), limit)
+
+    async def remove_counters(self, stream: str, pattern: str) -> schema.Removed:
+        bound = await self._counters.counters(stream)
+        return schema.Removed(messages=await bound.delete(pattern))
 
     async def counter_history(
         self, stream: str, subject: str, after: int = 0, limit: int = 1000
@@ -64,17 +67,7 @@ class CounterCalls(Backend):
     async def audit(self, stream: str, subject: str) -> schema.Audit:
         bound = await self._counters.counters(stream)
         found = await bound.recount(subject)
-        problems = tuple(
-            f"message {one.seq}: {clip(format_integer(one.found))}"
-            f" instead of {clip(format_integer(one.expected))}"
-            for one in found.breaks[:MOST_PROBLEMS]
-        )
-        return schema.Audit(
-            subject=subject,
-            value=format_integer(found.value),
-            ok=not problems,
-            problems=problems,
-        )
+        return shown.audit(subject, found)
 
     async def reset(self, stream: str, subject: str) -> schema.Added:
         bound = await self._counters.counters(stream)
@@ -87,7 +80,7 @@ class CounterCalls(Backend):
         """Tell listeners what a counter has become."""
         if self._feed.streams:
             bound = await self._counters.counters(stream)
-            self._feed.publish(counter=views.counter(await bound.get(subject)))
+            self._feed.publish(counter=shown.counter(await bound.get(subject)))
 
 
 async def _taken(stream: str, entries: AsyncIterator[Entry], limit: int) -> schema.Counters:
@@ -97,7 +90,7 @@ async def _taken(stream: str, entries: AsyncIterator[Entry], limit: int) -> sche
     async for entry in entries:
         if len(found) >= limit or size > _ENOUGH_BYTES:
             return schema.Counters(stream=stream, counters=tuple(found), more=True)
-        one = views.counter(entry)
+        one = shown.counter(entry)
         size += len(one.value) + sum(len(v) for s in one.sources.values() for v in s.values())
         found.append(one)
     return schema.Counters(stream=stream, counters=tuple(found))

@@ -15,7 +15,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from nostr_client import __version__
 
@@ -29,7 +29,7 @@ MOST_WATCHES: Final = 1_000
 
 BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0)
 
-Family = CounterMetricFamily | GaugeMetricFamily | InfoMetricFamily
+Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class Metrics:
@@ -138,9 +138,7 @@ class _WatchReader:
             f"Watches beyond {MOST_WATCHES:,}, whose numbers the HTTP API has.",
             value=left_out,
         )
-        build = InfoMetricFamily("nostr_agent_build", "The version that runs.")
-        build.add_metric((), {"version": __version__})
-        yield build
+        yield _gauge("build_info", "1 for the version that runs.", "version", [(__version__, 1.0)])
 
     def describe(self) -> Iterable[Family]:
         return ()

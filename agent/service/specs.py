@@ -138,5 +138,5 @@ def _unreadable(text: str, error: msgspec.MsgspecError) -> tuple[str, str]:
     """The name of a stored spec that is left out, and why in words."""
     fields = msgspec.json.decode(text, type=dict[str, Any])
     name, why = clip(str(fields.get("name", ""))), fields.get("unreadable") or in_words(str(error))
-    remedy = "another name will do: nostr-client watch rm, then add, while no agent runs"
+    remedy = "another name will do: nostr-client watch remove, then add, while no agent runs"
     return name, f"{why}; {remedy}" if "$.name" in str(error) else str(why)

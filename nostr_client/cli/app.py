@@ -17,20 +17,22 @@ COMMANDS = {
     "watch": Entry("nostr_client.cli.watch:watch", "Ask again and again, and keep the numbers."),
     "req": Entry("nostr_client.cli.req:req", "Print events as JSON lines."),
     "sync": Entry("nostr_client.cli.sync:sync", "Bring the store and relays to the same events."),
-    "mirror": Entry("nostr_client.cli.mirror:mirror", "Copy both ways between two relays."),
-    "coverage": Entry("nostr_client.cli.coverage:coverage", "Which relay has which events."),
+    "mirror": Entry("nostr_client.cli.sync:mirror", "Copy both ways between two relays."),
+    "coverage": Entry("nostr_client.cli.coverage:coverage", "Show which relay has which events."),
     "publish": Entry("nostr_client.cli.publish:publish", "Hand an event to relays."),
-    "relay": Entry("nostr_client.cli.relay:relay", "What a relay says about itself."),
+    "relay": Entry("nostr_client.cli.relay:relay", "What a relay says, and how an agent's do."),
     "store": Entry("nostr_client.cli.store:store", "Import, export and ask the local store."),
     "assertions": Entry(
         "nostr_client.cli.assertions:assertions", "Publish counts as signed cards (NIP-85)."
     ),
-    "counter": Entry("nostr_client.cli.counter:counter", "Exact sums by subject (ADR-49)."),
+    "counter": Entry(
+        "nostr_client.cli.counter:counter", "Add to exact sums, and read them (ADR-49)."
+    ),
     "key": Entry("nostr_client.cli.key:key", "Make and show keys."),
-    "encode": Entry("nostr_client.cli.identifiers:encode", "Write npub, note, nevent, naddr …"),
+    "encode": Entry("nostr_client.cli.identifiers:encode", "Write npub, note, nevent or naddr."),
     "decode": Entry("nostr_client.cli.identifiers:decode", "Print what is in an identifier."),
-    "hll": Entry("nostr_client.cli.sketches:sketches", "HyperLogLog registers by hand."),
-    "completion": Entry("nostr_client.cli.completion:completion", "Print shell completion code."),
+    "hll": Entry("nostr_client.cli.sketches:sketches", "Work on HyperLogLog registers by hand."),
+    "completion": Entry("nostr_client.cli.app:completion", "Print shell completion code."),
 }
 """One line per subcommand; its module is imported when the subcommand is run."""
 
@@ -38,7 +40,7 @@ COMMANDS = {
 @click.group(
     cls=LazyGroup,
     entries=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.version_option(__version__, prog_name="nostr-client")
 def cli() -> None:
@@ -47,6 +49,21 @@ def cli() -> None:
     Exit codes: 0 ok, 1 failure, 2 wrong usage or input, 3 no relay answered, 124 every relay
     timed out.
     """
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print completion code for SHELL.
+
+    bash: eval "$(nostr-client completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    maker = get_completion_class(shell)
+    if maker is None:
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(maker(cli, {}, "nostr-client", "_NOSTR_CLIENT_COMPLETE").source())
 
 
 def run(args: Sequence[str] | None = None) -> int:

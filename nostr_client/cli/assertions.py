@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
+from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, CommandGroup, run_async
 from nostr_client.cli.key import KEY_VARIABLE, key_file_option, load_signer, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds, UserPath, read_given
+from nostr_client.cli.place import Place, store_option
+from nostr_client.cli.questions import dry_run_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
-from nostr_client.cli.store import store_option, store_place
 from nostr_client.codecs.display import plural
 from nostr_client.errors import InvalidIdentifier, InvalidInput
 
@@ -34,7 +35,7 @@ _MOST_SUBJECTS: Final = 64 * 2**20
 Subject = tuple[int, str]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def assertions() -> None:
     """Publish counts as signed cards that Nostr clients read (NIP-85)."""
 
@@ -79,14 +80,15 @@ def assertions() -> None:
 )
 @click.option("--prune", is_flag=True, help="Retract the cards of all other subjects.")
 @click.option("--name", default="nostr-tally", show_default=True, help="The name in the profile.")
-@click.option("--dry-run", is_flag=True, help="Say what a run would sign, and do nothing.")
+@dry_run_option
 @click.option(
-    "--timeout",
+    "--publish-timeout",
+    "timeout",
     metavar="SECONDS",
     type=Seconds(most=86_400),
     default=600.0,
     show_default=True,
-    help="Wait so long for all relays together.",
+    help="Wait so long for all relays of a run.",
 )
 @key_file_option
 @relay_option
@@ -101,7 +103,7 @@ def publish(
     file: str | None,
     key_file: str | None,
     relays: tuple[str, ...],
-    path: Path | None,
+    store: Path | None,
     network: Options,
     as_json: bool,
     **how: Any,
@@ -121,7 +123,7 @@ def publish(
         raise click.UsageError("no subject: give SUBJECT, --from, --all, --followed-by or --watch")
     urls = chosen_relays(relays)
     signer = _own_signer(key_file)
-    report = run_async(_publish(store_place(path), signer, urls, named, options, network, how))
+    report = run_async(_publish(Place(store).path, signer, urls, named, options, network, how))
     _show(report, as_json)
     ctx.exit(_code(report))
 
@@ -139,14 +141,14 @@ def retract(
     subjects: tuple[str, ...],
     key_file: str | None,
     relays: tuple[str, ...],
-    path: Path | None,
+    store: Path | None,
     network: Options,
     as_json: bool,
 ) -> None:
     """Ask the relays to delete the cards of subjects (kind 5, NIP-09)."""
     named = [subject_of(one) for one in subjects]
     urls, signer = chosen_relays(relays), load_signer(key_file)
-    report = run_async(_retract(store_place(path), signer, urls, named, network))
+    report = run_async(_retract(Place(store).path, signer, urls, named, network))
     _show(report, as_json)
     ctx.exit(_code(report))
 
@@ -172,7 +174,7 @@ def fields(as_json: bool) -> None:
 @assertions.command()
 @click.option("--provider", metavar="KEY", required=True, help="The key that signs the cards.")
 @click.option(
-    "--field",
+    "--for-field",
     "named",
     metavar="KIND:TAG",
     multiple=True,
@@ -242,7 +244,8 @@ def _own_signer(key_file: str | None) -> KeySigner:
     """The signer of a key that is for cards alone. Raises click.UsageError."""
     if key_file is None:
         raise click.UsageError(
-            "give --key-file FILE, a key for these numbers alone: `nostr-client key gen --out FILE`"
+            "give --key-file FILE, a key for these numbers alone: "
+            "`nostr-client key gen --output FILE`"
         )
     signer = load_signer(key_file)
     identity = optional_signer(None) if os.environ.get(KEY_VARIABLE) else None

@@ -11,16 +11,17 @@ from nostr_client import hll
 from nostr_client.cli.count_enough import enough_option, unasked_lines
 from nostr_client.cli.count_overlap import overlap_dict, show_overlap
 from nostr_client.cli.entry import run_async
+from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
-from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.place import store_option
 from nostr_client.cli.questions import (
     NAMES,
     asked_query,
     deny_option,
-    filter_option,
     indexer_option,
     keep_option,
+    max_events_option,
     most_option,
     relay_choice,
     trust_option,
@@ -40,6 +41,7 @@ from nostr_client.errors import clip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from rich.console import Console
     from rich.table import Table
@@ -71,15 +73,11 @@ def show(
 
 def table(result: CountResult, names: Mapping[str, str] | None = None) -> Table:
     """One row a relay, called by `names`; foreign text is shown without control characters."""
-    shown = plain_table()
-    shown.add_column("relay", no_wrap=True)
-    shown.add_column("count", justify="right")
-    shown.add_column("hll", justify="right")
-    shown.add_column("method")
-    shown.add_column("read", justify="right")
-    shown.add_column("ms", justify="right")
-    shown.add_column("status")
-    shown.add_column("warning", overflow="fold")
+    from rich.table import Column
+
+    right = [Column(name, justify="right", overflow="fold") for name in ("count", "hll")]
+    read = [Column(name, justify="right", overflow="fold") for name in ("read", "ms")]
+    shown = plain_table("relay", *right, "method", *read, "status", "warning")
     for claim in result.relays:
         shown.add_row(*_row(claim, (names or {}).get(claim.relay, claim.relay)))
     return shown
@@ -173,7 +171,7 @@ def _sats(amount: Figure) -> str:
 @click.command()
 @click.argument("what", metavar="[WHAT]", type=click.Choice(NAMES), required=False)
 @click.argument("target", required=False)
-@filter_option
+@filter_options
 @relay_option
 @indexer_option
 @deny_option
@@ -187,13 +185,7 @@ def _sats(amount: Figure) -> str:
     show_default=True,
     help="Read so much from one relay; what is beyond makes the number a lower bound.",
 )
-@click.option(
-    "--max-events",
-    type=click.IntRange(min=1),
-    default=20_000,
-    show_default=True,
-    help="Read so many events from one relay.",
-)
+@max_events_option
 @click.option(
     "--by-content",
     is_flag=True,
@@ -210,12 +202,7 @@ def _sats(amount: Figure) -> str:
 @click.option("--overlap", is_flag=True, help="Print how many people each two relays share.")
 @trust_option
 @trusted_option
-@click.option(
-    "--store",
-    metavar="PATH",
-    type=UserPath(dir_okay=False),
-    help="Keep what relays say in this store; the next count reads only what is new.",
-)
+@store_option
 @keep_option
 @key_file_option
 @network_options(strangers=True)
@@ -226,7 +213,7 @@ def count(
     /,
     what: str | None,
     target: str | None,
-    filters: tuple[str, ...],
+    conditions: Conditions,
     relays: tuple[str, ...],
     indexers: tuple[str, ...],
     by_content: bool,
@@ -236,20 +223,21 @@ def count(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Count WHAT about TARGET over all relays, or whatever --filter matches.
+    """Count WHAT about TARGET over all relays, or what the filter options say.
 
     WHAT is followers, reactions, reposts, quotes, replies, comments, replies+comments or zaps;
     TARGET is an npub, nprofile, note, nevent, naddr or hex.
 
     Each relay is asked by COUNT (NIP-45). Relays that give no HLL registers are read by events,
     up to --max-bytes and --max-events each; what was read stands beside each relay. --no-read
-    turns that off.
+    turns that off. With --store what relays say is kept there, and the next count reads only what
+    is new.
     """
     if by_content and (what not in ("reactions", "replies") or not how["read"]):
         raise click.UsageError("--by-content goes with reactions and replies, which it reads")
     if verify_zaps and (what != "zaps" or not how["read"]):
         raise click.UsageError("--verify-zaps goes with zaps, whose receipts it reads")
-    query = asked_query(what, target, filters)
+    query = asked_query(what, target, conditions)
     if by_content:
         from msgspec.structs import replace
 
@@ -278,9 +266,9 @@ def _client(
     read: bool,
     max_bytes: int,
     max_events: int,
-    trust: str,
+    trust: str | None,
     trusted: Sequence[str],
-    store: str | None,
+    store: Path | None,
     keep_events: bool,
     key_file: str | None,
     network: Options,
@@ -296,7 +284,7 @@ def _client(
         timeout=timeout,
         read=read,
         budget=ReadBudget(bytes=max_bytes, events=max_events),
-        trust=TrustPolicy(trust),
+        trust=TrustPolicy(trust or TrustPolicy.EXCLUDE),
         trusted=trusted,
         store=store,
         keep_events=keep_events,

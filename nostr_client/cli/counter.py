@@ -1,28 +1,29 @@
-"""`nostr-client counter`: counters of the local store, or of a nats-server."""
+"""`nostr-client counter`: counters of a store, of the agent that holds it, or of a nats-server."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Container
+from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nostr_client.cli.counter_backend import (
-    Place,
-    backend_options,
-    bound,
+    Where,
+    counters_at,
+    holding,
     listening,
     opened,
-    place,
+    stream_where_option,
+    where_option,
 )
-from nostr_client.cli.counter_stream import source, stream
-from nostr_client.cli.entry import run_async
+from nostr_client.cli.counter_stream import link, source, stream
+from nostr_client.cli.entry import FAILURE, OK, CommandGroup, run_async
 from nostr_client.cli.output import cell, console, json_option, plain_table, print_json
+from nostr_client.counters import shown
 
 if TYPE_CHECKING:
-    from nostr_client.counters.audit import Recount
-    from nostr_client.counters.base import Entry
+    from nostr_client.counters.shown import Audit, Counter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,13 +31,17 @@ stream_option: Callable[[F], F] = click.option(
     "--stream", "stream_name", metavar="NAME", help="The stream, where several could be meant."
 )
 
+after_option: Callable[[F], F] = click.option(
+    "--after", metavar="SEQUENCE", type=click.IntRange(min=0), help="Only what comes after it."
+)
+
 NUMBERS = {"ignore_unknown_options": True}
 """So that `add SUBJECT -5` takes -5 for the number that it is."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def counter() -> None:
-    """Exact sums by subject (ADR-49): add, read, audit, reset.
+    """Add to counters of exact sums (ADR-49), and read them.
 
     Subjects are NATS subjects; in reads `*` stands for one token and `>` for the rest.
     """
@@ -44,217 +49,201 @@ def counter() -> None:
 
 counter.add_command(stream)
 counter.add_command(source)
+counter.add_command(link)
 
 
 @counter.command(context_settings=NUMBERS)
 @click.argument("subject")
 @click.argument("number", metavar="N")
-@click.option("--id", "msg_id", metavar="ID", help="Count this once, however often it is sent.")
+@click.option("--msg-id", metavar="ID", help="Count this once, however often it is sent.")
 @stream_option
-@backend_options
+@where_option
 @json_option
 def add(
     subject: str,
     number: str,
     msg_id: str | None,
     stream_name: str | None,
+    where: Where,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Add N, which may be negative, and print the new value.
 
-    An --id that was counted before adds nothing and is a failure that says so.
+    A --msg-id that was counted before adds nothing and is a failure that says so.
     """
-    value = run_async(_add(place(options), stream_name, subject, number, msg_id))
+    value = run_async(_add(where, stream_name, subject, _number(number), msg_id))
     _print_value(subject, value, as_json=as_json)
 
 
 @counter.command()
 @click.argument("patterns", metavar="[SUBJECT]...", nargs=-1)
-@click.option("--at", "at_seq", type=click.IntRange(min=1), help="As of this sequence.")
+@click.option("--at", type=click.IntRange(min=1), metavar="SEQUENCE", help="As of this sequence.")
+@click.option("--values", is_flag=True, help="Print one line a counter, the value first.")
 @stream_option
-@backend_options
+@where_option
 @json_option
 def get(
     patterns: tuple[str, ...],
-    at_seq: int | None,
+    at: int | None,
+    values: bool,
     stream_name: str | None,
+    where: Where,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Print counters with their sources; without a subject: all.
 
     A subject without a wildcard that no counter has is a failure.
     """
-    entries = run_async(_get(place(options), stream_name, patterns, at_seq))
+    found = run_async(_get(where, stream_name, patterns, at))
     if as_json:
-        print_json([_entry(entry) for entry in entries])
+        print_json(found)
+    elif values:
+        for one in found:
+            click.echo(f"{one.value}\t{one.subject}")
     else:
-        _tell(entries)
-    _refuse_missing(patterns, {entry.subject for entry in entries})
+        _tell(found)
+    _refuse_missing(patterns, {one.subject for one in found})
 
 
 @counter.command()
-@click.argument("patterns", metavar="[SUBJECT]...", nargs=-1)
+@click.argument("subject")
+@after_option
 @stream_option
-@backend_options
+@where_option
 @json_option
-def load(patterns: tuple[str, ...], stream_name: str | None, as_json: bool, **options: Any) -> None:
-    """Print values: one line a counter, the value first; without a subject: all.
-
-    A subject without a wildcard that no counter has is a failure.
-    """
-    found = run_async(_load(place(options), stream_name, patterns))
+def history(
+    subject: str, after: int | None, stream_name: str | None, where: Where, as_json: bool
+) -> None:
+    """Print the kept changes of a counter, oldest first."""
+    found = run_async(_history(where, stream_name, subject, after or 0))
     if as_json:
         print_json(found)
     else:
-        for subject, value in found.items():
-            click.echo(f"{value}\t{subject}")
-    _refuse_missing(patterns, found)
+        _tell(found)
 
 
 @counter.command()
 @click.argument("subject")
-@click.option("--after", "after_seq", type=click.IntRange(min=0), default=0, help="A sequence.")
 @stream_option
-@backend_options
+@where_option
 @json_option
-def history(
-    subject: str, after_seq: int, stream_name: str | None, as_json: bool, **options: Any
+@click.pass_context
+def recount(
+    ctx: click.Context, subject: str, stream_name: str | None, where: Where, as_json: bool
 ) -> None:
-    """Print the kept changes of a counter, oldest first."""
-    entries = run_async(_history(place(options), stream_name, subject, after_seq))
+    """Add a counter up from its kept changes. Exit code 1 where they do not fit."""
+    found = run_async(_recount(where, stream_name, subject))
     if as_json:
-        print_json([_entry(entry) for entry in entries])
+        print_json(found)
     else:
-        _tell(entries)
+        _tell_audit(found)
+    ctx.exit(OK if found.holds else FAILURE)
 
 
 @counter.command()
 @click.argument("subject")
 @stream_option
-@backend_options
+@where_option
 @json_option
-def recount(subject: str, stream_name: str | None, as_json: bool, **options: Any) -> None:
-    """Add up the kept changes and compare with the value; exit code 1 where they disagree."""
-    found = run_async(_recount(place(options), stream_name, subject))
-    if as_json:
-        print_json(_recounted(found))
-    else:
-        _tell_recount(_recounted(found))
-    if not found.holds:
-        raise click.exceptions.Exit(1)
-
-
-@counter.command()
-@click.argument("subject")
-@stream_option
-@backend_options
-@json_option
-def reset(subject: str, stream_name: str | None, as_json: bool, **options: Any) -> None:
+def reset(subject: str, stream_name: str | None, where: Where, as_json: bool) -> None:
     """Take a counter to 0 and drop its history; print its value then.
 
-    It is not 0 where somebody added meanwhile: that stays counted.
+    It is not 0 where somebody added meanwhile: that stays counted. What its sources brought is not
+    brought again.
     """
-    value = run_async(_reset(place(options), stream_name, subject))
+    value = run_async(_reset(where, stream_name, subject))
     _print_value(subject, value, as_json=as_json)
 
 
 @counter.command()
 @click.argument("subject")
 @stream_option
-@backend_options
+@where_option
 @json_option
-def delete(subject: str, stream_name: str | None, as_json: bool, **options: Any) -> None:
+def remove(subject: str, stream_name: str | None, where: Where, as_json: bool) -> None:
     """Remove a counter, or all that a pattern names; print how many messages went."""
-    gone = run_async(_delete(place(options), stream_name, subject))
+    gone = run_async(_remove(where, stream_name, subject))
     if as_json:
-        print_json({"purged": gone})
+        print_json({"messages": gone})
     else:
         click.echo(gone)
 
 
 @counter.command()
 @click.argument("patterns", metavar="[SUBJECT]...", nargs=-1)
-@click.option("--after", "after_seq", type=click.IntRange(min=0), help="Go on after a sequence.")
-@click.option("--count", "most", type=click.IntRange(min=1), help="End after so many lines.")
+@after_option
+@click.option(
+    "--lines", "most", type=click.IntRange(min=1), metavar="N", help="End after so many lines."
+)
 @stream_option
-@backend_options
+@stream_where_option
 @json_option
 def watch(
     patterns: tuple[str, ...],
-    after_seq: int | None,
+    after: int | None,
     most: int | None,
     stream_name: str | None,
+    where: Where,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Print counters as they are, then each change as it comes; with --json one object a line."""
-    run_async(_watch(place(options), stream_name, patterns, after_seq, most, as_json))
+    run_async(_watch(where, stream_name, patterns, after, most, as_json))
 
 
-async def _add(
-    where: Place, stream_name: str | None, subject: str, number: str, msg_id: str | None
-) -> int:
-    n = _number(number)
-    async with opened(where, writes=True) as store:
-        return await (await listening(store, stream_name, subject)).add(subject, n, msg_id=msg_id)
+async def _add(where: Where, stream: str | None, subject: str, n: int, msg_id: str | None) -> str:
+    async with counters_at(where, changes=True) as counters:
+        name = await listening(counters, stream, subject)
+        return await counters.add(name, subject, n, msg_id)
 
 
 async def _get(
-    where: Place, stream_name: str | None, patterns: tuple[str, ...], at_seq: int | None
-) -> list[Entry]:
-    async with opened(where, writes=False) as store:
-        counters = await bound(store, stream_name, *patterns)
-        return [entry async for entry in counters.get_many(*patterns, at_seq=at_seq)]
+    where: Where, stream: str | None, patterns: tuple[str, ...], at: int | None
+) -> list[Counter]:
+    async with counters_at(where, changes=False) as counters:
+        name = await holding(counters, stream, *patterns)
+        return await counters.counters(name, patterns, at)
 
 
-async def _load(where: Place, stream_name: str | None, patterns: tuple[str, ...]) -> dict[str, str]:
-    async with opened(where, writes=False) as store:
-        counters = await bound(store, stream_name, *patterns)
-        return {subject: _text(value) async for subject, value in counters.load_many(*patterns)}
+async def _history(where: Where, stream: str | None, subject: str, after: int) -> list[Counter]:
+    async with counters_at(where, changes=False) as counters:
+        name = await holding(counters, stream, subject)
+        return await counters.increments(name, subject, after)
 
 
-async def _history(
-    where: Place, stream_name: str | None, subject: str, after_seq: int
-) -> list[Entry]:
-    async with opened(where, writes=False) as store:
-        counters = await bound(store, stream_name, subject)
-        return [entry async for entry in counters.history(subject, after_seq=after_seq)]
+async def _recount(where: Where, stream: str | None, subject: str) -> Audit:
+    async with counters_at(where, changes=False) as counters:
+        return await counters.audit(await holding(counters, stream, subject), subject)
 
 
-async def _recount(where: Place, stream_name: str | None, subject: str) -> Recount:
-    async with opened(where, writes=False) as store:
-        return await (await bound(store, stream_name, subject)).recount(subject)
+async def _reset(where: Where, stream: str | None, subject: str) -> str:
+    async with counters_at(where, changes=True) as counters:
+        return await counters.reset(await listening(counters, stream, subject), subject)
 
 
-async def _reset(where: Place, stream_name: str | None, subject: str) -> int:
-    async with opened(where, writes=True) as store:
-        return await (await listening(store, stream_name, subject)).reset(subject)
-
-
-async def _delete(where: Place, stream_name: str | None, subject: str) -> int:
-    async with opened(where, writes=True) as store:
-        return await (await bound(store, stream_name, subject)).delete(subject)
+async def _remove(where: Where, stream: str | None, pattern: str) -> int:
+    async with counters_at(where, changes=True) as counters:
+        return await counters.remove(await holding(counters, stream, pattern), pattern)
 
 
 async def _watch(
-    where: Place,
-    stream_name: str | None,
+    where: Where,
+    stream: str | None,
     patterns: tuple[str, ...],
-    after_seq: int | None,
+    after: int | None,
     most: int | None,
     as_json: bool,
 ) -> None:
+    from nostr_client.cli.counter_backend import StoredCounters
+
     async with opened(where, writes=False) as store:
-        counters = await bound(store, stream_name, *patterns)
-        async with aclosing(counters.watch(*patterns, after_seq=after_seq)) as feed:
-            async for entry in _first(feed, most):
-                line = f"{_text(entry.value)}\t{entry.subject}"
-                print_json(_entry(entry)) if as_json else click.echo(line)
+        name = await holding(StoredCounters(store), stream, *patterns)
+        counters = await store.counters(name)
+        async with aclosing(counters.watch(*patterns, after_seq=after)) as feed:
+            async for one in _first((shown.counter(entry) async for entry in feed), most):
+                print_json(one) if as_json else click.echo(f"{one.value}\t{one.subject}")
 
 
-async def _first(feed: AsyncIterator[Entry], most: int | None) -> AsyncIterator[Entry]:
+async def _first(feed: AsyncIterator[Counter], most: int | None) -> AsyncIterator[Counter]:
     left = most
     async for entry in feed:
         yield entry
@@ -283,64 +272,28 @@ def _number(text: str) -> int:
         raise click.UsageError(f"not a whole number: {text}") from error
 
 
-def _text(value: int) -> str:
-    from nostr_client.counters.rules import format_integer
-
-    return format_integer(value)
-
-
-def _print_value(subject: str, value: int, *, as_json: bool) -> None:
+def _print_value(subject: str, value: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({"subject": subject, "value": _text(value)})
+        print_json({"subject": subject, "value": value})
     else:
-        click.echo(_text(value))
+        click.echo(value)
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
-    """Numbers as text: they have any length, and JSON readers lose digits beyond 2^53."""
-    return {
-        "subject": entry.subject,
-        "value": _text(entry.value),
-        "incr": None if entry.incr is None else _text(entry.incr),
-        "seq": entry.seq,
-        "ts": entry.ts,
-        "sources": {n: {s: _text(v) for s, v in m.items()} for n, m in entry.sources.items()},
-        "local": _text(entry.local),
-        "headers": [list(pair) for pair in entry.headers],
-    }
-
-
-def _tell(entries: list[Entry]) -> None:
-    if not entries:
+def _tell(found: Sequence[Counter]) -> None:
+    if not found:
         return
     from rich.table import Column
 
     long = [Column(name, overflow="fold") for name in ("subject", "value", "change")]
     table = plain_table(*long, Column("seq", no_wrap=True), Column("sources", overflow="fold"))
-    for entry in entries:
-        sources = [f"{n} {s} {_text(v)}" for n, m in entry.sources.items() for s, v in m.items()]
-        change = "" if entry.incr is None else _text(entry.incr)
-        table.add_row(entry.subject, _text(entry.value), change, str(entry.seq), ", ".join(sources))
+    for one in found:
+        sources = [f"{stream} {s} {v}" for stream, of in one.sources.items() for s, v in of.items()]
+        table.add_row(one.subject, one.value, one.incr or "", str(one.seq), ", ".join(sources))
     console().print(table)
 
 
-def _tell_recount(found: dict[str, Any]) -> None:
-    breaks = found.pop("breaks")
-    for name, value in found.items():
-        click.echo(f"{name}: {cell(value)}")
-    for one in breaks:
-        click.echo(f"break: at {one['seq']} {one['found']}, and not {one['expected']}")
-
-
-def _recounted(found: Recount) -> dict[str, Any]:
-    return {
-        "value": _text(found.value),
-        "base": _text(found.base),
-        "total": _text(found.total),
-        "messages": found.messages,
-        "holds": found.holds,
-        "breaks": [
-            {"seq": b.seq, "expected": _text(b.expected), "found": _text(b.found)}
-            for b in found.breaks
-        ],
-    }
+def _tell_audit(found: Audit) -> None:
+    for name in ("value", "base", "total", "messages", "holds"):
+        click.echo(f"{name}: {cell(getattr(found, name))}")
+    for one in found.breaks:
+        click.echo(f"break: at {one.seq} {one.found}, and not {one.expected}")

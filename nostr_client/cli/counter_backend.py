@@ -1,29 +1,30 @@
-"""Which counters a `nostr-client counter` command works on: the local store's, or a server's."""
+"""Which counters a `nostr-client counter` command works on: a store's, an agent's or a server's."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
 from nostr_client.cli.parameters import Seconds, UserPath
+from nostr_client.cli.place import Offer, Place, agent_at, place_option, store_option
+from nostr_client.cli.relays import proxy_option
+from nostr_client.counters import shown
 from nostr_client.errors import InvalidInput, StoreError, optional
 
 if TYPE_CHECKING:
-    from nostr_client.counters.base import Counters, CounterStore
-    from nostr_client.counters.config import StreamConfig
+    from pathlib import Path
+
+    from nostr_client.cli.place import CounterCommands
+    from nostr_client.counters.base import CounterStore
+    from nostr_client.counters.shown import Audit, Counter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = (
-    click.option(
-        "--store", "path", metavar="PATH", type=UserPath(path_type=Path, dir_okay=False),
-        help="The store's file (default: store.db in the user's data folder).",
-    ),
+_SERVER_OPTIONS = (
     click.option("--nats", "url", metavar="URL", help="A nats-server instead of the store."),
     click.option(
         "--creds", metavar="FILE", type=UserPath(path_type=str, dir_okay=False),
@@ -31,22 +32,17 @@ _OPTIONS = (
     ),
     click.option("--domain", metavar="NAME", help="A JetStream domain of --nats."),
     click.option(
-        "--timeout", metavar="SECONDS", type=Seconds(most=86_400),
+        "--nats-timeout", "timeout", metavar="SECONDS", type=Seconds(most=86_400),
         default=5.0, show_default=True, help="How long --nats may take for one answer.",
     ),
-    click.option(
-        "--proxy", metavar="URL",
-        help="Refuse to connect to --nats beside this proxy, as there is no way through one; none: "
-        "connect directly. Else the proxy of $ALL_PROXY; $NO_PROXY names hosts without one.",
-    ),
+    proxy_option,
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Where(NamedTuple):
     """What the backend options say."""
 
-    path: Path | None
+    place: Place
     url: str | None
     creds: str | None
     domain: str | None
@@ -54,47 +50,122 @@ class Place:
     proxy: str | None
 
 
-def backend_options(command: F) -> F:
-    """Add the options that choose a backend; the command hands them to `opened`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+def where_option(command: F) -> F:
+    """The options of a store, an agent or a server; the command receives `where`."""
+    return _where(place_option, command)
 
 
-def place(options: dict[str, Any]) -> Place:
-    """Take the backend options out of a command's keyword arguments."""
-    names = ("path", "url", "creds", "domain", "timeout", "proxy")
-    return Place(*(options.pop(name) for name in names))
+def stream_where_option(command: F) -> F:
+    """The options of a store or a server; the command receives `where`.
+
+    Streams of a store that an agent holds are for its configuration to change.
+    """
+
+    def file_option(inner: F) -> F:
+        @functools.wraps(inner)
+        def with_file(*args: Any, store: Path | None, **given: Any) -> Any:
+            return inner(*args, place=Place(store), **given)
+
+        return cast("F", store_option(with_file))
+
+    return _where(file_option, command)
+
+
+def _where(options: Callable[[Any], Any], command: F) -> F:
+    names = ("place", "url", "creds", "domain", "timeout", "proxy")
+
+    @functools.wraps(command)
+    def with_where(*args: Any, **given: Any) -> Any:
+        return command(*args, where=Where(*(given.pop(name) for name in names)), **given)
+
+    wrapped: Any = with_where
+    for option in reversed(_SERVER_OPTIONS):
+        wrapped = option(wrapped)
+    return cast("F", options(wrapped))
+
+
+@asynccontextmanager
+async def counters_at(where: Where, *, changes: bool) -> AsyncIterator[CounterCommands]:
+    """The counters that the options name; those of a store through its agent, to change them.
+
+    Raises as `opened`, and ApiError.
+    """
+    if where.url is None:
+        async with agent_at(where.place, holds=changes) as agent:
+            if agent is not None:
+                yield agent
+                return
+    elif where.place.api or where.place.token_file:
+        raise InvalidInput("give --api or --nats, not both")
+    async with opened(where, writes=changes) as store:
+        yield StoredCounters(store)
+
+
+class StoredCounters:
+    """The counters of a store or a server, as commands ask them."""
+
+    def __init__(self, store: CounterStore) -> None:
+        self._store = store
+
+    async def offers(self) -> list[Offer]:
+        configs = [info.config for info in await self._store.streams()]
+        return [Offer(c.name, c.subjects, c.targets) for c in configs if c.allow_msg_counter]
+
+    async def counters(self, stream: str, patterns: Sequence[str], at: int | None) -> list[Counter]:
+        found = (await self._store.counters(stream)).get_many(*patterns, at_seq=at)
+        return [shown.counter(entry) async for entry in found]
+
+    async def increments(self, stream: str, subject: str, after: int) -> list[Counter]:
+        found = (await self._store.counters(stream)).history(subject, after_seq=after)
+        return [shown.counter(entry) async for entry in found]
+
+    async def audit(self, stream: str, subject: str) -> Audit:
+        return shown.audit(subject, await (await self._store.counters(stream)).recount(subject))
+
+    async def add(self, stream: str, subject: str, n: int, msg_id: str | None) -> str:
+        return _text(await (await self._store.counters(stream)).add(subject, n, msg_id=msg_id))
+
+    async def reset(self, stream: str, subject: str) -> str:
+        return _text(await (await self._store.counters(stream)).reset(subject))
+
+    async def remove(self, stream: str, pattern: str) -> int:
+        return await (await self._store.counters(stream)).delete(pattern)
+
+
+def _text(value: int) -> str:
+    from nostr_client.counters.rules import format_integer
+
+    return format_integer(value)
 
 
 @asynccontextmanager
 async def opened(
-    where: Place, *, writes: bool, creates: bool = False
+    where: Where, *, writes: bool, creates: bool = False
 ) -> AsyncIterator[CounterStore]:
-    """The counters that the options name; a server's caution goes to stderr.
+    """The streams that the options name; a server's caution goes to stderr.
 
     A store that is not there is made where it `creates` alone. Raises InvalidInput for options
     that exclude each other, StoreError, NetworkError.
     """
     if where.url is None and (where.creds or where.domain):
         raise InvalidInput("--creds and --domain go with --nats")
-    if where.url is not None and where.path is not None:
+    if where.url is not None and where.place.given is not None:
         raise InvalidInput("give --store or --nats, not both")
-    opener = _server(where) if where.url is not None else _local(where.path, writes, creates)
+    opener = _server(where) if where.url is not None else _local(where.place, writes, creates)
     async with opener as store:
         yield store
 
 
 @asynccontextmanager
-async def _local(path: Path | None, writes: bool, creates: bool) -> AsyncIterator[CounterStore]:
-    from nostr_client.cli.store import open_to_read, store_place
+async def _local(place: Place, writes: bool, creates: bool) -> AsyncIterator[CounterStore]:
+    from nostr_client.cli.store import open_to_read
     from nostr_client.counters.engine.schema import MIGRATIONS
     from nostr_client.counters.sqlite import SqliteCounterStore
     from nostr_client.store.sqlite import SqliteStore
 
-    file = store_place(path)
+    file = place.path
     if not creates and not file.exists():
-        raise StoreError(f"no store at {file}: `counter stream create` makes one")
+        raise StoreError(f"no store at {file}: `counter stream add` makes one")
     file.parent.mkdir(parents=True, exist_ok=True)
     sets = [MIGRATIONS]
     opening = SqliteStore.open(file, migrations=sets) if writes else open_to_read(file, sets)
@@ -103,7 +174,7 @@ async def _local(path: Path | None, writes: bool, creates: bool) -> AsyncIterato
 
 
 @asynccontextmanager
-async def _server(where: Place) -> AsyncIterator[CounterStore]:
+async def _server(where: Where) -> AsyncIterator[CounterStore]:
     with optional("--nats"):
         from nostr_client.counters.jetstream import JetStreamCounterStore, NatsOptions
     from nostr_client.cli.output import say
@@ -121,54 +192,48 @@ async def _server(where: Place) -> AsyncIterator[CounterStore]:
         yield store
 
 
-async def bound(store: CounterStore, stream: str | None, *subjects: str) -> Counters:
-    """The counters of a stream: the one named, or the only one that can hold the subjects.
+async def holding(counters: CounterCommands, stream: str | None, *patterns: str) -> str:
+    """The stream that is named, or the only one that can hold what the patterns name.
 
     Raises InvalidInput where several can, or none.
     """
     from nostr_client.counters.subjects import check_patterns
 
-    wanted = check_patterns(subjects)
-    return await _one(store, stream, wanted, lambda config: _holds(config, wanted))
+    wanted = check_patterns(patterns)
+    return await _one(
+        counters, stream, wanted, lambda one: _meets((*one.subjects, *one.targets), wanted)
+    )
 
 
-async def listening(store: CounterStore, stream: str | None, subject: str) -> Counters:
-    """The counters of the stream that takes what is added to a subject: sources do not matter.
+async def listening(counters: CounterCommands, stream: str | None, subject: str) -> str:
+    """The stream that takes what is added to a subject, whatever its sources bring.
 
     Raises InvalidInput where none listens on it.
     """
     from nostr_client.counters.subjects import check_subject
 
     wanted = (check_subject(subject),)
-    return await _one(store, stream, wanted, lambda config: _listens(config, wanted))
+    return await _one(counters, stream, wanted, lambda one: _meets(one.subjects, wanted))
 
 
 async def _one(
-    store: CounterStore,
+    counters: CounterCommands,
     stream: str | None,
     wanted: Sequence[str],
-    fits: Callable[[StreamConfig], bool],
-) -> Counters:
+    fits: Callable[[Offer], bool],
+) -> str:
     if stream is not None:
-        return await store.counters(stream)
-    configs = [info.config for info in await store.streams()]
-    names = [c.name for c in configs if c.allow_msg_counter and fits(c)]
+        return stream
+    names = [one.name for one in await counters.offers() if fits(one)]
     if len(names) > 1:
         raise InvalidInput(f"name a stream by --stream of {', '.join(names)}")
     if not names:
         raise InvalidInput(f"there is no stream of counters for {' '.join(wanted)}")
-    return await store.counters(names[0])
+    return names[0]
 
 
-def _holds(config: StreamConfig, wanted: Sequence[str]) -> bool:
-    """Whether a stream listens or sources where one of the patterns asks."""
+def _meets(patterns: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether a stream has a pattern that meets one of those asked for."""
     from nostr_client.counters.subjects import overlaps
 
-    made = [pattern for source in config.sources for pattern in source.targets]
-    return _listens(config, wanted) or any(overlaps(p, w) for p in made for w in wanted)
-
-
-def _listens(config: StreamConfig, wanted: Sequence[str]) -> bool:
-    from nostr_client.counters.subjects import overlaps
-
-    return any(overlaps(pattern, asked) for pattern in config.subjects for asked in wanted)
+    return any(overlaps(pattern, asked) for pattern in patterns for asked in wanted)

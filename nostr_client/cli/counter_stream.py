@@ -1,4 +1,4 @@
-"""`nostr-client counter stream` and `counter source`: what counts, and what it reads from."""
+"""`nostr-client counter stream`, `source` and `link`: what counts, and how counters travel."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.counter_backend import Place, backend_options, opened, place
-from nostr_client.cli.entry import run_async
-from nostr_client.cli.output import console, json_option, plain_table, print_json
+from nostr_client.cli.counter_backend import Where, opened, stream_where_option
+from nostr_client.cli.entry import CommandGroup, run_async
+from nostr_client.cli.output import (
+    console,
+    json_option,
+    plain_table,
+    print_done,
+    print_json,
+    print_table,
+)
+from nostr_client.cli.place import Place, place_option, the_agent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from nostr_client.counters.base import StreamInfo
     from nostr_client.counters.config import SourceConfig, StreamConfig, TransformConfig
 
@@ -35,9 +45,9 @@ def _seconds(ctx: click.Context, param: click.Parameter, value: float | None) ->
 _SETTINGS = (
     click.option("--subject", "subjects", metavar="PATTERN", multiple=True, help="Repeatable."),
     click.option("--description", help="What it is for."),
-    click.option("--count/--plain", "counts", default=None, help="Counters, or any messages."),
+    click.option("--counters/--plain", "counts", default=None, help="Counters, or any messages."),
     click.option(
-        "--keep",
+        "--keep-changes",
         "max_msgs_per_subject",
         type=click.IntRange(-1),
         metavar="N",
@@ -50,15 +60,24 @@ _SETTINGS = (
         help="Changes kept in all; the newest always are. -1: no limit.",
     ),
     click.option(
-        "--max-age", type=float, callback=_seconds, help="Seconds; the newest are kept always."
+        "--max-age",
+        metavar="SECONDS",
+        type=float,
+        callback=_seconds,
+        help="Drop older changes; the newest are kept always.",
     ),
     click.option(
-        "--window", type=float, callback=_seconds, help="Seconds in which an --id counts once."
+        "--id-window",
+        "window",
+        metavar="SECONDS",
+        type=float,
+        callback=_seconds,
+        help="How long a --msg-id counts once.",
     ),
     click.option(
         "--batches/--no-batches", "allow_atomic", default=None, help="Take several adds as one."
     ),
-    click.option("--transform", metavar="SRC=DEST", help="Rewrite subjects on arrival."),
+    click.option("--rewrite", "transform", metavar="SRC=DEST", help="Rewrite subjects on arrival."),
     click.option("--republish", metavar="SRC=DEST", help="Tell every change under a subject."),
 )
 
@@ -69,47 +88,50 @@ def _settings(command: F) -> F:
     return command
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def stream() -> None:
-    """Streams: sets of counters with their settings."""
+    """Make, change and list streams: sets of counters with their settings.
+
+    While an agent holds the store, its configuration says which streams there are.
+    """
 
 
 @stream.command()
 @click.argument("name")
 @_settings
 @click.option("--mirror", metavar="STREAM", help="Copy another stream, message by message.")
-@backend_options
+@stream_where_option
 @json_option
-def create(name: str, mirror: str | None, as_json: bool, **options: Any) -> None:
-    """Make a stream of counters."""
-    _print(run_async(_create(place(options), name, mirror, options)), as_json=as_json)
+def add(name: str, mirror: str | None, where: Where, as_json: bool, **options: Any) -> None:
+    """Add a stream of counters."""
+    _print(run_async(_add(where, name, mirror, options)), as_json=as_json)
 
 
-@stream.command()
+@stream.command("set")
 @click.argument("name")
 @_settings
-@backend_options
+@stream_where_option
 @json_option
-def edit(name: str, as_json: bool, **options: Any) -> None:
+def set_(name: str, where: Where, as_json: bool, **options: Any) -> None:
     """Change the settings that are given, and no others."""
-    _print(run_async(_edit(place(options), name, options)), as_json=as_json)
+    _print(run_async(_set(where, name, options)), as_json=as_json)
 
 
 @stream.command()
 @click.argument("name")
-@backend_options
+@stream_where_option
 @json_option
-def info(name: str, as_json: bool, **options: Any) -> None:
-    """Settings, size, and how far each source was read."""
-    _print(run_async(_info(place(options), name)), as_json=as_json)
+def show(name: str, where: Where, as_json: bool) -> None:
+    """Show settings, size, and how far each source was read."""
+    _print(run_async(_show(where, name)), as_json=as_json)
 
 
 @stream.command("list")
-@backend_options
+@stream_where_option
 @json_option
-def list_(as_json: bool, **options: Any) -> None:
-    """Every stream."""
-    found = run_async(_list(place(options)))
+def list_(where: Where, as_json: bool) -> None:
+    """List every stream."""
+    found = run_async(_list(where))
     if as_json:
         print_json([_shown(item) for item in found])
     else:
@@ -118,53 +140,53 @@ def list_(as_json: bool, **options: Any) -> None:
 
 @stream.command()
 @click.argument("name")
-@backend_options
-def rm(name: str, **options: Any) -> None:
+@stream_where_option
+@json_option
+def remove(name: str, where: Where, as_json: bool) -> None:
     """Remove a stream with its counters."""
-    run_async(_rm(place(options), name))
+    run_async(_remove(where, name))
+    print_done(f"removed {name}", as_json=as_json)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def source() -> None:
-    """Sources: streams whose counters a stream adds up with its own."""
+    """Add and remove sources: streams whose counters a stream adds up with its own."""
 
 
 @source.command("add")
 @click.argument("name", metavar="STREAM")
 @click.argument("upstream", metavar="SOURCE")
-@click.option("--filter", "filter_subject", metavar="PATTERN", help="Only these subjects.")
+@click.option("--only", "filter_subject", metavar="PATTERN", help="Only these subjects.")
 @click.option(
     "--transform", "transforms", metavar="SRC=DEST", multiple=True,
     help="Only SRC, as DEST; {{wildcard(1)}} is its first `*`. Repeatable.",
 )  # fmt: skip
-@backend_options
+@stream_where_option
 @json_option
 def source_add(
     name: str,
     upstream: str,
     filter_subject: str | None,
     transforms: tuple[str, ...],
+    where: Where,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Add SOURCE to what STREAM sums up: its whole value first, then every change."""
     wanted = _source(upstream, filter_subject, transforms)
-    _print(run_async(_source_add(place(options), name, wanted)), as_json=as_json)
+    _print(run_async(_source_add(where, name, wanted)), as_json=as_json)
 
 
-@source.command("rm")
+@source.command("remove")
 @click.argument("name", metavar="STREAM")
 @click.argument("upstream", metavar="SOURCE")
-@backend_options
+@stream_where_option
 @json_option
-def source_rm(name: str, upstream: str, as_json: bool, **options: Any) -> None:
+def source_remove(name: str, upstream: str, where: Where, as_json: bool) -> None:
     """Stop reading SOURCE. What it brought stays, and adding it again brings the rest only."""
-    _print(run_async(_source_rm(place(options), name, upstream)), as_json=as_json)
+    _print(run_async(_source_remove(where, name, upstream)), as_json=as_json)
 
 
-async def _create(
-    where: Place, name: str, mirror: str | None, options: dict[str, Any]
-) -> StreamInfo:
+async def _add(where: Where, name: str, mirror: str | None, options: dict[str, Any]) -> StreamInfo:
     from nostr_client.counters.config import SourceConfig, StreamConfig, check_config
 
     config = StreamConfig(
@@ -180,28 +202,28 @@ async def _create(
         return await store.create_stream(made)
 
 
-async def _edit(where: Place, name: str, options: dict[str, Any]) -> StreamInfo:
+async def _set(where: Where, name: str, options: dict[str, Any]) -> StreamInfo:
     async with opened(where, writes=True) as store:
         config = (await store.stream_info(name)).config
         return await store.update_stream(_changed(config, options))
 
 
-async def _info(where: Place, name: str) -> StreamInfo:
+async def _show(where: Where, name: str) -> StreamInfo:
     async with opened(where, writes=False) as store:
         return await store.stream_info(name)
 
 
-async def _list(where: Place) -> list[StreamInfo]:
+async def _list(where: Where) -> list[StreamInfo]:
     async with opened(where, writes=False) as store:
         return await store.streams()
 
 
-async def _rm(where: Place, name: str) -> None:
+async def _remove(where: Where, name: str) -> None:
     async with opened(where, writes=True) as store:
         await store.delete_stream(name)
 
 
-async def _source_add(where: Place, name: str, wanted: SourceConfig) -> StreamInfo:
+async def _source_add(where: Where, name: str, wanted: SourceConfig) -> StreamInfo:
     from msgspec.structs import replace
 
     async with opened(where, writes=True) as store:
@@ -209,7 +231,7 @@ async def _source_add(where: Place, name: str, wanted: SourceConfig) -> StreamIn
         return await store.update_stream(replace(config, sources=(*config.sources, wanted)))
 
 
-async def _source_rm(where: Place, name: str, upstream: str) -> StreamInfo:
+async def _source_remove(where: Where, name: str, upstream: str) -> StreamInfo:
     from msgspec.structs import replace
 
     async with opened(where, writes=True) as store:
@@ -298,3 +320,83 @@ def _tell(found: list[StreamInfo]) -> None:
         span = f"{state.first_seq}..{state.last_seq}"
         table.add_row(config.name, " ".join(config.subjects), counters, f"{state.messages:,}", span)
     console().print(table)
+
+
+@click.group(cls=CommandGroup)
+def link() -> None:
+    """Look at how counters travel to and from a running agent, and let them go on."""
+
+
+@link.command("list")
+@place_option
+@json_option
+def link_list(place: Place, as_json: bool) -> None:
+    """List whom the agent sources, and where its own counters go."""
+    found = run_async(_links(place))
+    if as_json:
+        print_json(found)
+    else:
+        print_table(_LINK_COLUMNS, map(_link_row, found))
+
+
+@link.command("run")
+@click.argument("name")
+@place_option
+@json_option
+def link_run(name: str, place: Place, as_json: bool) -> None:
+    """Let a source bring, or a push send, what there is, now."""
+    run_async(_run_link(place, name))
+    print_done(f"running {name}", as_json=as_json)
+
+
+@link.command("confirm")
+@click.argument("name")
+@place_option
+@json_option
+def link_confirm(name: str, place: Place, as_json: bool) -> None:
+    """Let a source go on that went backwards, as after a restore: its lower values are right."""
+    run_async(_confirm_link(place, name))
+    print_done(f"confirmed {name}", as_json=as_json)
+
+
+async def _links(place: Place) -> list[Mapping[str, Any]]:
+    async with the_agent(place) as agent:
+        return await agent.links()
+
+
+async def _run_link(place: Place, name: str) -> None:
+    async with the_agent(place) as agent:
+        await agent.run_link(name)
+
+
+async def _confirm_link(place: Place, name: str) -> None:
+    async with the_agent(place) as agent:
+        await agent.confirm_link(name)
+
+
+_LINK_COLUMNS = (
+    "name",
+    "way",
+    "stream",
+    "peer",
+    "state",
+    "lag",
+    "seq",
+    "subjects",
+    "last",
+    "notes",
+)
+
+
+def _link_row(one: Mapping[str, Any]) -> Iterable[object]:
+    unit = " s" if one["via"] == "nostr" else ""
+    lag = "" if one["lag"] is None else f"{one['lag']:.0f}{unit}"
+    last = f"{one['last_subject']}={one['last_value']}" if one["last_subject"] else ""
+    counts = (f"{one[name]} {name.replace('_', ' ')}" for name in _TROUBLES if one[name])
+    notes = [one["why"], " <- ".join(one["path"]), *counts]
+    way = f"{one['direction']} {one['via']}"
+    cells = (one["name"], way, one["stream"], one["peer"], one["state"], lag)
+    return *cells, one["seq"], one["subjects"], last, "; ".join(filter(None, notes))
+
+
+_TROUBLES = ("gaps", "lost", "parked", "left_out")

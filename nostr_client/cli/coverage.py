@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,13 +12,22 @@ import click
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say, waiting
-from nostr_client.cli.parameters import UserPath
-from nostr_client.cli.questions import deny_option, indexer_option, most_option, relay_choice
+from nostr_client.cli.parameters import Moment
+from nostr_client.cli.place import store_option
+from nostr_client.cli.questions import (
+    deny_option,
+    dry_run_option,
+    indexer_option,
+    max_events_option,
+    most_option,
+    relay_choice,
+)
 from nostr_client.cli.relays import network_options, relay_option
 from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from nostr_client.client import NostrClient
     from nostr_client.options import Options
@@ -43,27 +51,15 @@ _SHOWN: Final = 5
 @deny_option
 @most_option
 @click.option(
-    "--kind", "kinds", type=click.IntRange(0, 65535), multiple=True,
+    "--kind", "-k", "kinds", metavar="KIND", type=click.IntRange(0, 65535), multiple=True,
     help="Look at this kind; repeat for more. Else at those that people keep.",
 )  # fmt: skip
-@click.option("--since", type=click.IntRange(min=0), help="Look at what is newer. Unix seconds.")
-@click.option(
-    "--max-events",
-    type=click.IntRange(min=1),
-    default=20_000,
-    show_default=True,
-    help="Read so many events of one relay and kind where it does not compare by ids.",
-)
-@click.option(
-    "--store",
-    "path",
-    metavar="PATH",
-    type=UserPath(path_type=Path, dir_okay=False),
-    help="Compare with what this store has, too.",
-)
-@click.option("--repair", is_flag=True, help="Send relays what they lack: see below.")
+@click.option("--since", metavar="TIME", type=Moment(), help="Look at what is newer alone.")
+@max_events_option
+@store_option
+@click.option("--repair", is_flag=True, help="Compare, then mend what differs.")
 @click.option("--yes", is_flag=True, help="Repair without asking.")
-@click.option("--dry-run", is_flag=True, help="Print what a repair would send, and send nothing.")
+@dry_run_option
 @key_file_option
 @network_options(strangers=True)
 @json_option
@@ -79,7 +75,7 @@ def coverage(
     kinds: tuple[int, ...],
     since: int | None,
     max_events: int,
-    path: Path | None,
+    store: Path | None,
     repair: bool,
     yes: bool,
     dry_run: bool,
@@ -91,7 +87,8 @@ def coverage(
 
     Relays are compared by ids (NIP-77), and read where they do not compare. Of replaceable events
     the newest version counts; what NPUB deleted counts nowhere, and relays that still serve it are
-    named. ? marks what was not looked at to the end. Exit code 3 where no relay was.
+    named. With --store what is there is compared, too. ? marks what was not looked at to the end.
+    Exit code 3 where no relay was.
 
     --repair sends each relay what it lacks, deletions first, after it has shown the plan and asked.
     What the store does not have is downloaded for that. Private and protected events never go. To
@@ -104,7 +101,7 @@ def coverage(
     named, written = _chosen(relays, listed)
     question = _question(who, kinds, since)
     client = NostrClient(
-        store=path,
+        store=store,
         options=network,
         choice=relay_choice(indexers, denied, most),
         signer=optional_signer(key_file),

@@ -59,7 +59,22 @@ class Entry(NamedTuple):
     help: str
 
 
-class LazyGroup(click.Group):
+class CommandGroup(click.Group):
+    """A click group whose list has the first sentence of each command, whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = self.list_commands(ctx)
+        commands = {name: self.get_command(ctx, name) for name in names}
+        rows = [(name, _sentence(one)) for name, one in commands.items() if one is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _sentence(command: click.Command) -> str:
+    return f"{command.get_short_help_str(200).rstrip('.')}."
+
+
+class LazyGroup(CommandGroup):
     """A click group over a table of entries: `--help` and completion of names import nothing."""
 
     def __init__(self, *args: Any, entries: Mapping[str, Entry] | None = None, **kw: Any) -> None:
@@ -81,47 +96,37 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, entry.help) for name, entry in self._entries.items()]
-        for name in super().list_commands(ctx):
-            command = super().get_command(ctx, name)
-            if command is not None and not command.hidden:
-                rows.append((name, command.get_short_help_str()))
+        rows += [(name, _sentence(self.commands[name])) for name in sorted(self.commands)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
 
-_SAME: Final = {
-    "count": "nostr-agent watch count NAME",
-    "sync": "nostr-agent sync run NAME",
-    "watch add": "nostr-agent watch add",
-    "watch list": "nostr-agent watch list",
-    "watch rm": "nostr-agent watch rm",
-    "watch run": "nostr-agent watch count NAME",
-    "watch show": "nostr-agent watch show NAME",
-    "watch history": "nostr-agent watch history NAME",
-    "counter add": "nostr-agent counter add",
-    "counter get": "nostr-agent counter get",
-    "counter history": "nostr-agent counter history",
-    "counter load": "nostr-agent counter get",
-    "counter recount": "nostr-agent counter recount",
-    "counter reset": "nostr-agent counter reset",
-    "store stats": "nostr-agent store show",
-}
-"""Commands that write, if only to bring an older store up to date, by what the agent has for the
-same."""
+_STREAMS: Final = "its configuration says which streams there are"
 
-_ELSE: Final = {
+_INSTEAD: Final = {
     "run": "it runs already, and `nostr-agent status` shows it: a second one needs another --store",
+    "count": "leave --store out, or have it keep the number: `nostr-client watch add`",
+    "sync run": "`nostr-client sync add NAME` has it keep a sync, and `sync run NAME` runs that",
     "store import": "import into another --store, and bring that to its relay (its address: "
-    "`nostr-agent status`) by `nostr-client sync --direction up --include-others`",
+    "`nostr-agent status`) by `nostr-client sync run --direction up --include-others`",
+    "counter stream add": _STREAMS,
+    "counter stream set": _STREAMS,
+    "counter stream remove": _STREAMS,
+    "counter source add": _STREAMS,
+    "counter source remove": _STREAMS,
 }
+"""What to do instead of a command that writes the file itself, while an agent holds it."""
+
 _STOP: Final = "stop it first: it has no command for this"
 
 
 def with_hint(error: StoreLocked) -> StoreLocked:
     """The error, with what the running command comes to in the agent."""
+    if error.pid is None:
+        return error
     context = click.get_current_context(silent=True)
     name = context.command_path.partition(" ")[2] if context is not None else ""
-    text = f"`{_SAME[name]}` does the same" if name in _SAME else _ELSE.get(name, _STOP)
+    text = _INSTEAD.get(name, _STOP)
     return StoreLocked(f"{error}; if that is the agent, {text}", pid=error.pid)
 
 

@@ -1,9 +1,10 @@
-"""Filters at the command line: as JSON, or put together from options."""
+"""Filters at the command line: as JSON, or put together from options; the same on every command."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
@@ -16,93 +17,108 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option(
-        "--filter",
-        "filters",
-        metavar="JSON",
-        multiple=True,
+        "--filter", "filters", metavar="JSON", multiple=True,
         help="A whole filter; more are OR'd. The options below add to each.",
     ),
     click.option("--id", "ids", metavar="ID", multiple=True, help="note, nevent or hex."),
     click.option(
-        "--author", "authors", metavar="KEY", multiple=True, help="npub, nprofile or hex."
+        "--author", "-a", "authors", metavar="KEY", multiple=True, help="npub, nprofile or hex."
     ),
     click.option(
-        "--kind", "kinds", type=click.IntRange(0, 65535), multiple=True, help="Of this kind."
+        "--kind", "-k", "kinds", type=click.IntRange(0, 65535), metavar="KIND", multiple=True,
+        help="Of this kind.",
     ),
-    click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID."),
+    click.option(
+        "--tag", "-t", "tags", metavar="NAME=VALUE", multiple=True, help="Such as e=ID."
+    ),
     click.option(
         "--since", metavar="TIME", type=Moment(), help='A date, "2 weeks ago", 3d, or Unix seconds.'
     ),
     click.option("--until", metavar="TIME", type=Moment(), help="The same."),
+    click.option("--search", metavar="TEXT", help="What a relay or store searches for (NIP-50)."),
+)  # fmt: skip
+
+_LIMIT = click.option(
+    "--limit", type=click.IntRange(min=0), metavar="N", help="The newest alone, of each relay."
 )
 
 
-def _limit(**how: Any) -> Callable[[F], F]:
-    option: Callable[[F], F] = click.option("--limit", type=click.IntRange(min=0), **how)
-    return option
+class Conditions(NamedTuple):
+    """What the filter options say."""
+
+    filters: Sequence[str] = ()
+    ids: Sequence[str] = ()
+    authors: Sequence[str] = ()
+    kinds: Sequence[int] = ()
+    tags: Sequence[str] = ()
+    since: int | None = None
+    until: int | None = None
+    search: str | None = None
+    limit: int | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them was given."""
+        return any(value not in (None, ()) for value in self)
+
+    def optional(self) -> list[Filter]:
+        """As `chosen`, and none where no option was given."""
+        return self.chosen() if self.given else []
+
+    def chosen(self) -> list[Filter]:
+        """The filters: options add to each whole filter, or make one where none is given.
+
+        As with nak, ids, authors, kinds and tag values join those of a filter; times, search and
+        limit take the place of its own. Raises InvalidInput for bad JSON, ids or keys,
+        click.UsageError for none at all.
+        """
+        from nostr_client.codecs.filters import Filter
+        from nostr_client.codecs.nip19 import decode_pubkey
+        from nostr_client.codecs.typed import event_id, filter_of
+
+        if not self.given:
+            raise click.UsageError("no filter: give --filter JSON, or --kind, --author, …")
+        whole = [filter_of(text) for text in self.filters]
+        lists: dict[str, Sequence[object]] = {
+            "ids": [event_id(text) for text in self.ids],
+            "authors": [decode_pubkey(text) for text in self.authors],
+            "kinds": list(self.kinds),
+        }
+        named = _tags(self.tags)
+        bounds = {name: getattr(self, name) for name in ("since", "until", "search", "limit")}
+        given = {name: value for name, value in bounds.items() if value is not None}
+        return [_with(one, lists, named, given) for one in whole or [Filter()]]
 
 
 def filter_options(command: F) -> F:
-    """Add the filter options; the command hands them on to `chosen_filters`."""
-    return _conditions(_limit(help="The newest alone, of each relay.")(command))
+    """Add the filter options; the command receives them as `conditions`."""
+    return _filter_options(command)
 
 
-def stored_filter_options(command: F) -> F:
-    """As `filter_options`, for what asks the store alone."""
-    return _conditions(_limit(help="The newest alone.")(command))
+def limited_filter_options(command: F) -> F:
+    """As `filter_options`, with `--limit`: for what gives events, newest first."""
+    return _filter_options(_LIMIT(command))
 
 
-def unlimited_filter_options(command: F) -> F:
-    """As `filter_options`, for what goes with `refuse_limits`: it says where a limit belongs."""
-    return _conditions(_limit(hidden=True)(command))
+def _filter_options(command: F) -> F:
+    names = Conditions._fields
 
+    @functools.wraps(command)
+    def with_conditions(*args: Any, **given: Any) -> Any:
+        found = {name: given.pop(name) for name in names if name in given}
+        return command(*args, conditions=Conditions(**found), **given)
 
-def _conditions(command: F) -> F:
+    wrapped: Any = with_conditions
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def chosen_filters(
-    *,
-    filters: Sequence[str],
-    ids: Sequence[str],
-    authors: Sequence[str],
-    kinds: Sequence[int],
-    tags: Sequence[str],
-    since: int | None,
-    until: int | None,
-    limit: int | None,
-) -> list[Filter]:
-    """The filters that the options say: they add to each whole filter, or make one where none is.
-
-    As with nak, ids, authors, kinds and tag values join those of a filter; times and the limit take
-    the place of its own. Raises InvalidInput for bad JSON, ids or keys, click.UsageError for none
-    at all.
-    """
-    from nostr_client.codecs.filters import Filter
-    from nostr_client.codecs.nip19 import decode_pubkey
-    from nostr_client.codecs.typed import event_id, filter_of
-
-    whole = [filter_of(text) for text in filters]
-    lists: dict[str, Sequence[object]] = {
-        "ids": [event_id(text) for text in ids],
-        "authors": [decode_pubkey(text) for text in authors],
-        "kinds": list(kinds),
-    }
-    named = _tags(tags)
-    given = {"since": since, "until": until, "limit": limit}
-    bounds = {name: value for name, value in given.items() if value is not None}
-    if not (whole or named or bounds or any(lists.values())):
-        raise click.UsageError("no filter: give --filter JSON, or --kind, --author, …")
-    return [_with(one, lists, named, bounds) for one in whole or [Filter()]]
+        wrapped = option(wrapped)
+    return cast("F", wrapped)
 
 
 def _with(
     filter: Filter,
     lists: Mapping[str, Sequence[object]],
     tags: Mapping[str, Sequence[str]],
-    bounds: Mapping[str, int],
+    bounds: Mapping[str, Any],
 ) -> Filter:
     """A filter with further values in its lists and tags, and other bounds."""
     changes: dict[str, Any] = {
@@ -115,7 +131,7 @@ def _with(
 
 
 def refuse_limits(filters: Sequence[Filter], what: str) -> None:
-    """Raise click.UsageError for a limit, in a filter or as an option, of `what` takes all."""
+    """Raise click.UsageError for a filter with a limit, of `what` takes all."""
     if any(one.limit is not None for one in filters):
         raise click.UsageError(f"{what} has no limit: `store query` prints the newest ones")
 

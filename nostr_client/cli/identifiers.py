@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from nostr_client.cli.entry import CommandGroup
 from nostr_client.cli.output import print_json
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -15,11 +16,11 @@ hint_option: Callable[[F], F] = click.option(
     "--hint", "relays", metavar="URL", multiple=True, help="A relay where it may be found."
 )
 author_option: Callable[[F], F] = click.option(
-    "--author", metavar="KEY", help="Who wrote it: npub, nprofile or hex."
+    "--hint-author", "author", metavar="KEY", help="Who wrote it: npub, nprofile or hex."
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def encode() -> None:
     """Write an identifier (NIP-19) of an id, a key or an address."""
 
@@ -55,7 +56,9 @@ def nprofile(key: str, relays: tuple[str, ...]) -> None:
 @encode.command()
 @click.argument("id")
 @author_option
-@click.option("--kind", type=click.IntRange(0, 65535), help="Its kind.")
+@click.option(
+    "--hint-kind", "kind", metavar="KIND", type=click.IntRange(0, 65535), help="Its kind."
+)
 @hint_option
 def nevent(id: str, author: str | None, kind: int | None, relays: tuple[str, ...]) -> None:
     """The nevent of ID: an event, with relays, author and kind."""

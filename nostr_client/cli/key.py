@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.entry import CommandGroup
+from nostr_client.cli.output import json_option, output_option, print_json, say
 from nostr_client.cli.parameters import UserPath, read_given
 from nostr_client.errors import InvalidInput
 from nostr_client.paths import check_secret_file
@@ -68,34 +69,29 @@ def _secret_text(key_file: str | None) -> str:
     return os.environ.get(KEY_VARIABLE, "")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def key() -> None:
     """Make and show keys. A secret key is never taken from the command line itself."""
 
 
 @key.command()
-@click.option(
-    "--out",
-    type=UserPath(path_type=str, dir_okay=False),
-    metavar="FILE",
-    help="Write the secret to a new file, readable by you.",
-)
+@output_option
 @json_option
-def gen(out: str | None, as_json: bool) -> None:
+def gen(output: Path | None, as_json: bool) -> None:
     """Make a key pair.
 
-    Without --out the secret is printed on stdout. With it stdout gets the public key.
+    Without --output the secret is printed on stdout. With it stdout gets the public key.
     """
     from nostr_client.codecs.keys import KeySigner
 
     signer = KeySigner.generate()
-    if out is not None:
-        _write_secret(out, signer.nsec())
-        say(f"secret key written to {out}")
+    if output is not None:
+        _write_secret(output, signer.nsec())
+        say(f"secret key written to {output}")
     public = _public(signer.pubkey)
     if as_json:
-        print_json(public if out is not None else public | {"nsec": signer.nsec()})
-    elif out is not None:
+        print_json(public if output is not None else public | {"nsec": signer.nsec()})
+    elif output is not None:
         click.echo(public["npub"])
     else:
         say(f"public key {public['npub']}; keep the next line secret")
@@ -120,7 +116,7 @@ def _public(pubkey: str) -> dict[str, str]:
     return {"npub": PublicKey(pubkey).encode(), "pubkey": pubkey}
 
 
-def _write_secret(path: str, nsec: str) -> None:
+def _write_secret(path: Path, nsec: str) -> None:
     """A new file with mode 0600. Raises InvalidInput rather than overwriting a key, OSError."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nostr_client.codecs.display import seconds
 from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     _PathType = click.Path[Any]
+    _FloatType = click.ParamType[float]
     _IntType = click.ParamType[int]
-else:
-    _PathType = click.Path  # generic in new versions of click only
+else:  # generic in new versions of click only
+    _PathType = click.Path
+    _FloatType = click.ParamType
     _IntType = click.ParamType
 
 
@@ -85,3 +88,19 @@ class Seconds(click.FloatRange):
         if not math.isfinite(found):
             self.fail(f"{value!r} is no number of seconds", param, ctx)
         return found
+
+
+class Duration(_FloatType):
+    """Seconds, given as `90s`, `15m`, `2h`, `1d` or `1w`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return seconds(str(value).strip())
+        except InvalidInput as error:
+            self.fail(str(error), param, ctx)

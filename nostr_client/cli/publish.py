@@ -36,14 +36,22 @@ _LARGEST = 64 * 2**20
 @click.argument("file", type=UserPath(path_type=str, allow_dash=True), required=False)
 @click.option("--content", help="Make and sign an event with this text instead of reading one.")
 @click.option(
-    "--kind", type=click.IntRange(0, 65535), default=1, show_default=True, help="Its kind."
+    "--kind",
+    "-k",
+    "kind",
+    type=click.IntRange(0, 65535),
+    default=1,
+    show_default=True,
+    metavar="KIND",
+    help="The kind of what --content makes.",
 )
 @click.option(
     "--tag",
+    "-t",
     "tags",
     metavar="NAME=VALUE|JSON",
     multiple=True,
-    help='Such as e=note1…, or all elements as a JSON array: ["e","note1…","","reply"]; a name '
+    help='Its tags: e=note1…, or all elements as a JSON array: ["e","note1…","","reply"]; a name '
     "alone where the tag has no value, such as - (NIP-70).",
 )
 @relay_option

@@ -1,4 +1,4 @@
-"""What count and watch share: the question, whom to believe, where to look for relays."""
+"""What several commands ask alike: the question, whom to believe, where relays are, what moves."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 import click
 
 from nostr_client.cli.output import say
-from nostr_client.codecs.display import seconds
+from nostr_client.cli.parameters import Duration
 from nostr_client.count import QueryName
-from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from nostr_client.cli.filteroptions import Conditions
     from nostr_client.count import Query
     from nostr_client.network.outbox import RelayChoice
-
-    _FloatType = click.ParamType[float]
-else:
-    _FloatType = click.ParamType  # generic since click 8.2 only
 
 INDEXERS_VARIABLE = "NOSTR_TALLY_INDEXERS"
 
@@ -28,18 +24,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 trust_option: Callable[[F], F] = click.option(
     "--trust",
+    metavar="POLICY",
     type=click.Choice(["exclude", "flag", "off"]),
-    default="exclude",
-    show_default=True,
-    help="What to do about claims that cannot be true.",
+    help="What to do about claims that cannot be true: exclude (by default), flag or off.",
 )
 
 trusted_option: Callable[[F], F] = click.option(
     "--trusted", metavar="URL", multiple=True, help="Believe this relay in any case."
-)
-
-filter_option: Callable[[F], F] = click.option(
-    "--filter", "filters", metavar="JSON", multiple=True, help="A filter; more are OR'd."
 )
 
 indexer_option: Callable[[F], F] = click.option(
@@ -68,42 +59,86 @@ most_option: Callable[[F], F] = click.option(
     help="Ask so many relays of a relay list at most.",
 )
 
+max_events_option: Callable[[F], F] = click.option(
+    "--max-events",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    help="Read so many events from one relay.",
+)
+
 keep_option: Callable[[F], F] = click.option(
     "--keep-events", is_flag=True, help="Keep events that are read in the store, not claims alone."
 )
 
 
-class Duration(_FloatType):
-    """Seconds, given as `90s`, `15m`, `2h`, `1d` or `1w`."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            return seconds(str(value).strip())
-        except InvalidInput as error:
-            self.fail(str(error), param, ctx)
+interval_option: Callable[[F], F] = click.option(
+    "--interval",
+    metavar="DURATION",
+    type=Duration(),
+    help="How often, as 30s or 6h; 10s at least. Else 30m for a watch, and 1h for a sync.",
+)
 
 
-def asked_query(what: str | None, target: str | None, filters: Sequence[str]) -> Query:
-    """The question of WHAT and TARGET, or of filters.
+include_private_option: Callable[[F], F] = click.option(
+    "--include-private",
+    is_flag=True,
+    help="Events of private kinds too, without naming them by --kind: messages, drafts, wallets, "
+    "application data, lists.",
+)
+
+_MOVING = (
+    click.option(
+        "--direction",
+        metavar="WAY",
+        type=click.Choice(["down", "up", "both"]),
+        default="down",
+        show_default=True,
+        help="down: from the relays, or from RELAY_A to RELAY_B; up: the other way; or both.",
+    ),
+    include_private_option,
+    click.option(
+        "--include-others",
+        is_flag=True,
+        help="Hand over events by other keys than yours too.",
+    ),
+)
+
+window_option: Callable[[F], F] = click.option(
+    "--window",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=25_000,
+    show_default=True,
+    help="Local events compared in one session.",
+)
+
+dry_run_option: Callable[[F], F] = click.option(
+    "--dry-run", is_flag=True, help="Print what would be done, and do nothing."
+)
+
+
+def moving_options(command: F) -> F:
+    """Which way events go, and what may leave besides the user's own public events."""
+    for option in reversed(_MOVING):
+        command = option(command)
+    return command
+
+
+def asked_query(what: str | None, target: str | None, conditions: Conditions) -> Query:
+    """The question of WHAT and TARGET, or of the filter options.
 
     Raises click.UsageError, InvalidFilter, InvalidIdentifier.
     """
     from nostr_client import count as counting
     from nostr_client.codecs import nip19
-    from nostr_client.codecs.typed import filter_of
 
-    if filters and what is not None:
-        raise click.UsageError("give WHAT and TARGET, or --filter, not both")
-    if filters:
-        return counting.query([filter_of(text) for text in filters])
+    if conditions.given and what is not None:
+        raise click.UsageError("give WHAT and TARGET, or a filter, not both")
+    if conditions.given:
+        return counting.query(conditions.chosen())
     if what is None or target is None:
-        raise click.UsageError("say what to count: WHAT and TARGET, or --filter JSON")
+        raise click.UsageError("say what to count: WHAT and TARGET, or a filter as --kind 1")
     query = counting.canonical(what, target)
     if not nip19.is_address(target.strip()):
         for warning in nip19.read(target).warnings:

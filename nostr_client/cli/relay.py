@@ -6,19 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nostr_client.cli.entry import run_async
-from nostr_client.cli.output import cell, console, json_option, plain_table, print_json
+from nostr_client.cli.entry import CommandGroup, run_async
+from nostr_client.cli.output import (
+    cell,
+    console,
+    json_option,
+    plain_table,
+    print_json,
+    print_table,
+)
+from nostr_client.cli.place import Place, place_option, the_agent
 from nostr_client.cli.relay_check import check
 from nostr_client.cli.relays import network_options, timeout_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from nostr_client.codecs.nip11 import RelayInfo
     from nostr_client.options import Options
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def relay() -> None:
-    """Look at single relays."""
+    """Look at relays: one by what it says of itself, and all that an agent knows."""
 
 
 relay.add_command(check)
@@ -29,7 +39,7 @@ relay.add_command(check)
 @timeout_option
 @network_options()
 @json_option
-def info(url: str, timeout: float, network: Options, as_json: bool) -> None:
+def show(url: str, timeout: float, network: Options, as_json: bool) -> None:
     """Show the relay's own description (NIP-11). What it says about itself is a claim, too."""
     import msgspec
 
@@ -38,6 +48,32 @@ def info(url: str, timeout: float, network: Options, as_json: bool) -> None:
         print_json(told)
     else:
         _show(told)
+
+
+@relay.command("list")
+@place_option
+@json_option
+def list_(place: Place, as_json: bool) -> None:
+    """List every relay of the agent: connection, latency, what it can, what it has to do."""
+    found = run_async(_relays(place))
+    if as_json:
+        print_json(found)
+        return
+    columns = ("relay", "status", "latency", "up", "can", "tasks", "failing", "last error")
+    print_table(columns, map(_row, found))
+
+
+async def _relays(place: Place) -> list[Mapping[str, Any]]:
+    async with the_agent(place) as agent:
+        return await agent.relays()
+
+
+def _row(one: Mapping[str, Any]) -> Iterable[object]:
+    can = [name for name in ("count", "hll", "negentropy", "auth") if one["capabilities"][name]]
+    latency = None if one["latency_ms"] is None else f"{one['latency_ms']:.0f} ms"
+    rate = f"{one['success_rate']:.0%}" if one["attempts"] else ""
+    cells = (one["url"], one["status"], latency, rate, " ".join(can))
+    return *cells, one["tasks"], one["failing"], one["last_error"]
 
 
 async def _info(url: str, seconds: float, options: Options) -> RelayInfo:

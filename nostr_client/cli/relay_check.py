@@ -10,6 +10,7 @@ from nostr_client.cli.entry import FAILURE, OK, run_async
 from nostr_client.cli.key import key_file_option, load_signer, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, waiting
 from nostr_client.cli.relays import network_options, timeout_option
+from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
     from nostr_client.codecs.keys import KeySigner
@@ -84,4 +85,4 @@ def _show(report: CheckReport) -> None:
         style = "bold" if one in report.wrong else ""
         table.add_row(Text(one.test), Text(one.outcome, style=style), Text(clip(one.text)))
     console().print(table)
-    console().print(f"{report.requests} messages, {len(report.wrong)} wrong")
+    console().print(f"{plural(report.requests, 'message')}, {len(report.wrong)} wrong")

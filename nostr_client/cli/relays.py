@@ -44,7 +44,7 @@ timeout_option: Callable[[F], F] = click.option(
 """`--timeout`, in seconds."""
 
 
-_PROXY: Callable[[F], F] = click.option(
+proxy_option: Callable[[F], F] = click.option(
     "--proxy",
     metavar="URL",
     help="Reach everything through this SOCKS5 or HTTP proxy, such as socks5h://127.0.0.1:9050; "
@@ -81,7 +81,9 @@ def network_options(*, strangers: bool = False) -> Callable[[F], F]:
             by_proxy = given.pop("strangers_by_proxy", False)
             return command(*args, network=_network(proxy, unlimited, by_proxy), **given)
 
-        options = (_PROXY, _STRANGERS, _UNLIMITED) if strangers else (_PROXY, _UNLIMITED)
+        options = (
+            (proxy_option, _STRANGERS, _UNLIMITED) if strangers else (proxy_option, _UNLIMITED)
+        )
         wrapped: Any = with_network
         for option in reversed(options):
             wrapped = option(wrapped)

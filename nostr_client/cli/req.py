@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from nostr_client.cli.entry import run_async
-from nostr_client.cli.filteroptions import chosen_filters, filter_options
+from nostr_client.cli.filteroptions import Conditions, limited_filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
-from nostr_client.cli.output import say
+from nostr_client.cli.output import follow_option, say
 from nostr_client.cli.relays import (
     chosen_relays,
     network_options,
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@filter_options
+@limited_filter_options
 @relay_option
 @timeout_option
-@click.option("--live", is_flag=True, help="Stay and print new events until interrupted.")
+@follow_option
 @key_file_option
 @network_options()
 def req(
     relays: tuple[str, ...],
     timeout: float,
-    live: bool,
+    follow: bool,
     key_file: str | None,
     network: Options,
-    **conditions: Any,
+    conditions: Conditions,
 ) -> None:
     """Print the events that match, one JSON object a line.
 
-    Every event is verified and printed once, whichever relays have it. Without --live this ends
+    Every event is verified and printed once, whichever relays have it. Without --follow this ends
     when every relay has answered. A relay's own cap may cut its answer: stderr says so where the
     relay does.
     """
     from nostr_client.client import NostrClient
 
-    filters = chosen_filters(**conditions)
+    filters = conditions.chosen()
     urls = chosen_relays(relays)
     signer = optional_signer(key_file)
     client = NostrClient(urls, timeout=timeout, signer=signer, options=network)
-    statuses = run_async(_print_events(client, urls, filters, None if live else timeout))
+    statuses = run_async(_print_events(client, urls, filters, None if follow else timeout))
     for relay, _, why in statuses:
         if why:
             say(f"nostr-client: req: {relay}: {why}")

@@ -7,8 +7,6 @@ import io
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from nostr_client.errors import optional
 
 if TYPE_CHECKING:
@@ -75,10 +73,9 @@ def sparkline_of(points: Sequence[Point], width: int = 40) -> str:
     return sparkline((point.value for point in points), width)
 
 
-def say_points(points: Sequence[Point], most: int = 20) -> None:
-    """The last points as lines on stdout."""
-    for point in points[-most:]:
-        click.echo(f"{moment(point.at)}  {number(point)}")
+def lines_of(points: Sequence[Point], most: int = 20) -> list[str]:
+    """The last points as lines."""
+    return [f"{moment(point.at)}  {number(point)}" for point in points[-most:]]
 
 
 def number(point: Point) -> str:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import IO
 
 import click
 
 from nostr_client import hll
+from nostr_client.cli.entry import CommandGroup
 from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.parameters import UserPath
+from nostr_client.codecs.display import plural
 from nostr_client.errors import InvalidEvent, InvalidFilter, InvalidInput
 
 registers_argument = click.argument("registers", metavar="HEX")
 
 
-@click.group(name="hll")
+@click.group(name="hll", cls=CommandGroup)
 def sketches() -> None:
     """HyperLogLog registers of NIP-45: 256 bytes, as 512 hex digits."""
 
@@ -34,8 +36,8 @@ def offset(filter: str) -> None:
 
 @sketches.command("from-events")
 @click.argument("offset", type=click.IntRange(8, 23))
-@click.argument("file", type=click.File("rb"), default="-")
-def from_events(offset: int, file: IO[bytes]) -> None:
+@click.argument("file", metavar="[FILE]", type=UserPath(exists=True, allow_dash=True), default="-")
+def from_events(offset: int, file: str) -> None:
     """Print the registers of the authors of events, one JSON object a line in FILE or stdin.
 
     Nothing is verified, as only authors are counted. Exit code 1: a line is no event.
@@ -43,15 +45,16 @@ def from_events(offset: int, file: IO[bytes]) -> None:
     from nostr_client.codecs.event import parse_event
 
     registers, broken = bytearray(hll.EMPTY), 0
-    for line in file:
-        try:
-            if line.strip():
-                hll.add(registers, parse_event(line).pubkey, offset)
-        except InvalidEvent:
-            broken += 1
+    with click.open_file(file, "rb") as lines:
+        for line in lines:
+            try:
+                if line.strip():
+                    hll.add(registers, parse_event(line).pubkey, offset)
+            except InvalidEvent:
+                broken += 1
     click.echo(hll.to_hex(registers))
     if broken:
-        say(f"nostr-client: hll: {broken} lines are no events")
+        say(f"nostr-client: hll: {plural(broken, 'line')} without an event")
         click.get_current_context().exit(1)
 
 

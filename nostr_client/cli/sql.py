@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nostr_client.cli.output import console, plain_table, print_json, say
+from nostr_client.cli.output import console, json_option, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds
-from nostr_client.cli.store import include_private_option, store_option, store_place
+from nostr_client.cli.place import Place, store_option
+from nostr_client.cli.questions import include_private_option
+from nostr_client.codecs.display import plural
 from nostr_client.errors import clip
 from nostr_client.store.sql.query import MOST_ROWS, MOST_SECONDS, Asking
 
@@ -29,7 +31,6 @@ CELL_BYTES = 120
 @store_option
 @click.option("--table", "form", flag_value="table", default=True, help="A table (the default).")
 @click.option("--csv", "form", flag_value="csv", help="CSV with a header.")
-@click.option("--json", "form", flag_value="json", help="A JSON array of objects.")
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
@@ -53,14 +54,16 @@ CELL_BYTES = 120
     help="Show this private kind too.",
 )
 @include_private_option
+@json_option
 def sql(
     query: str,
-    path: Path | None,
+    store: Path | None,
     form: str,
     rows: int,
     seconds: float,
     named: tuple[int, ...],
     include_private: bool,
+    as_json: bool,
 ) -> None:
     """Ask the store's views one SELECT; "-" reads it from stdin.
 
@@ -70,10 +73,10 @@ def sql(
     """
     private = None if include_private else frozenset(named)
     asking = Asking(private=private, rows=rows, seconds=seconds)
-    found = asking.ask(store_place(path), sys.stdin.read() if query == "-" else query)
-    _PRINT[form](found)
+    found = asking.ask(Place(store).path, sys.stdin.read() if query == "-" else query)
+    _PRINT["json" if as_json else form](found)
     if found.cut:
-        say(f"nostr-client: store sql: the first {rows:,} rows; --rows N prints more")
+        say(f"nostr-client: store sql: the first {plural(rows, 'row')}; --rows N prints more")
 
 
 def _print_table(found: Found) -> None:

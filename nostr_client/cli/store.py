@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nostr_client.cli.entry import Entry, LazyGroup, run_async
 from nostr_client.cli.filteroptions import (
-    chosen_filters,
+    Conditions,
+    filter_options,
+    limited_filter_options,
     refuse_limits,
-    stored_filter_options,
-    unlimited_filter_options,
 )
-from nostr_client.cli.output import cell, console, json_option, moment, plain_table, print_json, say
+from nostr_client.cli.output import (
+    cell,
+    console,
+    json_option,
+    moment,
+    plain_table,
+    print_json,
+    print_table,
+    say,
+)
 from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.place import Place, store_option
+from nostr_client.cli.questions import include_private_option
 from nostr_client.codecs.display import plural
 from nostr_client.errors import SchemaTooOld, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nostr_client.codecs.filters import Filter
-    from nostr_client.store.base import StoreStats, VerifyReport
+    from nostr_client.store.base import HotTarget, IndexStats, StoreStats, VerifyReport
     from nostr_client.store.migrate import Schema
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.sync.event_files import Form
@@ -45,17 +55,6 @@ async def open_to_read(path: Path, migrations: Sequence[Schema] = ()) -> SqliteS
     except SchemaTooOld:
         await (await SqliteStore.open(path, migrations=migrations)).close()
         return await SqliteStore.open(path, read_only=True, migrations=migrations)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-store_option: Callable[[F], F] = click.option(
-    "--store",
-    "path",
-    metavar="PATH",
-    type=UserPath(path_type=Path, dir_okay=False),
-    help="The store's file (default: store.db in the user's data folder).",
-)
 
 
 FURTHER = {"sql": Entry("nostr_client.cli.sql:sql", "Ask the store's views in SQL.")}
@@ -77,7 +76,7 @@ def store() -> None:
 )
 @store_option
 @json_option
-def import_(files: tuple[Path, ...], path: Path | None, as_json: bool) -> None:
+def import_(files: tuple[Path, ...], store: Path | None, as_json: bool) -> None:
     """Save the events of files; "-" is stdin.
 
     JSONL, plain or packed by gzip or zstd, Parquet and folders of it, and SQLite that `export`
@@ -85,19 +84,12 @@ def import_(files: tuple[Path, ...], path: Path | None, as_json: bool) -> None:
     EVENT frames are read too. Exit code 1: a line is no event that holds; its reason and the first
     line are printed, and all other events are saved. After an interruption, import again to go on.
     """
-    report = run_async(_import(store_place(path), files))
+    report = run_async(_import(Place(store).path, files))
     if as_json:
         print_json({**_fields(report), "stored": report.stored})
     else:
         _tell_import(report)
     click.get_current_context().exit(0 if report.whole else 1)
-
-
-include_private_option: Callable[[F], F] = click.option(
-    "--include-private",
-    is_flag=True,
-    help="Events of private kinds too, without naming them by --kind.",
-)
 
 
 @store.command()
@@ -109,14 +101,14 @@ include_private_option: Callable[[F], F] = click.option(
     help="Else by the name: .jsonl, .jsonl.gz, .jsonl.zst, .parquet (a folder), .sqlite.",
 )
 @store_option
-@unlimited_filter_options
+@filter_options
 @include_private_option
 def export(
     target: Path | None,
     form: str | None,
-    path: Path | None,
+    store: Path | None,
     include_private: bool,
-    **conditions: Any,
+    conditions: Conditions,
 ) -> None:
     """Write events into FILE, or as JSON lines to stdout, oldest first, then by id.
 
@@ -125,19 +117,19 @@ def export(
     with indexes and full text for any tool, and a file beside it with descriptions for Datasette;
     it has claims, watches and counters with --include-private alone.
     """
-    filters = _optional_filters(conditions)
+    filters = conditions.optional()
     refuse_limits(filters, "export")
     if target is None:
         if form not in (None, "jsonl"):
             raise click.UsageError(f"--format {form} goes into a FILE")
-        say_held_back(run_async(_export(store_place(path), filters, include_private)))
+        say_held_back(run_async(_export(Place(store).path, filters, include_private)))
         return
     from nostr_client.sync.event_files import form_of
 
     wanted = form_of(target.name, form)
     exporting = _export_sqlite if wanted == "sqlite" else _export_file
     number, held_back = run_async(
-        exporting(stored_at(path), filters, include_private, target, wanted)
+        exporting(Place(store).there, filters, include_private, target, wanted)
     )
     say(f"{plural(number, 'event')} in {target}")
     say_held_back(held_back)
@@ -152,21 +144,49 @@ def say_held_back(number: int) -> None:
 @store.command()
 @store_option
 @json_option
-def stats(path: Path | None, as_json: bool) -> None:
-    """Totals of the store."""
-    found = run_async(_stats(store_place(path)))
+def show(store: Path | None, as_json: bool) -> None:
+    """Show totals of the store, and how its derived tables stand."""
+    path = Place(store).path
+    totals, index = run_async(_totals(path))
     if as_json:
-        print_json(found)
+        derived = None if index is None else _fields(index)
+        print_json({"path": str(path), **_fields(totals), "index": derived})
     else:
-        _tell_stats(found)
+        _tell_totals(path, totals, index)
+
+
+@store.command()
+@click.option("--tag-name", metavar="TAG", help="Of this tag only, as e or p.")
+@click.option(
+    "--of-kind", type=click.IntRange(0, 65_535), metavar="KIND", help="Of this kind only."
+)
+@click.option(
+    "--targets",
+    "rows",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="So many at most.",
+)
+@store_option
+@json_option
+def hot(
+    tag_name: str | None, of_kind: int | None, rows: int, store: Path | None, as_json: bool
+) -> None:
+    """Show the targets with most events: exact authors beside what their registers say."""
+    found = run_async(_hot(Place(store).path, tag_name, of_kind, rows))
+    if as_json:
+        print_json({"targets": found})
+    else:
+        _tell_hot(found)
 
 
 @store.command()
 @store_option
 @json_option
-def verify(path: Path | None, as_json: bool) -> None:
+def verify(store: Path | None, as_json: bool) -> None:
     """Check every id, signature and index row again. Exit code 1 when something is wrong."""
-    report = run_async(_verify(store_place(path)))
+    report = run_async(_verify(Place(store).path))
     if as_json:
         print_json({**_fields(report), "ok": report.ok})
     else:
@@ -181,44 +201,25 @@ def verify(path: Path | None, as_json: bool) -> None:
 
 @store.command()
 @store_option
-@stored_filter_options
-def query(path: Path | None, **conditions: Any) -> None:
+@limited_filter_options
+def query(store: Path | None, conditions: Conditions) -> None:
     """Print the events that match, newest first, one JSON object a line."""
-    run_async(_query(store_place(path), chosen_filters(**conditions)))
+    run_async(_query(Place(store).path, conditions.chosen()))
 
 
 @store.command()
 @store_option
-@unlimited_filter_options
+@filter_options
 @json_option
-def count(path: Path | None, as_json: bool, **conditions: Any) -> None:
+def count(store: Path | None, as_json: bool, conditions: Conditions) -> None:
     """Print how many events match. With --json: their distinct authors too."""
-    filters = chosen_filters(**conditions)
+    filters = conditions.chosen()
     refuse_limits(filters, "a count")
-    events, authors = run_async(_count(store_place(path), filters))
+    events, authors = run_async(_count(Place(store).path, filters))
     if as_json:
         print_json({"count": events, "authors": authors})
     else:
         click.echo(events)
-
-
-def store_place(path: Path | None) -> Path:
-    from nostr_client.paths import store_path
-
-    return store_path() if path is None else path
-
-
-def stored_at(path: Path | None) -> Path:
-    """The store's file, for what needs one that is there. Raises StoreError: none is made."""
-    file = store_place(path)
-    if not file.exists():
-        raise StoreError(f"no store at {file}")
-    return file
-
-
-def _optional_filters(conditions: dict[str, Any]) -> list[Filter]:
-    given = any(value not in (None, ()) for value in conditions.values())
-    return chosen_filters(**conditions) if given else []
 
 
 def _fields(struct: object) -> dict[str, Any]:
@@ -280,7 +281,7 @@ async def _export_sqlite(
 
     ids, held_back = await _ids(path, filters, include_private)
     with _progress("exporting", None, "tables") as advance:
-        number = export_sqlite(
+        number, left_out = export_sqlite(
             path,
             target,
             Chosen(ids, include_private),
@@ -290,28 +291,48 @@ async def _export_sqlite(
     described = metadata(target.stem, own=include_private)
     text = json.dumps(described, indent=2, ensure_ascii=False)
     target.with_name(f"{target.stem}.metadata.json").write_text(f"{text}\n", "utf-8")
-    return number, held_back
+    return number, held_back + left_out
 
 
 async def _ids(
     path: Path, filters: Sequence[Filter], include_private: bool
 ) -> tuple[list[bytes] | None, int]:
-    """The ids that filters choose, None without any, and how many private events are left out."""
-    from nostr_client.codecs.filters import Filter
-    from nostr_client.codecs.private_kinds import PublicEvents, maybe_private_kinds
+    """The ids that filters choose, None without any, and how many private events they leave out."""
+    from nostr_client.codecs.private_kinds import PublicEvents
+
+    if not filters:
+        return None, 0
+    async with await open_to_read(path) as opened:
+        events = PublicEvents(opened.export(filters), filters, include_private=include_private)
+        return [bytes.fromhex(event.id) async for event in events], events.held_back
+
+
+async def _totals(path: Path) -> tuple[StoreStats, IndexStats | None]:
+    from nostr_client.store import index_read
 
     async with await open_to_read(path) as opened:
-        asked = filters if filters or include_private else [Filter(kinds=maybe_private_kinds())]
-        if not asked:
-            return None, 0
-        events = PublicEvents(opened.export(asked), filters, include_private=include_private)
-        ids = [bytes.fromhex(event.id) async for event in events]
-    return (ids if filters else None), events.held_back
+        index = None
+        with suppress(StoreError):  # none is kept
+            await _attach_index(opened)
+            index = await opened.database.read(index_read.stats)
+        return await opened.stats(), index
 
 
-async def _stats(path: Path) -> StoreStats:
+async def _attach_index(opened: SqliteStore) -> None:
+    """Read the derived tables too. Raises StoreError where there are none."""
+    from nostr_client.store.index import Index
+
+    await Index.open(opened)
+
+
+async def _hot(path: Path, name: str | None, kind: int | None, rows: int) -> list[HotTarget]:
+    from nostr_client.store import index_read
+
     async with await open_to_read(path) as opened:
-        return await opened.stats()
+        await _attach_index(opened)
+        return await opened.database.read(
+            lambda conn: index_read.hottest(conn, rows, name=name, kind=kind)
+        )
 
 
 async def _verify(path: Path) -> VerifyReport:
@@ -372,19 +393,38 @@ def _tell_import(report: ImportReport) -> None:
         say(f"  {number} × {reason} (first in line {report.first_lines[reason]})")
 
 
+def _tell_totals(path: Path, found: StoreStats, index: IndexStats | None) -> None:
+    table = plain_table(header=False)
+    table.add_row("path", str(path))
+    for name, value in _fields(found).items():
+        if name != "kinds":
+            table.add_row(name.replace("_", " "), _cell(name, value))
+    table.add_row("derived tables", "none" if index is None else _derived(index))
+    for kind, number in list(found.kinds.items())[:20]:
+        table.add_row(f"kind {kind}", str(number))
+    console().print(table)
+
+
+def _derived(index: IndexStats) -> str:
+    dirty = f", {index.dirty:,} to be read again" if index.dirty else ""
+    return f"generation {index.generation}: {index.hot:,} hot targets{dirty}, {index.bytes:,} bytes"
+
+
 def _cell(name: str, value: object) -> str:
     if name in ("oldest", "newest") and isinstance(value, int):
         return f"{moment(value)} UTC"
     return cell(value)
 
 
-def _tell_stats(found: StoreStats) -> None:
+def _tell_hot(found: Sequence[HotTarget]) -> None:
+    from nostr_client.store.index_schema import HOT
 
-    table = plain_table(header=False)
-    for name, value in _fields(found).items():
-        if name == "kinds":
-            continue
-        table.add_row(name.replace("_", " "), _cell(name, value))
-    for kind, number in list(found.kinds.items())[:20]:
-        table.add_row(f"kind {kind}", str(number))
-    console().print(table)
+    rows = (
+        (
+            one.name, one.value, one.kind, one.events, one.authors,
+            f"{'≤ ' if one.dirty else ''}{one.estimate:g}",
+        )
+        for one in found
+    )  # fmt: skip
+    print_table(("tag", "target", "kind", "events", "authors", "estimate"), rows)
+    say(f"targets of fewer than {HOT} events are not in it")

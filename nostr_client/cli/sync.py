@@ -1,23 +1,27 @@
-"""`nostr-client sync`: the local store and relays brought to the same events (NIP-77)."""
+"""`nostr-client sync run` and `mirror`: store and relays brought to the same events (NIP-77)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, TIMEOUT, run_async
+from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, TIMEOUT, CommandGroup, run_async
+from nostr_client.cli.filteroptions import Conditions, filter_options
 from nostr_client.cli.key import key_file_option, optional_signer
 from nostr_client.cli.output import console, json_option, moment, plain_table, print_json, say
 from nostr_client.cli.parameters import Seconds
+from nostr_client.cli.place import Place, place_option, store_option
+from nostr_client.cli.questions import dry_run_option, moving_options, window_option
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
-from nostr_client.cli.store import open_to_read, store_option, store_place, stored_at
+from nostr_client.cli.store import open_to_read
+from nostr_client.cli.sync_kept import add, cancel, list_, remove, run_kept, tell_kept
+from nostr_client.cli.sync_kept import show as show_kept
 from nostr_client.codecs.display import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -102,13 +106,13 @@ _SIDES = ("down", "up")
 @relay_option
 @click.option("--clear", is_flag=True, help="Forget it, so that the next sync tries it all again.")
 @json_option
-def memory(path: Path | None, relays: tuple[str, ...], clear: bool, as_json: bool) -> None:
+def memory(store: Path | None, relays: tuple[str, ...], clear: bool, as_json: bool) -> None:
     """Show what a sync does not try again yet, and why; of the relays given, else of all.
 
     Events that a relay refused or named and did not send, and filters that it does not compare by
     NIP-77, each for the key that was used, with the time of the next try.
     """
-    place = stored_at(path)
+    place = Place(store).there
     if clear:
         gone = run_async(_clear(place, relays))
         if as_json:
@@ -130,8 +134,8 @@ async def _read(
     from nostr_client.store.sync_memory import TriedTable
 
     chosen = {normalize(one) for one in relays}
-    async with await open_to_read(place) as store:
-        events, filters = await TriedTable(store.database).summary(int(time.time()))
+    async with await open_to_read(place) as opened:
+        events, filters = await TriedTable(opened.database).summary(int(time.time()))
     return (
         [one for one in events if not chosen or one.relay in chosen],
         [one for one in filters if not chosen or one.relay in chosen],
@@ -178,71 +182,25 @@ def _show(events: list[TriedEvents], filters: list[TriedFilter]) -> None:
     console().print(shown)
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+@click.group(cls=CommandGroup)
+def sync() -> None:
+    """Bring the store and relays to the same events, once, or again and again by an agent."""
 
 
-SHARING = (
-    click.option(
-        "--include-private",
-        is_flag=True,
-        help="Hand over events of private kinds too (messages, drafts, wallets, app data, lists).",
-    ),
-    click.option(
-        "--include-others",
-        is_flag=True,
-        help="Hand over events by other keys than yours too.",
-    ),
-)
-
-
-def sharing_options(command: F) -> F:
-    """What may leave besides the user's own public events."""
-    for option in reversed(SHARING):
-        command = option(command)
-    return command
-
-
-def moving_options(ways: str) -> Callable[[F], F]:
-    """What a sync and a mirror have in common: what is asked, which way, and what may leave.
-
-    `ways`: the help of --direction.
-    """
-    filters = click.option(
-        "--filter",
-        "filters",
-        metavar="JSON",
-        multiple=True,
-        help="A filter, without `limit`; more are OR'd.",
-    )
-    direction = click.option(
-        "--direction",
-        type=click.Choice(["down", "up", "both"]),
-        default="down",
-        show_default=True,
-        help=ways,
-    )
-    dry_run = click.option("--dry-run", is_flag=True, help="Compare only.")
-    return lambda command: filters(direction(sharing_options(dry_run(command))))
-
-
-@click.group(invoke_without_command=True)
-@store_option
+@sync.command()
+@click.argument("name", required=False)
+@filter_options
 @relay_option
-@moving_options("From the relays, to the relays, or both.")
+@moving_options
+@dry_run_option
 @click.option(
     "--filter-event",
     metavar="ID",
     help="An event (note, nevent, hex) whose content is a filter or an array of them.",
 )
+@window_option
 @click.option(
-    "--window",
-    type=click.IntRange(min=1),
-    default=25_000,
-    show_default=True,
-    help="Local events compared in one session.",
-)
-@click.option(
-    "--timeout",
+    "--stop-after",
     metavar="SECONDS",
     type=Seconds(),
     help="Stop after so long. Else every step has its own deadline, and the whole has none.",
@@ -250,17 +208,19 @@ def moving_options(ways: str) -> Callable[[F], F]:
 @click.option("--print-missing", is_flag=True, help="Print the ids that differ.")
 @key_file_option
 @network_options()
+@place_option
 @json_option
 @click.pass_context
-def sync(
+def run(
     ctx: click.Context,
     /,
-    path: Path | None,
+    name: str | None,
+    place: Place,
     relays: tuple[str, ...],
-    filters: tuple[str, ...],
+    conditions: Conditions,
     filter_event: str | None,
     window: int,
-    timeout: float | None,
+    stop_after: float | None,
     print_missing: bool,
     key_file: str | None,
     network: Options,
@@ -277,20 +237,27 @@ def sync(
 
     Exit code 0 when every relay is complete, 1 when something is left, 3 when no relay could be
     compared.
+
+    With NAME an agent runs the sync that it keeps by that name, and no other option counts.
     """
-    if ctx.invoked_subcommand is not None:
-        return
+    if name is not None:
+        kept = run_async(run_kept(place, name))
+        if as_json:
+            print_json(kept)
+        else:
+            tell_kept([kept])
+        ctx.exit(_code((one["status"], one["reason"]) for one in kept["relays"]))
     from nostr_client.client import NostrClient
     from nostr_client.sync.options import SyncOptions
 
     urls = chosen_relays(relays)
-    question = _question(filters, filter_event)
-    place = stored_at(path) if moving["direction"] == "up" else store_place(path)
+    question = _question(conditions, filter_event)
+    path = place.there if moving["direction"] == "up" else place.path
     signer = optional_signer(key_file)
-    client = NostrClient(urls, store=place, signer=signer, options=network)
+    client = NostrClient(urls, store=path, signer=signer, options=network)
     options = SyncOptions(window=window)
     moving["keep_ids"] = print_missing
-    report = run_async(_sync(client, question, options, timeout, not as_json, moving))
+    report = run_async(_sync(client, question, options, stop_after, not as_json, moving))
     if as_json:
         print_json({**report.to_dict(), **(missing(report) if print_missing else {})})
     else:
@@ -298,24 +265,16 @@ def sync(
     ctx.exit(sync_code(report))
 
 
-sync.add_command(memory)
+for command in (memory, add, list_, show_kept, remove, cancel):
+    sync.add_command(command)
 
 
-def _question(filters: Sequence[str], filter_event: str | None) -> Question:
+def _question(conditions: Conditions, filter_event: str | None) -> Question:
     from nostr_client.codecs.typed import event_id
 
-    if bool(filters) == bool(filter_event):
-        raise click.UsageError("say what to sync: --filter JSON, or --filter-event ID")
-    if filter_event is None:
-        return filters_of(filters)
-    return event_id(filter_event)
-
-
-def filters_of(texts: Sequence[str]) -> list[Filter]:
-    """Filters from JSON (InvalidFilter, InvalidIdentifier)."""
-    from nostr_client.codecs.typed import filter_of
-
-    return [filter_of(text) for text in texts]
+    if conditions.given == bool(filter_event):
+        raise click.UsageError("say what to sync: a filter, as --kind 1, or --filter-event ID")
+    return conditions.chosen() if filter_event is None else event_id(filter_event)
 
 
 async def _sync(
@@ -372,10 +331,73 @@ def table(report: SyncReport, names: Mapping[str, str] | None = None) -> Table:
 
 def sync_code(report: SyncReport) -> int:
     """0 when all is complete, 1 when something is left, 3 or 124 when nothing was compared."""
-    statuses = {str(one.status) for one in report.relays}
+    return _code((str(one.status), one.reason) for one in report.relays)
+
+
+def _code(relays: Iterable[tuple[str, str]]) -> int:
+    """The exit code of relays by their statuses and reasons."""
+    found = list(relays)
+    statuses = {status for status, _ in found}
     if statuses == {"complete"}:
         return OK
     if statuses != {"failed"}:
         return FAILURE
-    late = all("stopped after" in one.reason for one in report.relays)
+    late = all("stopped after" in reason for _, reason in found)
     return TIMEOUT if late else NO_RELAY
+
+
+@click.command()
+@click.argument("first", metavar="RELAY_A")
+@click.argument("second", metavar="RELAY_B")
+@filter_options
+@moving_options
+@dry_run_option
+@store_option
+@key_file_option
+@network_options()
+@json_option
+@click.pass_context
+def mirror(
+    ctx: click.Context,
+    /,
+    first: str,
+    second: str,
+    conditions: Conditions,
+    store: Path | None,
+    key_file: str | None,
+    network: Options,
+    as_json: bool,
+    **moving: Any,
+) -> None:
+    """Copy what RELAY_B lacks from RELAY_A; --direction up the other way, or both.
+
+    Your own public events are copied, by the key that is given, and what a filter names: its
+    kinds, and for others' events its authors. --include-others copies everybody's.
+
+    They are compared with each other by negentropy (NIP-77), and only what differs passes through
+    here. A relay without NIP-77 is read by REQ, and so is what a relay leaves out. With --store it
+    is remembered there what was refused or withheld. Exit codes as for sync.
+    """
+    from nostr_client.client import NostrClient
+    from nostr_client.codecs.filters import Filter
+
+    asked = conditions.optional() or [Filter()]
+    client = NostrClient(store=store, signer=optional_signer(key_file), options=network)
+    report = run_async(_mirror(client, asked, (first, second), not as_json, moving))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        show(report, False)
+    ctx.exit(sync_code(report))
+
+
+async def _mirror(
+    client: NostrClient,
+    asked: Sequence[Filter],
+    relays: tuple[str, str],
+    bars: bool,
+    moving: dict[str, Any],
+) -> SyncReport:
+    async with client:
+        with SyncBars(console(stderr=True), shown=bars) as shown:
+            return await client.mirror(asked, *relays, on_progress=shown.update, **moving)

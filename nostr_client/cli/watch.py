@@ -2,259 +2,298 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from nostr_client.cli import series
-from nostr_client.cli.entry import run_async
-from nostr_client.cli.output import console, json_option, print_json, say
-from nostr_client.cli.parameters import UserPath
+from nostr_client.cli.entry import CommandGroup, run_async
+from nostr_client.cli.filteroptions import Conditions, filter_options
+from nostr_client.cli.output import (
+    console,
+    json_option,
+    output_option,
+    print_done,
+    print_json,
+    print_table,
+    say,
+)
+from nostr_client.cli.parameters import Duration, UserPath
+from nostr_client.cli.place import Kept, Place, place_option
 from nostr_client.cli.questions import (
     NAMES,
-    Duration,
     asked_query,
-    filter_option,
+    interval_option,
+    trust_option,
     trusted_option,
 )
 from nostr_client.cli.relays import relay_option
-from nostr_client.cli.store import store_option, store_place, stored_at
-from nostr_client.cli.watchrun import NO_WATCHES, run, unknown
+from nostr_client.cli.watch_file import watches_at
+from nostr_client.cli.watchrun import NO_WATCHES, run
 from nostr_client.codecs.display import duration, plural
-from nostr_client.codecs.relay_url import normalize
-from nostr_client.errors import InvalidInput, SchemaTooOld
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nostr_client.count.result import CountResult
-    from nostr_client.watch import Point, Watch, WatchBook
-    from nostr_client.watch.definition import Policy, QueryName
+    from nostr_client.count.figures import Counted
+    from nostr_client.watch import Point, Watch
+    from nostr_client.watch.definition import AlertSpec
 
-FORMATS = ("csv", "json", "parquet")
+FORMATS = ("text", "csv", "json", "parquet")
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def watch() -> None:
     """Ask questions again and again, and keep their numbers.
 
-    Watches live in the store. `watch run` asks those that are due; the agent does so by itself.
+    Watches live in the store. `watch run` asks those that are due; an agent that holds the store
+    does so by itself.
     """
 
 
 watch.add_command(run)
 
+_OPTIONS = (
+    click.argument("name"),
+    click.argument("what", metavar="[WHAT]", type=click.Choice(NAMES), required=False),
+    click.argument("target", required=False),
+    filter_options,
+    relay_option,
+    click.option(
+        "--excluded", metavar="URL", multiple=True,
+        help="Ask this relay, and leave it out of the number.",
+    ),
+    trusted_option,
+    trust_option,
+    interval_option,
+    click.option(
+        "--live/--no-live", default=True, show_default=True,
+        help="Listen for new events between two questions too.",
+    ),
+    click.option("--keep-heard", "keep", is_flag=True, help="Keep the events that are heard live."),
+    click.option(
+        "--alert", "alerts", metavar="JSON", multiple=True,
+        help='Something to be told by an agent: {"when": "> 1000", "webhook": URL}.',
+    ),
+)  # fmt: skip
+
+
+_FIELDS = ("relays", "excluded", "trusted", "live", "keep")
+"""Fields of a watch that options give as they are."""
+
+
+def _definition(command: F) -> F:
+    """The options that define a watch; the command receives `made`."""
+
+    @functools.wraps(command)
+    def with_watch(
+        *args: Any,
+        name: str,
+        what: Any,
+        target: str | None,
+        conditions: Conditions,
+        interval: float | None,
+        trust: Any,
+        alerts: Sequence[str],
+        **given: Any,
+    ) -> Any:
+        from nostr_client.watch import INTERVAL, Watch
+
+        asked = asked_query(what, target, conditions)
+        made = Watch(
+            name=name,
+            query=what,
+            target=target or "",
+            filters=tuple(one.to_dict() for one in asked.filters) if conditions.given else (),
+            interval=duration(INTERVAL if interval is None else interval),
+            policy=trust,
+            alerts=tuple(map(_alert, alerts)),
+            **{name: given.pop(name) for name in _FIELDS},
+        )
+        made.check()  # before a store is made for it
+        return command(*args, made=made, **given)
+
+    wrapped: Any = with_watch
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return cast("F", wrapped)
+
+
+def _alert(text: str) -> AlertSpec:
+    import msgspec
+
+    from nostr_client.watch import AlertSpec
+
+    try:
+        found = msgspec.json.decode(text.encode("utf-8", "surrogateescape"), type=AlertSpec)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise InvalidInput(f"--alert: {error}") from error
+    if found.command:
+        raise InvalidInput("--alert: alert commands come from the agent's configuration file alone")
+    return found
+
 
 @watch.command()
-@click.argument("name")
-@click.argument("what", metavar="[WHAT]", type=click.Choice(NAMES), required=False)
-@click.argument("target", required=False)
-@filter_option
-@relay_option
-@click.option(
-    "--interval",
-    type=Duration(),
-    default="30m",
-    show_default=True,
-    help="How often, as 30s or 6h; 10s at least.",
-)
-@click.option(
-    "--trust",
-    "policy",
-    type=click.Choice(["exclude", "flag", "off"]),
-    help="What to do about claims that cannot be true; by default what whoever asks does.",
-)
-@trusted_option
-@store_option
+@_definition
+@place_option
 @json_option
-def add(
-    name: str,
-    what: QueryName | None,
-    target: str | None,
-    filters: tuple[str, ...],
-    relays: tuple[str, ...],
-    interval: float,
-    policy: Policy | None,
-    trusted: tuple[str, ...],
-    path: Path | None,
-    as_json: bool,
-) -> None:
-    """Add a watch called NAME for WHAT about TARGET, or for whatever --filter matches.
+def add(made: Watch, place: Place, as_json: bool) -> None:
+    """Add a watch called NAME for WHAT about TARGET, or for what the filter options say.
 
     Where no relay is named, nor in the environment, it is asked on those that `watch run` is
     given, else on the relays that the target's author reads (NIP-65).
     """
-    from nostr_client.watch import Watch
-
-    asked = asked_query(what, target, filters)
-    made = Watch(
-        name=name,
-        query=what,
-        target=target or "",
-        filters=tuple(one.to_dict() for one in asked.filters) if filters else (),
-        relays=relays,
-        interval=duration(interval),
-        policy=policy,
-        trusted=trusted,
-    )
-    made.check()  # before a store is made for it
-    run_async(_add(store_place(path), made))
+    found = run_async(_add(place, made))
     if as_json:
-        print_json(_shown(made))
+        print_json(found)
     else:
-        say(f"watching {name} every {duration(interval)}")
+        say(f"watching {made.name} every {made.interval}")
 
 
-async def _add(path: Path, made: Watch) -> None:
-    from nostr_client.watch import WatchBook
-
-    async with await WatchBook.open(path) as book:
-        await book.add(made)
+@watch.command("set")
+@_definition
+@place_option
+@json_option
+def set_(made: Watch, place: Place, as_json: bool) -> None:
+    """Put this watch in the place of the one called NAME; its history stays with its question."""
+    found = run_async(_set(place, made))
+    if as_json:
+        print_json(found)
+    else:
+        say(f"watching {made.name} every {made.interval}")
 
 
 @watch.command("list")
-@store_option
+@place_option
 @json_option
-def list_(path: Path | None, as_json: bool) -> None:
-    """All watches with their newest numbers."""
-    found = run_async(_list(store_place(path)))
+def list_(place: Place, as_json: bool) -> None:
+    """List all watches with their newest numbers."""
+    found = run_async(_list(place))
     if as_json:
-        print_json([_as_dict(*one) for one in found])
+        print_json(list(map(_as_dict, found)))
         return
-    for made, asked, points in found:
-        line = series.sparkline_of(points, 24)
-        newest = series.number(points[-1]) if points else "not known yet"
-        click.echo(f"{made.name}  {made.question.name}  {newest}  {line}  {series.moment(asked)}")
     if not found:
         say(NO_WATCHES)
+        return
+    print_table(("name", "question", "number", "trend", "asked"), map(_row, found))
 
 
-async def _opened(path: Path) -> WatchBook:
-    """A store to read from beside whoever writes it; brought up to date first if it is older."""
-    from nostr_client.watch import WatchBook
+def _row(one: Kept) -> tuple[str, ...]:
+    from nostr_client.watch import sparkline
 
-    try:
-        return await WatchBook.open(path, read_only=True)
-    except SchemaTooOld:
-        return await WatchBook.open(path)
-
-
-async def _list(path: Path) -> list[tuple[Watch, int | None, list[Point]]]:
-    async with await _opened(path) as book:
-        return [(made, asked, await book.history(made.name)) for made, asked in await book.all()]
+    number = series.number(one.newest) if one.newest else "not known yet"
+    line = sparkline(one.spark, len(one.spark)) if one.spark else ""
+    asked = series.moment(one.asked_at)
+    return one.watch.name, one.watch.question.name, number, line, asked
 
 
-def _shown(made: Watch) -> dict[str, Any]:
-    """A watch for people, as an agent shows it: webhooks and commands may hold secrets."""
+def _as_dict(one: Kept) -> dict[str, Any]:
     import msgspec
 
-    from nostr_client.watch.definition import shown
-
-    fields: dict[str, Any] = msgspec.to_builtins(shown(made))
-    return fields
-
-
-def _as_dict(made: Watch, asked: int | None, points: Sequence[Point]) -> dict[str, Any]:
-    newest = series.as_dicts(points[-1:])
-    return _shown(made) | {"asked_at": asked, "newest": newest[0] if newest else None}
+    fields: dict[str, Any] = msgspec.to_builtins(one.watch)
+    newest = series.as_dicts([one.newest])[0] if one.newest else None
+    return fields | {"asked_at": one.asked_at, "newest": newest}
 
 
 @watch.command()
 @click.argument("name")
-@store_option
+@place_option
 @json_option
-def show(name: str, path: Path | None, as_json: bool) -> None:
-    """What the number of a watch is made of, as it stands now; no relay is asked."""
-    made, asked, points, result = run_async(_show(store_place(path), name))
+def show(name: str, place: Place, as_json: bool) -> None:
+    """Show what the number of a watch is made of, as it stands now; no relay is asked."""
+    kept, found = run_async(_show(place, name))
     if as_json:
-        parts = [part.to_dict() for part in result.merged.parts]
-        print_json(_as_dict(made, asked, points) | {"result": result.to_dict(), "parts": parts})
+        import msgspec
+
+        print_json(_as_dict(kept) | {"counted": msgspec.to_builtins(found)})
         return
-    from nostr_client.cli.count import show as show_result
+    say_claims(found)
+    console().print(str(found), style="bold", soft_wrap=True)
+    if kept.newest is not None and kept.spark:
+        from nostr_client.watch import sparkline
 
-    show_result(result)
-    _tell_parts(result, made.excluded)
-    if points:
-        click.echo(f"{series.sparkline_of(points)}  since {series.moment(points[0].at)}")
-
-
-async def _show(path: Path, name: str) -> tuple[Watch, int | None, list[Point], CountResult]:
-    from nostr_client.count.procedure import Counter
-
-    async with await _opened(path) as book:
-        found = await book.get(name)
-        if found is None:
-            raise unknown(name)
-        made, asked = found
-        counter = Counter(book=book.claims)
-        whom = await _asked_of(book, made, asked)
-        result = await counter.explain(
-            made.question,
-            whom,
-            policy=made.trust,
-            trusted=made.trusted,
-            left_out=made.left_out,
+        click.echo(
+            f"{sparkline(kept.spark, len(kept.spark))}  until {series.moment(kept.newest.at)}"
         )
-        return made, asked, await book.history(name), result
 
 
-async def _asked_of(book: WatchBook, made: Watch, asked: int | None) -> dict[str, str] | None:
-    """The relays of a watch by normalised URL: its own, else those that it was asked on last.
-
-    The store holds what others said about the same question too, as to `count --store`. None (all
-    of them) for a watch that an older version asked, which did not note whom.
-    """
-    found = made.relays or await book.relays(made.name)
-    if found is None and asked is not None:
-        say(f"{made.name}: all relays that were ever asked about it, until it is asked again")
-        return None
-    return {normalize(url): url for url in found or ()}
-
-
-def _tell_parts(result: CountResult, left_out: Sequence[str]) -> None:
-    out = console()
-    for part in result.merged.parts:
-        used = " and ".join(part.used) if part.used else "nothing"
-        share = "" if part.share is None else f", {part.share:.0%} of all"
-        out.print(f"{part.relay}: {used} used{share}", soft_wrap=True, markup=False)
-    for url in left_out:
-        out.print(f"{url}: left out by you", soft_wrap=True, markup=False)
+def say_claims(found: Counted) -> None:
+    """Print the claims of a number: what each relay said, and what became of it."""
+    columns = ("relay", "status", "method", "count", "estimate", "used", "share", "why")
+    rows = (
+        (
+            one.relay, one.status, one.method, one.count, one.estimate,
+            "left out" if one.excluded else ", ".join(one.used),
+            None if one.share is None else f"{one.share:.0%}", "; ".join(one.reasons),
+        )
+        for one in found.relays
+    )  # fmt: skip
+    print_table(columns, rows)
 
 
 @watch.command()
 @click.argument("name")
-@store_option
-def rm(name: str, path: Path | None) -> None:
+@place_option
+@json_option
+def remove(name: str, place: Place, as_json: bool) -> None:
     """Remove a watch and its history."""
-    if not run_async(_remove(stored_at(path), name)):
-        raise unknown(name)
-    say(f"removed {name}")
+    run_async(_remove(place, name))
+    print_done(f"removed {name}", as_json=as_json)
 
 
-async def _remove(path: Path, name: str) -> bool:
-    from nostr_client.watch import WatchBook
+async def _add(place: Place, made: Watch) -> Watch:
+    async with watches_at(place, changes=True, makes=True) as watches:
+        return await watches.add_watch(made)
 
-    async with await WatchBook.open(path) as book:
-        return await book.remove(name)
+
+async def _set(place: Place, made: Watch) -> Watch:
+    async with watches_at(place, changes=True) as watches:
+        return await watches.set_watch(made)
+
+
+async def _list(place: Place) -> list[Kept]:
+    async with watches_at(place) as watches:
+        return await watches.watches()
+
+
+async def _show(place: Place, name: str) -> tuple[Kept, Counted]:
+    async with watches_at(place, merges=True) as watches:
+        return await watches.watch(name), await watches.explain(name)
+
+
+async def _remove(place: Place, name: str) -> None:
+    async with watches_at(place, changes=True) as watches:
+        await watches.remove_watch(name)
+
+
+async def _points(place: Place, name: str, since: int) -> list[Point]:
+    async with watches_at(place) as watches:
+        return await watches.points(name, since)
 
 
 @watch.command()
 @click.argument("name")
 @click.option("--last", type=Duration(), help="Only so far back, such as 30d.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Print or write it as this.")
 @click.option(
-    "--output", "-o", type=UserPath(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Write there in place of stdout.",
-)  # fmt: skip
-@click.option(
-    "--plot",
-    type=UserPath(path_type=Path, dir_okay=False),
-    metavar="FILE.png",
-    help="Draw it (needs the extra `plot`).",
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    metavar="FORM",
+    help="text, csv, json or parquet; --json is short for --format json.",
 )
-@store_option
+@output_option
+@click.option(
+    "--plot", type=UserPath(path_type=Path, dir_okay=False), metavar="FILE.png",
+    help="Draw it (needs the extra `plot`).",
+)  # fmt: skip
+@place_option
 @json_option
 def history(
     name: str,
@@ -262,33 +301,31 @@ def history(
     form: str | None,
     output: Path | None,
     plot: Path | None,
-    path: Path | None,
+    place: Place,
     as_json: bool,
 ) -> None:
-    """The numbers of a watch: all of two days, then one an hour, after a quarter one a day."""
+    """Print the numbers of a watch: all of two days, then one an hour, later one a day."""
     for target in (output, plot):
         if target is not None and target.exists():
             raise InvalidInput(f"{target} is there; choose another name or remove it")
     since = 0 if last is None else int(time.time() - last)
-    points = run_async(_history(store_place(path), name, since))
+    points = run_async(_points(place, name, since))
     if plot is not None:
         series.plot(points, plot, name)
         say(f"drew {plural(len(points), 'point')} in {plot}")
-    if as_json or form is not None or output is not None:
-        _write(name, points, "json" if as_json else form or "csv", output)
-    elif plot is None:
-        if not points:
-            say(f"no numbers of {name} yet")
-            return
-        click.echo(series.sparkline_of(points))
-        series.say_points(points)
+    form = "json" if as_json else form or ("csv" if output is not None else None)
+    if form not in (None, "text"):
+        _write(name, points, form or "", output)
+    elif plot is None or form == "text":
+        _tell(name, points, output)
 
 
-async def _history(path: Path, name: str, since: int) -> list[Point]:
-    async with await _opened(path) as book:
-        if await book.get(name) is None:
-            raise unknown(name)
-        return await book.history(name, since=since)
+def _tell(name: str, points: Sequence[Point], output: Path | None) -> None:
+    if not points:
+        say(f"no numbers of {name} yet")
+        return
+    lines = [series.sparkline_of(points), *series.lines_of(points)]
+    _text("".join(f"{line}\n" for line in lines), output)
 
 
 def _write(name: str, points: Sequence[Point], form: str, output: Path | None) -> None:

@@ -12,7 +12,8 @@ import click
 from nostr_client.cli import series
 from nostr_client.cli.entry import NO_RELAY, run_async
 from nostr_client.cli.key import key_file_option, optional_signer
-from nostr_client.cli.output import json_option, print_json, say
+from nostr_client.cli.output import json_option, once_option, print_json, say
+from nostr_client.cli.place import Agent, Place, agent_at, place_option
 from nostr_client.cli.questions import (
     deny_option,
     indexer_option,
@@ -27,15 +28,15 @@ from nostr_client.cli.relays import (
     timeout_option,
     worst_code,
 )
-from nostr_client.cli.store import store_option, stored_at
-from nostr_client.errors import InvalidInput
+from nostr_client.cli.watch_file import unknown
+from nostr_client.errors import InvalidInput, StoreLocked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from nostr_client.client import NostrClient
-    from nostr_client.count.result import CountResult
+    from nostr_client.count.figures import Counted
     from nostr_client.store.sqlite import SqliteStore
     from nostr_client.watch import Watch, WatchBook
     from nostr_client.watch.engine import Engine
@@ -50,7 +51,7 @@ NO_WATCHES = "no watches yet: nostr-client watch add NAME WHAT TARGET"
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--once", is_flag=True, help="Ask every one of them now, once, and end.")
+@once_option
 @relay_option
 @indexer_option
 @deny_option
@@ -59,7 +60,7 @@ NO_WATCHES = "no watches yet: nostr-client watch add NAME WHAT TARGET"
 @keep_option
 @key_file_option
 @network_options(strangers=True)
-@store_option
+@place_option
 @json_option
 @click.pass_context
 def run(
@@ -68,7 +69,7 @@ def run(
     names: tuple[str, ...],
     once: bool,
     relays: tuple[str, ...],
-    path: Path | None,
+    place: Place,
     as_json: bool,
     keep_events: bool,
     **how: Any,
@@ -78,11 +79,14 @@ def run(
     --relay and --indexer are for watches that name no relays themselves; one that has no relay to
     ask is told once. Exit codes of --once: 0 when some relay answered for each watch, 124 when
     those of all others timed out, else 3. 2 when not one of the watches has a relay to ask.
+
+    An agent that holds the store asks its watches by itself, on the relays of its configuration;
+    --once has it ask them now.
     """
     from nostr_client.cli.gc_tuning import prepare_for_long_runs
 
     prepare_for_long_runs()
-    running = _run(stored_at(path), names, once, as_json, _Asked(relays, keep_events, how))
+    running = _run(place, names, once, as_json, _Asked(relays, keep_events, how))
     ctx.exit(worst_code(run_async(running)))
 
 
@@ -123,17 +127,52 @@ async def _opened(path: Path, asked: _Asked) -> AsyncIterator[tuple[WatchBook, N
 
 
 async def _run(
-    path: Path, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
+    place: Place, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
 ) -> list[int]:
     """Until interrupted, or once: then the exit code of each watch."""
-    results: dict[str, CountResult] = {}
+    async with agent_at(place) as agent:
+        if agent is not None:
+            return await _run_through(agent, names, once, as_json)
+    return await _run_here(place.there, names, once, as_json, asked)
+
+
+async def _run_through(
+    agent: Agent, names: tuple[str, ...], once: bool, as_json: bool
+) -> list[int]:
+    """Have the agent ask each watch now, all at once; the exit code of each."""
+    if not once:
+        raise StoreLocked("the agent asks its watches by itself: --once has it ask them now")
+    known = [one.watch.name for one in await agent.watches()]
+    for name in names:
+        if name not in known:
+            raise unknown(name)
+    if not known:
+        say(NO_WATCHES)
+    async with asyncio.TaskGroup() as group:
+        tasks = {
+            name: group.create_task(agent.ask_watch(name))
+            for name in sorted(known)
+            if not names or name in names
+        }
+    codes = []
+    for name, task in tasks.items():
+        _tell(name, task.result(), as_json)
+        statuses = [one.status for one in task.result().relays]
+        codes.append(outcome_code(statuses) if statuses else NO_RELAY)
+    return codes
+
+
+async def _run_here(
+    path: Path, names: tuple[str, ...], once: bool, as_json: bool, asked: _Asked
+) -> list[int]:
+    results: dict[str, Counted] = {}
 
     async def merged(merge: Merge) -> None:
         if merge.is_whole and merge.is_news:
             name = merge.watched.watch.name
-            results[name] = merge.result
+            results[name] = merge.result.counted(merge.watched.watch.left_out)
             if not once:
-                _tell(name, merge.result, as_json)
+                _tell(name, results[name], as_json)
 
     async with _opened(path, asked) as (book, client):
         known = await _wanted(book, client)
@@ -229,12 +268,10 @@ class _Lost:
         self.tell({name: "" if why == UNNAMED else why for name, why in lacks.items()})
 
 
-def _tell(name: str, result: CountResult, as_json: bool) -> None:
+def _tell(name: str, found: Counted, as_json: bool) -> None:
     if as_json:
-        print_json({"watch": name} | result.to_dict())
+        import msgspec
+
+        print_json({"watch": name, **msgspec.to_builtins(found)})
         return
-    click.echo(f"{series.moment(time.time())}  {name}  {result}")
-
-
-def unknown(name: str) -> InvalidInput:
-    return InvalidInput(f"there is no watch named {name!r}")
+    click.echo(f"{series.moment(time.time())}  {name}  {found}")

@@ -54,13 +54,13 @@ LISTS: Final = frozenset(
 """NIP-51 lists: one with a content is private, as its content holds the encrypted items.
 30001 is the former kind of bookmarks. 10040 is NIP-85's list of assertion providers."""
 
-_JOBS: Final = range(5000, 7001)
+JOBS: Final = range(5000, 7001)
 """NIP-90 requests, results and feedback: with an `encrypted` tag they are for one party only."""
 
 PROTECTED: Final = "-"
 """The tag of an event that relays take from its author alone (NIP-70)."""
 
-_REPOSTS: Final = (kinds.REPOST, kinds.GENERIC_REPOST)
+REPOST_KINDS: Final = (kinds.REPOST, kinds.GENERIC_REPOST)
 _NESTED: Final = 8
 """Reposts of reposts that are looked into; each further one doubles the size of the text."""
 
@@ -82,7 +82,7 @@ def _is_private(kind: float, tags: Iterable[Sequence[Any]], content: object) -> 
         return True
     if kind in LISTS:
         return bool(content)
-    return kind in _JOBS and any(tag[0] == "encrypted" for tag in tags if tag)
+    return kind in JOBS and any(tag[0] == "encrypted" for tag in tags if tag)
 
 
 def stays(event: Event, filters: Sequence[Filter], *, include_private: bool) -> bool:
@@ -92,12 +92,7 @@ def stays(event: Event, filters: Sequence[Filter], *, include_private: bool) -> 
     """
     if include_private or not is_private(event):
         return False
-    return event.kind in _REPOSTS or not is_named(event, filters)
-
-
-def maybe_private_kinds() -> tuple[int, ...]:
-    """The kinds of which an event may be private, for a filter that finds those that are."""
-    return tuple(sorted(PRIVATE_KINDS.keys() | LISTS))
+    return event.kind in REPOST_KINDS or not is_named(event, filters)
 
 
 def is_named(event: Event, filters: Sequence[Filter]) -> bool:
@@ -135,12 +130,12 @@ def reposts_protected(event: Event) -> bool:
     The reposts that a repost holds are looked into. Text that is no JSON here may be JSON for
     somebody else, so there the tag alone decides.
     """
-    return event.kind in _REPOSTS and _holds(event.content, _NESTED, _PROTECTED)
+    return event.kind in REPOST_KINDS and _holds(event.content, _NESTED, _PROTECTED)
 
 
 def reposts_private(event: Event) -> bool:
     """True for a repost whose content holds a private event; looked into as for protected ones."""
-    return event.kind in _REPOSTS and _holds(event.content, _NESTED, _PRIVATE)
+    return event.kind in REPOST_KINDS and _holds(event.content, _NESTED, _PRIVATE)
 
 
 class _Sought(NamedTuple):
@@ -163,7 +158,7 @@ def _is_or_holds(embedded: dict[str, Any], deeper: int, sought: _Sought) -> bool
     if sought.in_event(embedded):
         return True
     content = embedded.get("content")
-    if embedded.get("kind") not in _REPOSTS or not isinstance(content, str):
+    if embedded.get("kind") not in REPOST_KINDS or not isinstance(content, str):
         return False
     return deeper > 0 and _holds(content, deeper - 1, sought)
 

@@ -14,11 +14,11 @@ from nostr_client.count.listing import is_listable, list_ids
 from nostr_client.count.merge import Listing
 from nostr_client.count.reading import Reader
 from nostr_client.errors import DeadlineExceeded, HeldBack, RelayError, RelayRefused, Unsupported
-from nostr_client.network.waiting import task_group
+from nostr_client.network.waiting import end, task_group
 from nostr_client.options import ReadBudget, Timeouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from nostr_client.codecs.filters import Filter
     from nostr_client.codecs.keys import VerifiedEvent
@@ -136,33 +136,32 @@ class Asking:
         relay: Relay,
         query: Query,
         options: CountOptions,
-        group: asyncio.TaskGroup,
         *,
         now: Callable[[], float],
         place: Place | None = None,
         silent: bool = False,
         shared: SharedIds | None = None,
-        earlier: Claim | None = None,
+        recall: Callable[[], Awaitable[Claim | None]] | None = None,
         look_up: LookUp | None = None,
         judges: bool = True,
     ) -> None:
         """`now` gives Unix seconds; `silent`: the relay is known never to answer a COUNT.
 
-        `group`: where reading beside a silent COUNT has its task. `place`: where what is read is
-        kept; by default it is forgotten. `shared`: single events are judged, beside those of the
-        question's other relays, here unless somebody else `judges` them. `earlier`: what this relay
-        said before. `look_up`: whom zaps of events and addresses may pay.
+        `place`: where what is read is kept; by default it is forgotten. `shared`: single events are
+        judged, beside those of the question's other relays, here unless somebody else `judges`
+        them. `recall` gives what this relay said before. `look_up`: whom zaps of events and
+        addresses may pay.
         """
         self._relay = relay
         self._query = query
         self._options = options
-        self._group = group
         self._patience = 0.0 if silent else options.patience
         self._outcome = Outcome(asked_at=now())
         self._started = asyncio.get_running_loop().time()
         self._place = place
         self._shared = shared
-        self._earlier = earlier
+        self._recall = recall
+        self._earlier: Claim | None = None
         self._look_up = look_up
         self._judges = judges
         self._made: Reader | None = None
@@ -240,10 +239,11 @@ class Asking:
                 await asyncio.wait([self._beside])
         finally:
             timer.cancel()
-            await self._end_beside()
+            if self._beside is not None:
+                await end(self._beside)
 
     def _read_beside(self) -> None:
-        self._beside = self._group.create_task(self._read_instead())
+        self._beside = asyncio.create_task(self._read_instead())
 
     async def _read_instead(self) -> None:
         """Read; once everything is there, the COUNT is not waited for."""
@@ -251,11 +251,6 @@ class Asking:
         if self._read_error is None and self._scope is not None:
             self._enough = True
             self._scope.reschedule(asyncio.get_running_loop().time())
-
-    async def _end_beside(self) -> None:
-        if self._beside is not None and not self._beside.done():
-            self._beside.cancel()
-            await asyncio.wait([self._beside])
 
     async def _count(self) -> None:
         outcome, heard = self._outcome, self._relay.notices
@@ -323,7 +318,12 @@ class Asking:
         return by_ids and most <= self._options.budget.events
 
     async def _gather(self) -> None:
-        """List the relay's ids where that is enough and it can, else read its events."""
+        """List the relay's ids where that is enough and it can, else read its events.
+
+        What it said before is recalled ahead of that: reading changes what is held.
+        """
+        if self._recall is not None:
+            self._earlier = await self._recall()
         if not await self._list():
             await self._read()
 

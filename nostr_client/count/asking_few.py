@@ -39,7 +39,7 @@ async def count_enough(
     where nothing is kept; StoreError. Safe to cancel.
     """
     _check(counter, query, line)
-    earlier = await counter.earlier_claims(query, relays, ())
+    earlier = await counter.earlier_claims(query, [relay.url for _, relay in relays])
     known = {url: _people(claim, query) for url, claim in earlier.items()}
     said = {url: people for url, people in known.items() if people is not None}
     chooser = Enough(said, [one.url for _, one in relays if one.url not in said], line)

@@ -21,6 +21,7 @@ from nostr_client.count.by_id import IDS_AT_ONCE, events_by_id
 from nostr_client.count.merge import Retracted
 from nostr_client.count.seen import REQUESTS, SeenEvents
 from nostr_client.errors import RelayError
+from nostr_client.network.waiting import Gate
 
 if TYPE_CHECKING:
     import random
@@ -74,8 +75,7 @@ class SharedIds:
         self._unchecked = set(urls)
         self._discredited: set[str] = set()
         self._stored = stored
-        self._settled = asyncio.Event()
-        self._all_checked = asyncio.Event()
+        self._gate = Gate()
 
     def report(self, relay: Relay, ids: frozenset[bytes] | None) -> None:
         """One relay is done; None: it told nothing of single events."""
@@ -85,14 +85,12 @@ class SharedIds:
             self._relays[relay.url] = relay
         else:
             self.check(relay.url)
-        if not self._waiting:
-            self._settled.set()
+        self._gate.wake()
 
     def check(self, url: str) -> None:
         """A relay's list was checked by its sample, or there is none to check."""
         self._unchecked.discard(url)
-        if not self._unchecked:
-            self._all_checked.set()
+        self._gate.wake()
 
     def recall(self, relay: Relay, claim: Claim) -> None:
         """A relay that is not asked now: what it said before."""
@@ -108,11 +106,11 @@ class SharedIds:
 
     async def all_checked(self) -> None:
         """Return when it is known of every relay whether it makes ids up. Safe to cancel."""
-        await self._all_checked.wait()
+        await self._gate.wait(lambda: not self._unchecked)
 
     async def settled(self) -> None:
         """Return when every relay has reported. Safe to cancel."""
-        await self._settled.wait()
+        await self._gate.wait(lambda: not self._waiting)
 
     async def look_up(self, ids: Iterable[bytes], authors: Iterable[bytes]) -> bool:
         """Look for requests about some events in our own store; whether any came.
@@ -212,7 +210,9 @@ class Judging:
     def retracted(self) -> Retracted:
         """The ids that are proven not to count."""
         seen, named, looked_for = self._shared.seen, self._shared.all_ids, self._looked_for
-        blocked = frozenset(filter(seen.is_blocked, named)) | self._known.intersection(named)
+        blocked = self._known.intersection(named)
+        if seen.requests:
+            blocked = blocked.union(filter(seen.is_blocked, named))
         if self._query.one_per_author:  # a list by its author, as that is who comes off with it
             lists = {id: seen.by_id[id].author for id in blocked if id in seen.by_id}
             return Retracted(lists=lists, looked_for=looked_for)

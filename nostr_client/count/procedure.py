@@ -29,7 +29,7 @@ from nostr_client.count.unfollowed import (
 from nostr_client.network.waiting import task_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from nostr_client.count.beside import FirstRound
     from nostr_client.count.claims import ClaimBook
@@ -137,35 +137,30 @@ class Counter:
         query = await self.resolved(query, relays, chosen)
         chosen = chosen.within(end - loop.time())
         several = len(relays) + len(beside) > 1
+        urls = [relay.url for _, relay in relays]
         earlier: dict[str, Claim] = {}
         shared = None
         if chosen.read and not query.searches:
-            earlier = await self.earlier_claims(query, relays, beside)
-            asked = [relay.url for _, relay in relays]
+            now_too = [] if first is None else urls
+            earlier = await self.earlier_claims(query, [*now_too, *(other.url for other in beside)])
             by_ids = several and _wants_members(query)
             seen = None if first is None else first.seen
-            shared = SharedIds(asked, self._rand, by_ids=by_ids, seen=seen, stored=chosen.stored)
+            shared = SharedIds(urls, self._rand, by_ids=by_ids, seen=seen, stored=chosen.stored)
             self._recall(shared, beside, earlier)
         look_up = self._recipients.within(
             [relay for _, relay in relays], chosen.patience, chosen.budget
         )
 
-        async with task_group() as group:
-            tasks = [
-                group.create_task(
-                    self._ask(
-                        name, relay, query, chosen, group, shared, earlier, look_up, first is None
-                    )
-                )
-                for name, relay in relays
-            ]
-        urls = [relay.url for _, relay in relays]
-        claims = [(url, task.result()) for url, task in zip(urls, tasks, strict=True)]
+        said = None if first is None else earlier
+        askings = [
+            self._ask(name, relay, query, chosen, shared, said, look_up) for name, relay in relays
+        ]
+        claims = list(zip(urls, await _all(askings), strict=True))
         if first is not None:
             return [(url, first.unjudged(url, claim, earlier.get(url))) for url, claim in claims]
         if not (several and is_compared(query) and readings(dict(claims))):
             return claims
-        earlier = await self.earlier_claims(query, relays, beside)
+        earlier = await self.earlier_claims(query, [*urls, *(other.url for other in beside)])
         asked_now = {relay.url: relay for _, relay in relays}
         left = end - loop.time()
         proven = await self._compare(
@@ -191,7 +186,7 @@ class Counter:
         chosen, found = options or self._options, dict(claims)
         if not chosen.read or query.searches:
             return found
-        earlier = await self.earlier_claims(query, [], beside)
+        earlier = await self.earlier_claims(query, [other.url for other in beside])
         several = len(relays) + len(beside) > 1
         by_ids = several and _wants_members(query)
         shared = SharedIds(
@@ -242,14 +237,11 @@ class Counter:
             if other.url in earlier:
                 shared.recall(other, earlier[other.url])
 
-    async def earlier_claims(
-        self, query: Query, relays: Sequence[tuple[str, Relay]], beside: Sequence[Relay]
-    ) -> dict[str, Claim]:
-        """What these relays said before, by normalised URL; nothing without a book."""
-        if self.book is None:
+    async def earlier_claims(self, query: Query, urls: Sequence[str]) -> dict[str, Claim]:
+        """What relays said before, by normalised URL; nothing without a book."""
+        if self.book is None or not urls:
             return {}
         now = self._now()
-        urls = [*(relay.url for _, relay in relays), *(relay.url for relay in beside)]
         found = await self.book.recall(asked_of(query), now, urls)
         usable = {one.url: one.usable(now, KEEP) for one in found}
         return {url: claim for url, claim in usable.items() if claim is not None}
@@ -338,32 +330,44 @@ class Counter:
         relay: Relay,
         query: Query,
         options: CountOptions,
-        group: asyncio.TaskGroup,
         shared: SharedIds | None,
-        earlier: Mapping[str, Claim],
+        earlier: Mapping[str, Claim] | None,
         look_up: LookUp,
-        judges: bool,
     ) -> Claim:
+        """Ask one relay; `earlier`: what was said before, where somebody else judges the claim."""
         silent = relay.url in self._silent
         kept = not (query.needs_target or query.by_content or _has_versions(query))
         place = await self.book.place(asked_of(query), relay.url) if self.book and kept else None
+
+        async def recall() -> Claim | None:
+            known = await self.earlier_claims(query, [relay.url]) if earlier is None else earlier
+            return known.get(relay.url)
+
         asking = Asking(
             relay,
             query,
             options,
-            group,
             now=self._now,
             place=place,
             silent=silent,
             shared=shared,
-            earlier=earlier.get(relay.url),
+            recall=recall if shared else None,
             look_up=look_up,
-            judges=judges,
+            judges=earlier is None,
         )
         claim = await asking.run(name)
         if asking.silent:
             self._silent.add(relay.url)
         return claim
+
+
+async def _all(askings: Sequence[Coroutine[None, None, Claim]]) -> list[Claim]:
+    """What all of them give, in order; one alone, as watches have them, needs no task."""
+    if len(askings) == 1:
+        return [await askings[0]]
+    async with task_group() as group:
+        tasks = [group.create_task(one) for one in askings]
+    return [task.result() for task in tasks]
 
 
 def _in_place(claims: Sequence[Claim], others: Mapping[str, Claim]) -> list[Claim]:

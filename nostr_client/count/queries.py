@@ -7,7 +7,7 @@ else.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -80,7 +80,7 @@ NO_TARGET: Final = "?"
 """The label of a zap that names what is neither an event id nor an address."""
 
 
-class Query(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True, dict=True):
     """A question to count: its name, and filters that are OR'd.
 
     `target` is the hex id, hex pubkey or address that a canonical query is about, else None.
@@ -89,6 +89,8 @@ class Query(msgspec.Struct, frozen=True):
     pubkeys read from the target itself; None where they are not known. `by_content`: what contents
     say is wanted, so that events are read wherever they are.
     """
+
+    # A round of watches reads each property many times: those that go through filters are cached.
 
     filters: tuple[Filter, ...]
     name: str = "filter"
@@ -103,7 +105,7 @@ class Query(msgspec.Struct, frozen=True):
         """True when events are looked into, so that no relay's own number can be used."""
         return self.name == "zaps"
 
-    @property
+    @cached_property
     def searches(self) -> bool:
         """True for a search (NIP-50): each relay decides what matches, so no number is exact."""
         return any(f.search is not None for f in self.filters)
@@ -118,7 +120,7 @@ class Query(msgspec.Struct, frozen=True):
         """True for zaps of a person: the event that a receipt names says whom it may pay."""
         return self.is_zaps and self.filters[0].tags[0][0] == "#p"
 
-    @property
+    @cached_property
     def judges(self) -> bool:
         """True when some of the matching events do not count, which only reading them shows."""
         return self.is_zaps or self._names_in_passing
@@ -140,7 +142,7 @@ class Query(msgspec.Struct, frozen=True):
             return False
         return self.name != "reactions" or ":" not in self.target
 
-    @property
+    @cached_property
     def unit(self) -> Unit:
         """What the question counts, whoever answers.
 
@@ -149,7 +151,7 @@ class Query(msgspec.Struct, frozen=True):
         named = self.name in CANONICAL and self.offset is not None
         return Unit.AUTHORS if named else Unit.EVENTS
 
-    @property
+    @cached_property
     def by_registers(self) -> bool:
         """True when registers give the number: it is of people, or of one event a person."""
         return self.offset is not None and (self.unit is Unit.AUTHORS or self.one_per_author)
@@ -198,14 +200,16 @@ class Query(msgspec.Struct, frozen=True):
         id, author = bytes.fromhex(event.id), bytes.fromhex(event.pubkey)
         return self.hold(event) or Held(event.created_at, id, author, VOID)
 
-    @property
+    @cached_property
     def offset(self) -> int | None:
         """The HLL offset where registers of all filters may be merged (8..23), else None."""
         if self.is_zaps:
             return None  # receipts are signed by wallet services, not by who paid
-        return _offset_of(self.filters)
+        wire = [f.to_dict() for f in self.filters]
+        offsets = {hll.offset(f) if hll.mergeable(f) else None for f in wire}
+        return offsets.pop() if len(offsets) == 1 else None
 
-    @property
+    @cached_property
     def one_per_author(self) -> bool:
         """True when an author has at most one matching event: one and the same replaceable kind."""
         asked = {f.kinds for f in self.filters}
@@ -239,13 +243,6 @@ _NOTES: Final = {
     "replies+comments": _REPLIES,
 }
 """Queries whose matching events are judged one by one, and what relays cannot tell of them."""
-
-
-@lru_cache(8192)  # asked about many times a round
-def _offset_of(filters: tuple[Filter, ...]) -> int | None:
-    wire = [f.to_dict() for f in filters]
-    offsets = {hll.offset(f) if hll.mergeable(f) else None for f in wire}
-    return offsets.pop() if len(offsets) == 1 else None
 
 
 def _replaceable(asked: tuple[int, ...]) -> bool:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from nostr_client.codecs.display import plural, said
+from nostr_client import hll
+from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.enough import Unasked
+from nostr_client.count.figures import LARGEST, Counted, Told, WeighedClaim
 from nostr_client.count.merge import Claim, Figure, Merged, Unit
 from nostr_client.count.queries import Query
 from nostr_client.count.wallets import Wallet, WalletStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from nostr_client.count.merge import Receipt
-
-
-_UNITS = {Unit.AUTHORS: "distinct authors", Unit.EVENTS: "events"}
+    from nostr_client.count.merge.values import Part
 
 
 class VerifiedZaps(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,17 +183,35 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
         return sum(claim.answered for claim in self.relays)
 
     def __str__(self) -> str:
-        name = "matching" if self.query.name == "filter" else self.query.name
-        answered = f"{self.answered} of {plural(len(self.relays), 'relay')} answered"
-        if self.merged.figure is None:
-            return f"{name}: not known ({answered})"
-        return f"{name}: {said(self.merged.figure)} {_UNITS[self.unit]} ({answered})"
+        return str(self.counted())
 
     def __repr__(self) -> str:
         return f"<CountResult {self}>"
 
+    def counted(self, left_out: Collection[str] = ()) -> Counted:
+        """The number with what became of every claim; `left_out` by the user, normalised."""
+        merged = self.merged
+        parts = {part.relay: part for part in merged.parts}
+        by_user = (one.relay for one in self.relays if normalize(one.relay) in left_out)
+        out = {*merged.excluded, *by_user}
+        return Counted(
+            query=self.query.name,
+            target=self.query.target,
+            filters=tuple(one.to_dict() for one in self.query.filters),
+            unit="events" if self.unit is Unit.EVENTS else "distinct_authors",
+            figure=_storable(merged.figure),
+            authors=_storable(merged.authors),
+            events=_storable(merged.events),
+            corroborated=_storable(merged.corroborated),
+            amount=_storable(merged.amount),
+            relays=tuple(
+                _weighed(one, parts.get(one.relay), excluded=one.relay in out)
+                for one in self.relays
+            ),
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values, as the command line and the HTTP API give it.
+        """Return the result as JSON values, as `nostr-client count` gives it.
 
         `amount` (millisats) is there for zaps alone, `contents`, `verified` and `unasked` where
         they were asked for, `note` where there is one.
@@ -219,3 +237,23 @@ class CountResult(msgspec.Struct, frozen=True, kw_only=True):
             **worth,
             "relays": [claim.to_dict() for claim in self.relays],
         }
+
+
+def _storable(found: Figure | None) -> Figure | None:
+    return None if found is None else found.storable
+
+
+def _weighed(said: Claim, part: Part | None, *, excluded: bool) -> WeighedClaim:
+    """One relay's claim, with its part in the number."""
+    summary = {name: getattr(said, name) for name in Told.__struct_fields__}
+    if said.count is not None:
+        summary["count"] = min(said.count, LARGEST)
+    left_out: tuple[str, ...] = ("left out by the watch",) if excluded else ()
+    return WeighedClaim(
+        **summary,
+        estimate=None if said.registers is None else round(hll.estimate(said.registers), 1),
+        used=() if part is None else part.used,
+        share=None if part is None else part.share,
+        reasons=left_out if part is None else part.reasons,
+        excluded=excluded,
+    )

@@ -159,6 +159,11 @@ class StreamConfig(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
         return (*self.sources, self.mirror) if self.mirror else self.sources
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """Patterns of all that its sources can store in it."""
+        return tuple(pattern for source in self.sources for pattern in source.targets)
+
+    @property
     def window(self) -> int:
         """Nanoseconds in which a message id counts once; 0: ids are not compared."""
         if self.duplicate_window:

@@ -108,7 +108,9 @@ class Knowledge:
 
     def learn(self, **changes: Any) -> None:
         """Record what the relay has shown that it supports: fields of `Capabilities`."""
-        self.capabilities = msgspec.structs.replace(self.capabilities, **changes)
+        known = self.capabilities
+        if any(getattr(known, name) != value for name, value in changes.items()):
+            self.capabilities = msgspec.structs.replace(known, **changes)
 
     def note_clock(self, date: float | None, now: float) -> None:
         """Take the relay's clock, of the handshake, both in Unix seconds; odd ones are ignored.

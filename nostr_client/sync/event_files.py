@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
 from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
@@ -74,6 +75,7 @@ def form_of(name: str, form: str | None) -> Form:
 def writer(target: Path, form: Form) -> Iterator[Callable[[Event], object]]:
     """Writes events into a new file, or a folder of Parquet, which appears whole or not at all.
 
+    Only its owner can read it, as with the store.
     Raises InvalidInput where the target is there, MissingExtra without pyarrow where it is needed.
     """
     if target.exists():
@@ -98,6 +100,7 @@ def _remove(part: Path) -> None:
 
 @contextmanager
 def _lines(part: Path, form: Form) -> Iterator[Callable[[Event], object]]:
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     with ExitStack() as opened:
         out: Any
         if form == "zstd":
@@ -141,7 +144,7 @@ class _ParquetFiles:
                 ("sig", pa.string()),
             ]
         )
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, mode=0o700)
         self._folder = folder
         self._number = 0
         self._rows: list[Event] = []

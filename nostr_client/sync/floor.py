@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _CHUNK: Final = 500
 """Ids looked up at once."""
 
+PROBED: Final = 50
+"""Ids of one REQ that proves which are absent: a relay that sends less would seem to lack them."""
+
 CAPPED: Final = "it compares only the newest of its events; the older ones were read by REQ"
 UNPROVEN: Final = "it is not proven that the relay compared all its events"
 
@@ -175,7 +178,7 @@ class Floors:
     async def _absent(self, one: Compared) -> list[bytes]:
         """Those of our ids that a REQ by ids does not bring."""
         absent = list(one.have)
-        size = self._options.batch
+        size = min(PROBED, self._options.batch)
         for at in range(0, len(one.have), size):
             asked = [key.hex() for key in list(one.have)[at : at + size]]
             page = await self._relay.fetch(Filter(ids=asked))

@@ -44,11 +44,12 @@ class SyncOptions:
     frame_bytes: int = 50_000
     """Bytes of our negentropy messages before hex: relays drop frames above 131,072 characters."""
 
-    batch: int = 50
+    batch: int = 100
     """Ids in one REQ: relays cap filters at 100 to 1,000 values."""
 
-    requests: int = 2
-    """REQs for ids under way at one relay: `batch` times this is what a crash can cost."""
+    requests: int = 4
+    """REQs for ids under way at one relay, so that the next comes while one is stored: `batch`
+    times this is what a crash can cost."""
 
     high_water: int = 100
     """EVENTs without an OK at which an upload pauses."""

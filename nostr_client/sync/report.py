@@ -62,7 +62,7 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of `have`, where they were asked for."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The relay as JSON values, as `nostr-client sync --json` gives it."""
+        """The relay as JSON values, as `nostr-client sync run --json` gives it."""
         return {
             "relay": self.relay,
             "status": str(self.status),
@@ -120,7 +120,7 @@ class SyncReport(msgspec.Struct, frozen=True, kw_only=True):
         return f"<SyncReport {self}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values, as `nostr-client sync --json` gives it."""
+        """Return the report as JSON values, as `nostr-client sync run --json` gives it."""
         totals = {name: getattr(self, name) for name in _TOTALS}
         return {**totals, "relays": [one.to_dict() for one in self.relays]}
 

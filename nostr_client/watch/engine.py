@@ -20,6 +20,7 @@ from nostr_client.count.remembering import KEEP, asked_of
 from nostr_client.network.waiting import task_group
 from nostr_client.watch import repository
 from nostr_client.watch.live import Live, LivePace
+from nostr_client.watch.recording import Recorder
 from nostr_client.watch.repository import point_of
 from nostr_client.watch.scheduler import Task
 from nostr_client.watch.state import NO_RELAY, Merge, Wanted, Watched
@@ -100,7 +101,8 @@ class Engine:
         self._pool = pool
         self._merged = merged
         self._refreshed = refreshed
-        self._history = history
+        self._claims = Recorder(self._book.database)
+        self._history = None if history is None else Recorder(history)
         self._resumes = resumes
         self._spell = spell
         self._pace = LivePace()
@@ -162,6 +164,12 @@ class Engine:
         """Have every relay of a watch asked again."""
         for url in self.watches[name].relays:
             self.worker.nudge(f"{ASK} {name} {url}")
+
+    async def asked(self, name: str) -> None:
+        """Have every relay of a watch asked again, until each was and the number is merged."""
+        self.ask_now(name)
+        keys = [f"{ASK} {name} {url}" for url in self.watches[name].relays]
+        await self.worker.settled({*keys, f"{MERGE} {name}"})
 
     # Tasks.
 
@@ -272,7 +280,7 @@ class Engine:
 
     async def _save(self, one: Watched) -> None:
         if one.unsaved:
-            await self._book.database.write(self._saving(one))
+            await self._claims.write(self._saving(one))
 
     def _no_answer(self, one: Watched, url: str, claim: Claim) -> None:
         why = claim.warnings[-1] if claim.warnings else None
@@ -322,7 +330,7 @@ class Engine:
         return True
 
     async def _record(
-        self, history: Database, one: Watched, result: CountResult, now: float
+        self, history: Recorder, one: Watched, result: CountResult, now: float
     ) -> None:
         name, at, relays = one.watch.name, int(now), list(one.relays.values())
         point, save = point_of(at, result), self._saving(one)

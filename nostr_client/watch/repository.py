@@ -71,9 +71,6 @@ CREATE TABLE watch_point (
 
 WATCHES: Final = Schema("nostr_tally.watches", partial(run_script, script=_TABLES))
 
-LARGEST: Final = 2**63 - 1
-"""The largest number that a row takes; full registers tell of more, and no honest relay does."""
-
 APART_S: Final = 60
 MOST_APART: Final = 6
 """Numbers of one minute that are stored where it moves: a flood brings a merge every second."""
@@ -184,6 +181,12 @@ def _watch(definition: str) -> Watch:
         return msgspec.json.decode(definition, type=Watch)
     except msgspec.MsgspecError as error:
         raise InvalidInput(f"not a watch: {error}") from error
+
+
+def asked_at(conn: sqlite3.Connection, name: str) -> int | None:
+    """When a watch was last asked, Unix seconds; None for never."""
+    row = conn.execute("SELECT asked_at FROM watch WHERE name = ?", (name,)).fetchone()
+    return None if row is None or row[0] is None else int(row[0])
 
 
 def relays(conn: sqlite3.Connection, name: str) -> tuple[str, ...] | None:
@@ -398,6 +401,11 @@ class WatchBook:
         """Store a new watch. Raises InvalidInput where it is none, or its name is taken."""
         await self.database.write(lambda conn: add(conn, watch))
 
+    async def set(self, watch: Watch) -> None:
+        """Store a watch in the place of one of the same name. Raises InvalidInput."""
+        watch.check()
+        await self.database.write(lambda conn: put(conn, watch))
+
     async def remove(self, name: str) -> bool:
         """Remove a watch and its history; False if it is not there. Its claims stay."""
         return await self.database.write(lambda conn: remove(conn, name))
@@ -425,14 +433,13 @@ def point_of(at: int, result: CountResult) -> Point | None:
     figure = result.merged.figure
     if figure is None:
         return None
-    high = None if figure.high is None else min(figure.high, LARGEST)
-    value, low = min(figure.value, LARGEST), min(figure.low, LARGEST)
+    one = figure.storable
     return Point.sample(
         at,
-        value,
-        low,
-        high,
-        exact=figure.exact,
-        as_said=figure.as_said,
+        one.value,
+        one.low,
+        one.high,
+        exact=one.exact,
+        as_said=one.as_said,
         unit=str(result.unit),
     )

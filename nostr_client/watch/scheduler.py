@@ -1,8 +1,9 @@
-"""What is due: a pure function of the tasks, what became of them, and the time.
+"""What is due: tasks, their lanes and turns, as the caller's two clocks say.
 
 A task belongs to a lane (a relay, or a kind of work). A lane runs at most so many tasks at once and
 never waits for another lane. Nothing here reads a clock or a random source: jitter comes from a
-hash of the task's key and a seed, so that it is spread, and the same for the same input.
+hash of the task's key and a seed, so that it is spread, and the same for the same input. A plan
+looks at what became due and at lanes that have room, not at all tasks.
 
 Two clocks come with every question. Where the wall clock has moved otherwise than the monotonic
 one, the machine slept or the clock was set. Forwards: what became overdue meanwhile is spread over
@@ -12,10 +13,9 @@ waits for the hours that were taken back.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from itertools import chain
+from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 import msgspec
@@ -32,6 +32,8 @@ LONGEST_WAIT_S: Final = 60.0
 MOST_DOUBLINGS: Final = 6
 """A failing task's interval grows by a factor of two each time, up to this many times."""
 
+STALE: Final = 64
+"""Entries of former due times, beside one for each task, before they are thrown out."""
 
 _NEVER: Final = float("inf")
 
@@ -73,21 +75,28 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     lanes: Mapping[str, int] = {}
 
 
-class State(msgspec.Struct, frozen=True):
-    """Everything that is remembered between two questions; make one by `begin`."""
-
-    tasks: Mapping[str, Task]
-    turns: Mapping[str, Turn]
-    seen: Moment
-    seed: int = 0
-
-
-class Plan(msgspec.Struct, frozen=True):
+class Plan(NamedTuple):
     """What to start now, and after how many seconds to ask again when nothing happens before."""
 
-    state: State
     start: tuple[str, ...]
     wait: float
+
+
+Entry = tuple[float, str]
+"""When a task is due, and its key; of former times where its turn has another."""
+
+
+class _Lane:
+    """What runs in a lane, and what is due: heaps of entries, those that failed before apart."""
+
+    __slots__ = ("due", "failed", "failing", "running")
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.failing = 0
+        """Of those that run, how many failed before."""
+        self.due: list[Entry] = []
+        self.failed: list[Entry] = []
 
 
 def fraction(key: str, seed: int, turn: int) -> float:
@@ -96,35 +105,193 @@ def fraction(key: str, seed: int, turn: int) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-def begin(now: Moment, seed: int = 0) -> State:
-    """A state without tasks."""
-    return State(tasks={}, turns={}, seen=now, seed=seed)
+class Schedule:
+    """Tasks by key and the turn of each; without tasks at first."""
+
+    def __init__(self, now: Moment, seed: int = 0) -> None:
+        self.tasks: Mapping[str, Task] = {}
+        self._turns: dict[str, Turn] = {}
+        self._seen = now
+        self._seed = seed
+        self._coming: list[Entry] = []
+        self._lanes: dict[str, _Lane] = {}
+        self._open: dict[str, None] = {}
+        """Lanes that may have room for something that is due, in the order in which they got it."""
+        self._running = 0
+
+    @property
+    def turns(self) -> Mapping[str, Turn]:
+        """Where each task stands, by key."""
+        return self._turns
+
+    def set_tasks(
+        self,
+        tasks: Iterable[Task],
+        now: Moment,
+        limits: Limits,
+        last: Mapping[str, float] | None = None,
+    ) -> None:
+        """Replace the set of tasks; those that stay keep their turns.
+
+        `last`: when new ones were done before (an earlier run), by key, in Unix seconds. New ones
+        that were never done are due at once; those that are overdue are spread over `catch_up`.
+        """
+        wanted = {task.key: task for task in tasks}
+        turns: dict[str, Turn] = {}
+        for key, task in wanted.items():
+            turn = self._turns.get(key)
+            if turn is None:
+                turn = Turn(_first_due(task, (last or {}).get(key), now, limits, self._seed))
+            elif self.tasks[key].every != task.every and not turn.running:
+                turn = _due(turn, min(turn.due, now.wall + task.every))
+            turns[key] = turn
+        self.tasks, self._turns = wanted, turns
+        self._arrange()
+
+    def nudge(self, key: str, at: float) -> None:
+        """Make a task due at `at` (wall clock) if it is not due before; nothing if it is unknown.
+
+        A nudge for a task that runs is kept: it is due again once it has ended.
+        """
+        turn = self._turns.get(key)
+        if turn is not None and at < turn.due:
+            self._set(key, _due(turn, at))
+
+    def done(self, key: str, now: Moment, *, ok: bool) -> None:
+        """End a task; one that was removed meanwhile is forgotten."""
+        turn, task = self._turns.get(key), self.tasks.get(key)
+        if turn is None or task is None:
+            return
+        failures = 0 if ok else min(turn.failures + 1, MOST_DOUBLINGS)
+        every = task.every * (2**failures if task.backs_off else 1)
+        early = JITTER * task.every * fraction(key, self._seed, turn.turns + 1)
+        due = now.wall + every - early
+        if turn.running:
+            self._count(task, turn, -1)
+            if turn.due < due:  # nudged while it ran
+                due = turn.due
+        self._set(key, Turn(due=due, failures=failures, turns=turn.turns + 1))
+
+    def plan(self, now: Moment, limits: Limits) -> Plan:
+        """Start the most overdue of each lane, lanes in turn, none above its limit."""
+        self._step(now, limits)
+        while self._coming and self._coming[0][0] <= now.wall:
+            self._wait_in_lane(heappop(self._coming))
+        start = tuple(self._start(limits))
+        return Plan(start, self._wait(now))
+
+    # What is due.
+
+    def _set(self, key: str, turn: Turn) -> None:
+        self._turns[key] = turn
+        if not turn.running:
+            heappush(self._coming, (turn.due, key))
+            if len(self._coming) > 2 * len(self._turns) + STALE:
+                self._arrange()
+
+    def _arrange(self) -> None:
+        """Make the heaps and the lanes of the turns."""
+        self._coming = [(turn.due, key) for key, turn in self._turns.items() if not turn.running]
+        heapify(self._coming)
+        self._lanes, self._open, self._running = {}, {}, 0
+        for key, turn in self._turns.items():
+            if turn.running:
+                self._count(self.tasks[key], turn, 1)
+
+    def _wait_in_lane(self, entry: Entry) -> None:
+        """Put what became due into its lane."""
+        if self._is_current(entry):
+            name = self.tasks[entry[1]].lane
+            lane = self._lane(name)
+            heappush(lane.failed if self._turns[entry[1]].failures else lane.due, entry)
+            self._open[name] = None
+
+    def _is_current(self, entry: Entry) -> bool:
+        turn = self._turns[entry[1]]
+        return turn.due == entry[0] and not turn.running
+
+    def _wait(self, now: Moment) -> float:
+        """Until the next task is due; the end of a task wakes what is due and has no room."""
+        while self._coming and not self._is_current(self._coming[0]):
+            heappop(self._coming)
+        soonest = self._coming[0][0] if self._coming else _NEVER
+        return max(0.0, min(soonest - now.wall, LONGEST_WAIT_S))
+
+    # What starts.
+
+    def _lane(self, name: str) -> _Lane:
+        return self._lanes.get(name) or self._lanes.setdefault(name, _Lane())
+
+    def _count(self, task: Task, turn: Turn, change: int) -> None:
+        """Have a lane count a task that starts or ends."""
+        lane = self._lane(task.lane)
+        self._running += change
+        lane.running += change
+        if turn.failures:
+            lane.failing += change
+        if change < 0 and (lane.due or lane.failed):
+            self._open[task.lane] = None
+
+    def _start(self, limits: Limits) -> list[str]:
+        """Start one of each lane, then the second of each: lanes that run least first."""
+        started: list[str] = []
+        room = limits.total - self._running
+        lanes = sorted(self._open, key=lambda name: self._lanes[name].running) if room > 0 else []
+        while lanes and room > len(started):
+            for name in lanes[: room - len(started)]:
+                most = limits.lanes.get(name, limits.per_lane)
+                key = self._next(self._lanes[name], most)
+                if key is None:
+                    self._open.pop(name)
+                else:
+                    started.append(key)
+                    self._run(key)
+            lanes = [name for name in lanes if name in self._open]
+        return started
+
+    def _next(self, lane: _Lane, most: int) -> str | None:
+        """The most overdue of a lane that has room; of those that failed before, one at a time."""
+        if lane.running >= most:
+            return None
+        for heap in (lane.due, lane.failed):
+            while heap and not self._is_current(heap[0]):
+                heappop(heap)
+        heaps = [lane.due] if lane.failing else [lane.due, lane.failed]
+        found = min((heap for heap in heaps if heap), key=lambda heap: heap[0], default=None)
+        return None if found is None else heappop(found)[1]
+
+    def _run(self, key: str) -> None:
+        before = self._turns[key]
+        turn = self._turns[key] = Turn(_NEVER, True, before.failures, before.turns)
+        self._count(self.tasks[key], turn, 1)
+
+    # Clocks that are set.
+
+    def _step(self, now: Moment, limits: Limits) -> None:
+        """Take the steps of the clocks since the last question into account."""
+        seen, self._seen = self._seen, now
+        step = (now.wall - seen.wall) - (now.mono - seen.mono)
+        if step < -STEP_S:
+            for key, turn in self._turns.items():
+                if not turn.running:
+                    self._turns[key] = _due(turn, turn.due + step)
+        elif step > STEP_S:
+            self._catch_up(seen, now, limits)
+        elif now.wall >= seen.wall:
+            return
+        self._arrange()
+
+    def _catch_up(self, seen: Moment, now: Moment, limits: Limits) -> None:
+        """Spread what became due during a step; what was due before it keeps its place."""
+        for key, turn in self._turns.items():
+            if not turn.running and seen.wall < turn.due <= now.wall:
+                span = min(limits.catch_up, self.tasks[key].every)
+                late = now.wall + fraction(key, self._seed, turn.turns) * span
+                self._turns[key] = _due(turn, late)
 
 
-def with_tasks(
-    state: State,
-    tasks: Iterable[Task],
-    now: Moment,
-    limits: Limits,
-    last: Mapping[str, float] | None = None,
-) -> State:
-    """Replace the set of tasks; those that stay keep their turns.
-
-    `last`: when new ones were done before (an earlier run), by key, in Unix seconds. New ones that
-    were never done are due at once; those that are overdue are spread over `catch_up`.
-    """
-    wanted = {task.key: task for task in tasks}
-    turns: dict[str, Turn] = {}
-    for key, task in wanted.items():
-        kept = state.turns.get(key)
-        if kept is None:
-            turns[key] = Turn(_first_due(task, (last or {}).get(key), now, limits, state.seed))
-        elif state.tasks[key].every != task.every and not kept.running:
-            soonest = min(kept.due, now.wall + task.every)
-            turns[key] = msgspec.structs.replace(kept, due=soonest)
-        else:
-            turns[key] = kept
-    return msgspec.structs.replace(state, tasks=wanted, turns=turns)
+def _due(turn: Turn, at: float) -> Turn:
+    return Turn(at, turn.running, turn.failures, turn.turns)
 
 
 def _first_due(task: Task, last: float | None, now: Moment, limits: Limits, seed: int) -> float:
@@ -134,115 +301,3 @@ def _first_due(task: Task, last: float | None, now: Moment, limits: Limits, seed
     if due > now.wall:
         return due
     return now.wall + fraction(task.key, seed, 0) * min(limits.catch_up, task.every)
-
-
-def nudge(state: State, key: str, at: float) -> State:
-    """Make a task due at `at` (wall clock) if it is not due before; unknown and running ones too.
-
-    A nudge for a task that runs is kept: it is due again once it has ended.
-    """
-    turn = state.turns.get(key)
-    if turn is None or turn.due <= at:
-        return state
-    return _with(state, {key: msgspec.structs.replace(turn, due=at)})
-
-
-def done(state: State, key: str, now: Moment, *, ok: bool) -> State:
-    """A task has ended; one that was removed meanwhile is forgotten."""
-    turn, task = state.turns.get(key), state.tasks.get(key)
-    if turn is None or task is None:
-        return state
-    failures = 0 if ok else min(turn.failures + 1, MOST_DOUBLINGS)
-    every = task.every * (2**failures if task.backs_off else 1)
-    early = JITTER * task.every * fraction(key, state.seed, turn.turns + 1)
-    due = now.wall + every - early
-    if turn.running and turn.due < _NEVER:  # nudged while it ran
-        due = min(due, turn.due)
-    after = Turn(due=due, failures=failures, turns=turn.turns + 1)
-    return _with(state, {key: after})
-
-
-def plan(state: State, now: Moment, limits: Limits) -> Plan:
-    """What to start now: the most overdue of each lane, lanes in turn, none above its limit."""
-    state = _stepped(state, now, limits)
-    running = Counter(state.tasks[key].lane for key, t in state.turns.items() if t.running)
-    busy = {state.tasks[k].lane for k, t in state.turns.items() if t.running and t.failures}
-    picked = [
-        _picked(state, lane in busy, keys, limits.lanes.get(lane, limits.per_lane) - running[lane])
-        for lane, keys in _waiting(state, now).items()
-    ]
-    room = limits.total - running.total()
-    start = tuple(_in_turn(picked, running, state))[: max(0, room)]
-    started = {
-        key: msgspec.structs.replace(state.turns[key], running=True, due=_NEVER) for key in start
-    }
-    after = _with(state, started)
-    return Plan(after, start, _wait(after, now))
-
-
-def _waiting(state: State, now: Moment) -> dict[str, list[tuple[float, str]]]:
-    """What is due, by lane."""
-    found: dict[str, list[tuple[float, str]]] = {}
-    for key, turn in state.turns.items():
-        if not turn.running and turn.due <= now.wall:
-            found.setdefault(state.tasks[key].lane, []).append((turn.due, key))
-    return found
-
-
-def _picked(state: State, failing: bool, keys: list[tuple[float, str]], free: int) -> list[str]:
-    """The most overdue of a lane; of those that failed before, one at a time."""
-    chosen: list[str] = []
-    for _, key in sorted(keys):
-        if len(chosen) >= free:
-            break
-        if state.turns[key].failures and failing:
-            continue
-        failing = failing or bool(state.turns[key].failures)
-        chosen.append(key)
-    return chosen
-
-
-def _in_turn(picked: list[list[str]], running: Counter[str], state: State) -> Iterable[str]:
-    """One of each lane, then the second of each: lanes that run least first."""
-    order = sorted((p for p in picked if p), key=lambda p: running[state.tasks[p[0]].lane])
-    deepest = max(map(len, order), default=0)
-    return chain.from_iterable([p[n] for p in order if n < len(p)] for n in range(deepest))
-
-
-def _wait(state: State, now: Moment) -> float:
-    """Until the next task is due; what is due and has no room is woken by the end of another."""
-    coming = [t.due for t in state.turns.values() if not t.running and t.due > now.wall]
-    return max(0.0, min(min(coming, default=_NEVER) - now.wall, LONGEST_WAIT_S))
-
-
-def _stepped(state: State, now: Moment, limits: Limits) -> State:
-    """Take the steps of the clocks since the last question into account."""
-    moved = now.wall - state.seen.wall
-    step = moved - (now.mono - state.seen.mono)
-    before = msgspec.structs.replace(state, seen=now)
-    if step < -STEP_S:
-        shifted = {
-            key: msgspec.structs.replace(turn, due=turn.due + step)
-            for key, turn in state.turns.items()
-            if not turn.running
-        }
-        return _with(before, shifted)
-    if step > STEP_S:
-        return _with(before, _caught_up(state, now, limits))
-    return before
-
-
-def _caught_up(state: State, now: Moment, limits: Limits) -> dict[str, Turn]:
-    """What became due during the step, spread; what was due before it keeps its place."""
-    found: dict[str, Turn] = {}
-    for key, turn in state.turns.items():
-        if turn.running or not state.seen.wall < turn.due <= now.wall:
-            continue
-        span = min(limits.catch_up, state.tasks[key].every)
-        late = now.wall + fraction(key, state.seed, turn.turns) * span
-        found[key] = msgspec.structs.replace(turn, due=late)
-    return found
-
-
-def _with(state: State, turns: Mapping[str, Turn]) -> State:
-    return msgspec.structs.replace(state, turns={**state.turns, **turns}) if turns else state

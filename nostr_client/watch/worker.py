@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nostr_client.errors import NostrTallyError, StoreFull
 from nostr_client.network.waiting import task_group
-from nostr_client.watch import scheduler
+from nostr_client.watch.scheduler import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from nostr_client.watch.clock import Clock
-    from nostr_client.watch.scheduler import Limits, State, Task
+    from nostr_client.watch.scheduler import Limits, Task
 
     Runner = Callable[[str], Awaitable[bool]]
 
@@ -87,7 +87,7 @@ class Worker:
         self.clock = clock
         self.runners: dict[str, Runner] = {}
         self.sources: list[Source] = []
-        self.state: State = scheduler.begin(clock.moment())
+        self.schedule = Schedule(clock.moment())
         self.limits = limits
         self.started = 0
         self.failed = 0
@@ -111,20 +111,23 @@ class Worker:
     def overdue(self) -> int:
         """Tasks that are due and wait for room."""
         now = self.clock.wall()
-        return sum(not t.running and t.due <= now for t in self.state.turns.values())
+        return sum(not t.running and t.due <= now for t in self.schedule.turns.values())
 
-    async def settled(self) -> None:
-        """Until every task that was due had its turn, and what followed from it too."""
-        while self._running or self._first_turns():
+    async def settled(self, keys: Collection[str] | None = None) -> None:
+        """Until every task that was due had its turn, and what followed from it too.
+
+        `keys`: those tasks alone, by default all.
+        """
+        while self._is_busy(self.schedule.tasks.keys() if keys is None else keys):
             self._ended.clear()
             await self.clock.wait(self._ended, SETTLE_S)
 
-    def _first_turns(self) -> bool:
-        """Whether a task is due, or soon, that had no turn in this run, or was nudged since."""
+    def _is_busy(self, keys: Collection[str]) -> bool:
+        """Whether one of these tasks runs, or is due soon for a first turn, or since a nudge."""
         soon = self.clock.wall() + SETTLE_S
-        return any(
-            not t.running and t.due <= soon and (not t.turns or key in self._nudged)
-            for key, t in self.state.turns.items()
+        return not self._running.keys().isdisjoint(keys) or any(
+            key in keys and not t.running and t.due <= soon and (not t.turns or key in self._nudged)
+            for key, t in self.schedule.turns.items()
         )
 
     async def refresh(self) -> None:
@@ -137,15 +140,15 @@ class Worker:
     def set_tasks(self, tasks: Iterable[Task], last: Mapping[str, float] | None = None) -> None:
         """Replace the set of tasks; those that run and are gone are cancelled."""
         now = self.clock.moment()
-        self.state = scheduler.with_tasks(self.state, tasks, now, self.limits, last)
-        self._nudged &= self.state.tasks.keys()
-        for key in self._running.keys() - self.state.tasks.keys():
+        self.schedule.set_tasks(tasks, now, self.limits, last)
+        self._nudged &= self.schedule.tasks.keys()
+        for key in self._running.keys() - self.schedule.tasks.keys():
             self._running[key].cancel()
         self._changed.set()
 
     def nudge(self, key: str, delay: float = 0.0) -> None:
         """Have a task run soon."""
-        self.state = scheduler.nudge(self.state, key, self.clock.wall() + delay)
+        self.schedule.nudge(key, self.clock.wall() + delay)
         self._nudged.add(key)
         self._changed.set()
 
@@ -164,8 +167,7 @@ class Worker:
             while not self.is_stopping:
                 self._changed.clear()
                 began = time.perf_counter()
-                found = scheduler.plan(self.state, self.clock.moment(), self.limits)
-                self.state = found.state
+                found = self.schedule.plan(self.clock.moment(), self.limits)
                 for key in found.start:
                     self._start(group, key)
                 planned = time.perf_counter() - began
@@ -218,7 +220,7 @@ class Worker:
         self.failed += not ok
         self._ended.set()
         self._running.pop(key, None)
-        self.state = scheduler.done(self.state, key, self.clock.moment(), ok=ok)
+        self.schedule.done(key, self.clock.moment(), ok=ok)
         if not self._running:
             self._idle.set()
         self._changed.set()

@@ -11,13 +11,11 @@ READY: Final = {
 }
 """By what a program that stays is known to be there; of the others the first character."""
 
-NOTES: Final = (
-    "nostr-client sync --filter '{\"kinds\":[1,3,7]}' --direction down --relay wss://one.example"
-)
-KEY: Final = "nostr-client key gen --out"
+NOTES: Final = "nostr-client sync run --filter '{\"kinds\":[1,3,7]}' --direction down --relay wss://one.example"
+KEY: Final = "nostr-client key gen --output"
 WATCH: Final = "nostr-client watch add me followers npub1… --relay wss://one.example"
 PLAYED: Final = (
-    "nostr-client counter stream create PLAYS --subject 'plays.>' && "
+    "nostr-client counter stream add PLAYS --subject 'plays.>' && "
     "nostr-client counter add plays.old.song 1"
 )
 CERTIFICATE: Final = (
@@ -41,7 +39,7 @@ BEFORE: Final = {
     ),
     "docs/how-to/sql.md": (NOTES,),
     "docs/how-to/store.md": (
-        "nostr-client key gen --out k && nostr-client publish --key-file k --content hi --json "
+        "nostr-client key gen --output k && nostr-client publish --key-file k --content hi --json "
         "--relay wss://one.example > /dev/null",
         NOTES,
         "nostr-client store export > archive.jsonl",
@@ -58,8 +56,8 @@ CONFIGURED: Final = {
 """Whose and which TOML block is the reader's agent.toml there."""
 
 CODES: Final = {
-    "nostr-agent counter confirm es": 1,
-    "nostr-agent counter confirm nats:hub": 1,
+    "nostr-client counter link confirm es": 1,
+    "nostr-client counter link confirm nats:hub": 1,
 }
 """Other exit codes than 0, where the page says so."""
 

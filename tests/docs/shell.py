@@ -26,9 +26,12 @@ STAYS = re.compile(
     r"|nostr-client watch run(?!.*--once)|nostr-client counter watch)"
 )
 ASKS_THE_AGENT = re.compile(
-    r"nostr-agent (watch|sync|relays|counter|store|retention|status|logs|backup)\b"
+    r"nostr-agent (retention|status|logs|backup)\b"
+    r"|nostr-client (relay list|counter link|sync (add|list|show|remove|cancel|run [a-z]))\b"
     r"|nostr-tui(?!.*--(demo|embedded))"
 )
+GOES_THROUGH_ONE = re.compile(r"nostr-client (watch|sync|relay|counter|store)\b")
+"""What a page about the agent means while one runs."""
 SCREEN = b"\x1b[?1049h"
 DRAWN = b"Overview"
 
@@ -36,8 +39,11 @@ DRAWN = b"Overview"
 class Shell:
     """Keeps what `export` sets; has an agent run for those commands that ask one."""
 
-    def __init__(self, world: World, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self, world: World, deadline_s: float = DEADLINE_S, *, through_agent: bool = False
+    ) -> None:
         self._world = world
+        self._through_agent = through_agent
         self._deadline_s = deadline_s
         self._env = world.environment()
         self._agent: asyncio.subprocess.Process | None = None
@@ -45,7 +51,8 @@ class Shell:
     async def run(self, line: Line, code: int = 0) -> None:
         """One command as the page has it: it ends with `code`, and prints what the page shows."""
         command = self._world.substituted(line.command)
-        await self._have_agent(bool(ASKS_THE_AGENT.match(command)))
+        through = self._through_agent and GOES_THROUGH_ONE.match(command)
+        await self._have_agent(bool(ASKS_THE_AGENT.match(command) or through))
         if STAYS.match(command):
             text, found = await self._interrupted(command)
         else:

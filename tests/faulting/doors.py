@@ -172,7 +172,7 @@ class Doors:
         events = self.some(self.rng.randint(1, 8))
         async with await SqliteStore.open(":memory:") as there, serve(there, port=0) as relay:
             await there.save([verify(event) for event in events])
-            command = ("sync", "--store", str(self.path), "-r", relay.url, "--filter", "{}")
+            command = ("sync", "run", "--store", str(self.path), "-r", relay.url, "--filter", "{}")
             await self._until_done("sync", events, "nostr_client", *command)
 
     async def _until_done(self, door: str, events: list[Event], module: str, *args: str) -> None:

@@ -39,8 +39,8 @@ OF_RELAYS = (
     "nostr-client hll merge 00",
     "nostr-client hll estimate 00 --json",
     "nostr-client hll overlap 00 00 --json",
-    "nostr-client relay info {one} --json",
-    "nostr-client relay info {gone} --json",
+    "nostr-client relay show {one} --json",
+    "nostr-client relay show {gone} --json",
     "nostr-client relay check {one} --json",
     "nostr-client relay check {gone} --json",
     "nostr-client coverage npub1… --relays {one} --json",
@@ -52,9 +52,9 @@ OF_RELAYS = (
     "nostr-client publish {home}/note.json -r {one} --json",
     "nostr-client publish {home}/note.json -r {gone} --json",
     "nostr-client publish {home}/nothing -r {one} --json",
-    "nostr-client sync -r {one} --filter {{\"kinds\":[3]}} --dry-run --print-missing --json",
-    "nostr-client sync -r {one} --filter {{\"kinds\":[3]}} --json",
-    "nostr-client sync -r {one} --filter {{\"nothing\":1}} --json",
+    "nostr-client sync run -r {one} --filter {{\"kinds\":[3]}} --dry-run --print-missing --json",
+    "nostr-client sync run -r {one} --filter {{\"kinds\":[3]}} --json",
+    "nostr-client sync run -r {one} --filter {{\"nothing\":1}} --json",
     "nostr-client sync memory --json",
     "nostr-client mirror {one} {two} --filter {{\"kinds\":[7]}} --include-others --json",
     "nostr-client assertions fields --json",
@@ -67,15 +67,16 @@ OF_RELAYS = (
     "nostr-client watch show w --json",
     "nostr-client watch show x --json",
     "nostr-client watch history w --json",
-    "nostr-client watch rm w",
-    "nostr-client watch rm w",
+    "nostr-client watch set w followers npub1… -r {two} --json",
+    "nostr-client watch remove w --json",
+    "nostr-client watch remove w --json",
 )  # fmt: skip
 
 OF_THE_STORE = (
     "nostr-client store import {home}/note.json --json",
     "nostr-client store import {home}/nothing --json",
     "nostr-client store count --json",
-    "nostr-client store stats --json",
+    "nostr-client store show --json",
     "nostr-client store query --kind 1",
     "nostr-client store export",
     "nostr-client store verify --json",
@@ -83,27 +84,27 @@ OF_THE_STORE = (
     "nostr-client store sql PRAGMA --json",
     "nostr-client count followers npub1… --store {home}/none.db --json",
     "nostr-client counter get a.b --json",
-    "nostr-client counter stream create S --subject a.> --json",
-    "nostr-client counter stream create S --subject a.> --json",
-    "nostr-client counter stream create T --subject b.> --json",
-    "nostr-client counter add a.b 3 --id one --json",
-    "nostr-client counter add a.b 3 --id one --json",
+    "nostr-client counter stream add S --subject a.> --json",
+    "nostr-client counter stream add S --subject a.> --json",
+    "nostr-client counter stream add T --subject b.> --json",
+    "nostr-client counter add a.b 3 --msg-id one --json",
+    "nostr-client counter add a.b 3 --msg-id one --json",
     "nostr-client counter add a.b x --json",
     "nostr-client counter add c.d 1 --json",
     "nostr-client counter get a.b --json",
-    "nostr-client counter load a.> --json",
+    "nostr-client counter get a.> --json",
     "nostr-client counter history a.b --json",
     "nostr-client counter recount a.b --json",
-    "nostr-client counter watch a.b --count 1 --json",
+    "nostr-client counter watch a.b --lines 1 --json",
     "nostr-client counter source add T S --transform a.*=b.{{{{wildcard(1)}}}} --json",
-    "nostr-client counter source rm T S --json",
-    "nostr-client counter stream edit S --keep 10 --json",
-    "nostr-client counter stream info S --json",
-    "nostr-client counter stream info X --json",
+    "nostr-client counter source remove T S --json",
+    "nostr-client counter stream set S --keep-changes 10 --json",
+    "nostr-client counter stream show S --json",
+    "nostr-client counter stream show X --json",
     "nostr-client counter stream list --json",
     "nostr-client counter reset a.b --json",
-    "nostr-client counter delete a.b --json",
-    "nostr-client counter stream rm S",
+    "nostr-client counter remove a.b --json",
+    "nostr-client counter stream remove S --json",
     "nostr-agent archive export {home}/all.jsonl --store {store} --json",
     "nostr-agent archive import {home}/all.jsonl --store {store} --json",
     "nostr-agent archive import {home}/nothing --store {store} --json",
@@ -113,6 +114,7 @@ OF_THE_STORE = (
     "nostr-agent restore {home}/backup.db --store {home}/other.db --json",
     "nostr-agent reindex --store {store} --engine reference --check --json",
     "nostr-agent reindex --store {store} --engine reference --json",
+    "nostr-client store hot --json",
     "nostr-agent reindex --jsonl {home}/all.jsonl --out {home}/t --engine reference --json",
     "nostr-agent init -c {home}/agent.toml --json",
     "nostr-agent init -c {home}/agent.toml --json",
@@ -124,41 +126,38 @@ OF_THE_STORE = (
 )
 
 OF_THE_AGENT = (
-    "status --json",
-    "reload --json",
-    "watch add f --query followers --target npub1… --json",
-    "watch add f --query followers --target npub1… --json",
-    "watch list --json",
-    "watch show w --json",
-    "watch show x --json",
-    "watch explain w --json",
-    "watch history w --json",
-    "watch count w --json",
-    "watch change f --query zaps --target npub1… --json",
-    "watch rm f --json",
-    "watch rm w --json",
-    "sync add s --filter {{\"kinds\":[1]}} --interval 1d --json",
-    "sync add s --filter nothing --json",
-    "sync list --json",
-    "sync show s --json",
-    "sync cancel x --json",
-    "sync rm s --json",
-    "sync run s --json",
-    "relays --json",
-    "counter add app.x 2 --json",
-    "counter get app.> --json",
-    "counter history app.x --json",
-    "counter recount app.x --json",
-    "counter reset app.x --json",
-    "counter sources --json",
-    "counter run x --json",
-    "counter confirm x --json",
-    "store show --json",
-    "store hot --json",
-    "retention show --json",
-    "retention run --json",
-    "logs --limit 1 --json",
-)  # fmt: skip
+    "nostr-agent status --json",
+    "nostr-agent reload --json",
+    "nostr-client watch add f followers npub1… --json",
+    "nostr-client watch add f followers npub1… --json",
+    "nostr-client watch list --json",
+    "nostr-client watch show w --json",
+    "nostr-client watch show x --json",
+    "nostr-client watch history w --json",
+    "nostr-client watch run w --once --json",
+    "nostr-client watch set f zaps npub1… --json",
+    "nostr-client watch remove f --json",
+    "nostr-client watch remove w --json",
+    'nostr-client sync add s --filter {{"kinds":[1]}} --interval 1d --json',
+    "nostr-client sync add s --filter nothing --json",
+    "nostr-client sync list --json",
+    "nostr-client sync show s --json",
+    "nostr-client sync cancel x --json",
+    "nostr-client sync remove s --json",
+    "nostr-client sync run s --json",
+    "nostr-client relay list --json",
+    "nostr-client counter add app.x 2 --json",
+    "nostr-client counter get app.> --json",
+    "nostr-client counter history app.x --json",
+    "nostr-client counter recount app.x --json",
+    "nostr-client counter reset app.x --json",
+    "nostr-client counter link list --json",
+    "nostr-client counter link run x --json",
+    "nostr-client counter link confirm x --json",
+    "nostr-agent retention show --json",
+    "nostr-agent retention run --json",
+    "nostr-agent logs --newest 1 --json",
+)
 
 NOT_RUN = {
     "nostr-agent demo": "its own test reads its JSON",
@@ -206,13 +205,12 @@ def _run(
     lines: tuple[str, ...],
     there: World,
     capsys: pytest.CaptureFixture[str],
-    before: str = "",
     after: tuple[str, ...] = (),
 ) -> str:
     """Each line with its exit code, and below it the keys that it printed."""
     found: list[str] = []
     for line in lines:
-        words = _words(f"{before}{line}", there)
+        words = _words(line, there)
         code = PROGRAMS[words[0]]([*words[1:], *after])
         told = capsys.readouterr()
         assert "Traceback" not in told.err, told.err
@@ -247,7 +245,7 @@ def test_commands_that_ask_the_agent(
         while not run_async(_counted(url, token)):
             continue
         after = ("--api", url, "--token-file", str(tmp_path / "token"))
-        found = _run(OF_THE_AGENT, there, capsys, "nostr-agent ", after)
+        found = _run(OF_THE_AGENT, there, capsys, after)
     assert "\n".join(filter(_is_of_the_first_level, found.splitlines())) == snapshot
 
 
@@ -257,7 +255,7 @@ def _is_of_the_first_level(line: str) -> bool:
 
 
 def test_every_command_is_here() -> None:
-    lines = [*OF_RELAYS, *OF_THE_STORE, *(f"nostr-agent {line}" for line in OF_THE_AGENT)]
+    lines = [*OF_RELAYS, *OF_THE_STORE, *OF_THE_AGENT]
     lacking = [
         name
         for name, command in COMMANDS.items()

@@ -1,4 +1,4 @@
-"""`nostr-client sync` against relays with NIP-77: output, exit codes, and runs that are killed."""
+"""`nostr-client sync run` against relays with NIP-77: output, exit codes, and killed runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def path(tmp_path: Path) -> Path:
 async def test_json_is_one_object_with_the_promised_keys(path: Path) -> None:
     async with FaultyRelay(SpeaksNeg(), events=plain(notes(range(0, 300, 3)))) as server:
         run = await nostr_client(
-            "sync", "--store", str(path), "--relay", server.url, "--filter", '{"kinds":[1]}',
+            "sync", "run", "--store", str(path), "--relay", server.url, "--filter", '{"kinds":[1]}',
             "--direction", "both", "--json",
         )  # fmt: skip
         assert run.code == 0, run.err
@@ -56,7 +56,7 @@ async def test_dry_run_prints_ids_on_stdout_and_the_table_on_stderr(path: Path) 
     theirs = [*notes(range(0, 300, 2))[1:], note(1)]
     async with FaultyRelay(SpeaksNeg(), events=plain(theirs)) as server:
         run = await nostr_client(
-            "sync", "--store", str(path), "-r", server.url, "--filter", "{}", "--dry-run",
+            "sync", "run", "--store", str(path), "-r", server.url, "--filter", "{}", "--dry-run",
             "--print-missing",
         )  # fmt: skip
         assert run.code == 0, run.err
@@ -68,7 +68,7 @@ async def test_dry_run_prints_ids_on_stdout_and_the_table_on_stderr(path: Path) 
         assert server.verbs()["EVENT"] == 0
         assert all("limit" in message[2] for message in server.received if message[0] == "REQ")
         asked = await nostr_client(
-            "sync", "--store", str(path), "-r", server.url, "--filter", "{}", "--dry-run",
+            "sync", "run", "--store", str(path), "-r", server.url, "--filter", "{}", "--dry-run",
             "--print-missing", "--json",
         )  # fmt: skip
         (missing,) = json.loads(asked.out)["missing"]
@@ -82,14 +82,21 @@ async def test_dry_run_prints_ids_on_stdout_and_the_table_on_stderr(path: Path) 
 async def test_a_table_by_default_and_the_exit_code_tells_what_is_left(path: Path) -> None:
     async with FaultyRelay(SpeaksNeg()) as server:
         run = await nostr_client(
-            "sync", "--store", str(path), "-r", server.url, "-r", "ws://127.0.0.1:9",
+            "sync", "run", "--store", str(path), "-r", server.url, "-r", "ws://127.0.0.1:9",
             "--filter", '{"kinds":[1]}',
         )  # fmt: skip
         assert run.code == 1
         assert "complete" in run.out
         assert "failed" in run.out
         alone = await nostr_client(
-            "sync", "--store", str(path), "-r", "ws://127.0.0.1:9", "--filter", '{"kinds":[1]}'
+            "sync",
+            "run",
+            "--store",
+            str(path),
+            "-r",
+            "ws://127.0.0.1:9",
+            "--filter",
+            '{"kinds":[1]}',
         )
         assert alone.code == 3
 
@@ -101,10 +108,10 @@ async def test_by_default_nothing_leaves_and_the_memory_is_shown_and_cleared(pat
     behaviour = SpeaksNeg(refuses=refuses)
     async with FaultyRelay(behaviour, events=plain(notes(range(1, 9)))) as server:
         base = ("--store", str(path), "-r", server.url)
-        run = await nostr_client("sync", *base, "--filter", "{}", "--json")
+        run = await nostr_client("sync", "run", *base, "--filter", "{}", "--json")
         assert (run.code, json.loads(run.out)["uploaded"]) == (0, 0)
         assert server.verbs()["EVENT"] == 0
-        up = ("sync", *base, "--filter", "{}", "--direction", "up", "--json")
+        up = ("sync", "run", *base, "--filter", "{}", "--direction", "up", "--json")
         (would,) = json.loads((await nostr_client(*up, "--dry-run")).out)["relays"]
         run = await nostr_client(*up)
         (one,) = json.loads(run.out)["relays"]
@@ -112,7 +119,7 @@ async def test_by_default_nothing_leaves_and_the_memory_is_shown_and_cleared(pat
         assert (would["uploaded"], would["held_back"]) == (0, 146)
         for said in (one, would):
             assert "146 held back: by others, or no key was given" in said["reason"]
-        up = ("sync", *base, "--filter", "{}", "--direction", "up", "--include-others")
+        up = ("sync", "run", *base, "--filter", "{}", "--direction", "up", "--include-others")
         run = await nostr_client(*up, "--json")
         (one,) = json.loads(run.out)["relays"]
         assert (run.code, one["uploaded"], one["refused"]) == (1, 145, 1)
@@ -137,6 +144,6 @@ async def test_by_default_nothing_leaves_and_the_memory_is_shown_and_cleared(pat
      ["--filter-event", "nope"]],
 )  # fmt: skip
 async def test_wrong_usage(path: Path, args: list[str]) -> None:
-    run = await nostr_client("sync", "--store", str(path), "-r", "ws://127.0.0.1:9", *args)
+    run = await nostr_client("sync", "run", "--store", str(path), "-r", "ws://127.0.0.1:9", *args)
     assert run.code == 2
     assert run.err.startswith("nostr-client: ")

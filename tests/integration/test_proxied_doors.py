@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOTES = '{"kinds":[1]}'
-SOON = ("count", "publish", "relay info")
+SOON = ("count", "publish", "relay show")
 """Doors that say at once that nothing can be reached; a sync tries for some seconds."""
 INFO = {"name": "behind the proxy"}
 
@@ -85,10 +85,10 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 DOORS = {
     "count": ("count", "--filter", NOTES, "-r", "{url}"),
     "req": ("req", "--kind", "1", "-r", "{url}"),
-    "sync": ("sync", "--filter", NOTES, "-r", "{url}", "--store", "{home}/s.db"),
+    "sync": ("sync", "run", "--filter", NOTES, "-r", "{url}", "--store", "{home}/s.db"),
     "mirror": ("mirror", "{url}", "{url}/other", "--filter", NOTES, "--dry-run"),
     "publish": ("publish", "{home}/event.json", "-r", "{url}"),
-    "relay info": ("relay", "info", "{url}"),
+    "relay show": ("relay", "show", "{url}"),
     "relay lists": ("count", "replies", note(1).id, "--indexer", "{url}"),
 }
 
@@ -246,7 +246,7 @@ def test_the_audit_sees_what_goes_beside(tmp_path: Path) -> None:
 
 
 async def test_a_direct_command_is_seen_to_look_its_relay_up(world: World) -> None:
-    args = ("relay", "info", f"ws://localhost:{world.port}")
+    args = ("relay", "show", f"ws://localhost:{world.port}")
     code, _, err = await world.run("nostr_client", *args)
     assert code == 0, err
     seen = world.seen()

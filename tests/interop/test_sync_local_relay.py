@@ -179,7 +179,7 @@ async def test_killed_at_random_points_of_a_two_way_sync(
     async with local_relay() as url, CountingProxy(url) as proxy:
         await load(url, theirs)
         args = (
-            "sync", "--store", str(path), "-r", proxy.url, "--filter", ALL.to_json(),
+            "sync", "run", "--store", str(path), "-r", proxy.url, "--filter", ALL.to_json(),
             "--direction", "both", "--json",
         )  # fmt: skip
         per_run = 2 * count // kills

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from agent.api.schema import RelayInfo
     from agent.specs import SyncSpec
+    from nostr_client.counters.shown import Break
     from nostr_client.watch.definition import Watch
 
 TOKEN = "token-of-the-tests"
@@ -42,7 +43,7 @@ class Recorded(Backend):
         self.counter_map = {one.subject: one for one in state.get("counters", world.COUNTERS)}
         self.stream_list = tuple(state.get("streams", world.STREAMS))
         self.lines = tuple(state.get("log", world.LOG))
-        self.problems: tuple[str, ...] = ()
+        self.breaks: tuple[Break, ...] = ()
         self.rebuilt = world.REBUILD
         self.server: Served | None = None
 
@@ -182,7 +183,7 @@ class Recorded(Backend):
     async def streams(self) -> schema.Streams:
         return schema.Streams(streams=self.stream_list)
 
-    async def counters(self, stream: str, pattern: str, limit: int) -> schema.Counters:
+    async def counters(self, stream: str, pattern: str, limit: int, at: int = 0) -> schema.Counters:
         found = [one for one in self.counter_map.values() if fits(one.subject, pattern)]
         if stream != "INGEST":
             found = [world.counter("votes.yes", 3, 1, 3)]
@@ -210,7 +211,13 @@ class Recorded(Backend):
         self.asked.append(("audit", subject))
         value = self.counter_map[subject].value
         return schema.Audit(
-            subject=subject, value=value, ok=not self.problems, problems=self.problems
+            subject=subject,
+            value=value,
+            base="0",
+            total=value,
+            messages=1,
+            holds=not self.breaks,
+            breaks=self.breaks,
         )
 
     async def reset(self, stream: str, subject: str) -> schema.Added:

@@ -38,11 +38,11 @@ FR = CounterLink(
 def test_lines_show_trouble_first_and_are_bounded() -> None:
     first, second = link_lines.lines([ES, FR])
     assert first.startswith("stopped fr: count from npub1… app   70 s behind")
-    assert first.endswith("its store went backwards   nostr-agent counter confirm fr")
+    assert first.endswith("its store went backwards   nostr-client counter link confirm fr")
     assert second == (
         "ok      es: count from http://es.example:4870 app   count.es.hits=1,234,567   2 gaps"
     )
-    assert link_lines.lines([ES, FR], 1)[1:] == ["1 more: nostr-agent counter sources"]
+    assert link_lines.lines([ES, FR], 1)[1:] == ["1 more: nostr-client counter link list"]
     assert link_lines.lines([]) == []
 
 
@@ -53,7 +53,7 @@ async def test_links_are_shown_as_the_agent_tells_of_them(api: Served, agent: Re
         api.do(lambda: agent.feed.publish(link=ES))
         await tui.until(lambda: "http://es.example:4870" in tui.text())
         api.do(lambda: agent.feed.publish(link=FR))
-        await tui.until(lambda: "counter confirm fr" in tui.text())
+        await tui.until(lambda: "confirm fr" in tui.text())
         api.do(lambda: agent.feed.publish(removed_link="es"))
         await tui.until(lambda: "es.example" not in tui.text())
         assert "its store went backwards" in tui.text()

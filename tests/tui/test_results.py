@@ -61,13 +61,13 @@ PAGES = {
         Case("watch span", ("last 1w",)),
         Case("watch exclude", ("counting without wss://nos.lol", "excluded")),
         Case("watch trust", ("believing wss://nos.lol",)),
-        Case("watch rm", ("removed fiatjaf-followers", "launch-reactions"), ("y",)),
+        Case("watch remove", ("removed fiatjaf-followers", "launch-reactions"), ("y",)),
     ),
     "syncs": (
         Case("sync run", ("running mine",)),
         Case("sync cancel", ("stopped mine",), ("y",)),
         Case("sync add", ("syncing dms",), ('=dms {"kinds":[4]}', "enter")),
-        Case("sync rm", ("removed mine",), ("y",)),
+        Case("sync remove", ("removed mine",), ("y",)),
     ),
     "counters": (
         Case("counter recount", ("events.1 adds up to 52113",)),

@@ -161,7 +161,7 @@ SYNCS = (
 )
 
 CLAIMS = (
-    schema.Claim(
+    schema.WeighedClaim(
         relay=NOS,
         status="ok",
         method="hll",
@@ -173,7 +173,7 @@ CLAIMS = (
         used=("registers", "count"),
         share=0.966,
     ),
-    schema.Claim(
+    schema.WeighedClaim(
         relay=DAMUS,
         status="ok",
         method="hll",
@@ -185,7 +185,7 @@ CLAIMS = (
         used=("registers", "count"),
         share=0.873,
     ),
-    schema.Claim(
+    schema.WeighedClaim(
         relay=PRIMAL,
         status="ok",
         method="events",
@@ -200,7 +200,7 @@ CLAIMS = (
         used=("events",),
         share=0.067,
     ),
-    schema.Claim(
+    schema.WeighedClaim(
         relay=SLOW,
         status="ok",
         method="count",
@@ -211,7 +211,7 @@ CLAIMS = (
         answered_at=NOW - 12,
         warnings=("no registers: a lower bound alone",),
     ),
-    schema.Claim(
+    schema.WeighedClaim(
         relay=LIAR,
         status="ok",
         method="hll",
@@ -224,7 +224,7 @@ CLAIMS = (
         reasons=("the registers are of a shape that no people make",),
         excluded=True,
     ),
-    schema.Claim(relay=GONE, status="unreachable", reasons=("no answer: unreachable",)),
+    schema.WeighedClaim(relay=GONE, status="unreachable", reasons=("no answer: unreachable",)),
 )
 
 

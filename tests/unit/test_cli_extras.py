@@ -66,7 +66,7 @@ def test_the_extra_is_named(
         ("pyarrow", "agent.cli", "reindex --jsonl {tmp}/in.zst --out {tmp}/t --engine spark"),
         ("nats", "nostr_client.cli", "counter get a.b --nats nats://127.0.0.1:9"),
         ("aiohttp_socks", "nostr_client.cli",
-         "relay info wss://r.example --proxy socks5h://127.0.0.1:9"),
+         "relay show wss://r.example --proxy socks5h://127.0.0.1:9"),
         ("matplotlib", "nostr_client.cli", "watch history w --plot {tmp}/w.png --store {tmp}/s.db"),
         ("pyarrow", "nostr_client.cli",
          "watch history w --format parquet -o {tmp}/w.parquet --store {tmp}/s.db"),

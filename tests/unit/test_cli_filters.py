@@ -7,25 +7,20 @@ from typing import Any
 import click
 import pytest
 
-from nostr_client.cli.filteroptions import chosen_filters
+from nostr_client.cli.filteroptions import Conditions
 from nostr_client.codecs.filters import Filter
-from tests.commands import COMMANDS
 
 KEY, OTHER, ID = "ab" * 32, "cd" * 32, "ef" * 32
-NONE: dict[str, Any] = {
-    "filters": (), "ids": (), "authors": (), "kinds": (), "tags": (),
-    "since": None, "until": None, "limit": None,
-}  # fmt: skip
 
 
 def chosen(**given: Any) -> list[Filter]:
-    return chosen_filters(**{**NONE, **given})
+    return Conditions(**given).chosen()
 
 
 def test_options_alone_make_one_filter() -> None:
-    found = chosen(ids=[ID], authors=[KEY], kinds=(1, 2), tags=["t=x", "t=y"], limit=2)
+    found = chosen(ids=[ID], authors=[KEY], kinds=(1, 2), tags=["t=x", "t=y"], search="x", limit=2)
     assert found == [
-        Filter(ids=[ID], authors=[KEY], kinds=[1, 2], tags={"#t": ["x", "y"]}, limit=2)
+        Filter(ids=[ID], authors=[KEY], kinds=[1, 2], tags={"#t": ["x", "y"]}, search="x", limit=2)
     ]
 
 
@@ -46,14 +41,3 @@ def test_a_filter_without_options_is_what_it_was() -> None:
 def test_nothing_is_no_filter() -> None:
     with pytest.raises(click.UsageError, match="no filter"):
         chosen()
-
-
-def test_every_command_with_both_says_the_same_of_them() -> None:
-    said = {
-        option.help
-        for command in COMMANDS.values()
-        for option in command.params
-        if option.name == "filters" and any(one.name == "kinds" for one in command.params)
-    }
-    assert len(said) == 1
-    assert "add to each" in str(said)

@@ -29,7 +29,7 @@ def out(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
         (("note", ID), {"type": "note", "id": ID}),
         (("nprofile", KEY, "--hint", RELAY),
          {"type": "nprofile", "pubkey": KEY, "relays": [RELAY]}),
-        (("nevent", ID, "--author", KEY, "--kind", "7", "--hint", RELAY),
+        (("nevent", ID, "--hint-author", KEY, "--hint-kind", "7", "--hint", RELAY),
          {"type": "nevent", "id": ID, "relays": [RELAY], "author": KEY, "kind": 7}),
         (("nevent", ID), {"type": "nevent", "id": ID, "relays": [], "author": None, "kind": None}),
         (("naddr", f"30023:{KEY}:a:b", "--hint", RELAY),

@@ -59,7 +59,7 @@ RELAY = ["--relay", "ws://127.0.0.1:9"]
         ["publish", *RELAY],
         ["publish", "--content", "x", *RELAY],
         ["publish", "--content", "x"],
-        ["relay", "info", "gopher://x"],
+        ["relay", "show", "gopher://x"],
     ],
     ids=" ".join,
 )
@@ -90,17 +90,17 @@ def test_a_file_that_cannot_be_read_or_made_is_named(
     ):
         assert app.run(args) == entry.USAGE
         assert capsys.readouterr() == ("", missing)
-    assert app.run(["key", "gen", "--out", str(there)]) == entry.USAGE
+    assert app.run(["key", "gen", "--output", str(there)]) == entry.USAGE
     assert capsys.readouterr() == ("", f"nostr-client: {there} is there; choose another name\n")
     assert there.read_text() == "mine"
     deep = str(tmp_path / "none" / "key")
-    assert app.run(["key", "gen", "--out", deep]) == entry.FAILURE
+    assert app.run(["key", "gen", "--output", deep]) == entry.FAILURE
     assert capsys.readouterr() == ("", f"nostr-client: {deep}: No such file or directory\n")
 
 
 def test_a_store_to_send_from_is_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     none = tmp_path / "none.db"
-    args = ["sync", "--store", str(none), *RELAY, "--filter", "{}", "--direction", "up"]
+    args = ["sync", "run", "--store", str(none), *RELAY, "--filter", "{}", "--direction", "up"]
     assert app.run(args) == entry.FAILURE
     assert capsys.readouterr() == ("", f"nostr-client: no store at {none}\n")
     assert not list(tmp_path.iterdir())

@@ -33,14 +33,14 @@ def test_gen_prints_a_secret_on_stdout_alone() -> None:
 
 def test_gen_to_a_file_that_only_the_owner_can_read(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    done = run_cli("key", "gen", "--out", str(path), "--json")
+    done = run_cli("key", "gen", "--output", str(path), "--json")
     assert done.returncode == 0
     assert path.stat().st_mode & 0o777 == 0o600
     signer = KeySigner.from_nsec(path.read_text("ascii"))
     assert json.loads(done.stdout)["pubkey"] == signer.pubkey
     assert "nsec" not in done.stdout + done.stderr
 
-    again = run_cli("key", "gen", "--out", str(path))
+    again = run_cli("key", "gen", "--output", str(path))
     assert again.returncode == 2
     assert again.stderr.count("\n") == 1
     assert KeySigner.from_nsec(path.read_text("ascii")).pubkey == signer.pubkey
@@ -99,7 +99,7 @@ NSEC = KeySigner(SECRET).nsec()
         ("publish", "--content", "x", "--tag", "t={}"),
         ("req", "--filter", '{{"#t":["{}"]}}'),
         ("watch", "add", "{}", "followers", "00" * 32),
-        ("relay", "info", "wss://{}"),
+        ("relay", "show", "wss://{}"),
         ("counter", "add", "a.{}", "1"),
     ],
     ids=" ".join,

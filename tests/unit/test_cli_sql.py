@@ -73,7 +73,7 @@ def test_private_kinds_are_named(store: Path, capsys: pytest.CaptureFixture[str]
 def test_more_rows_than_asked_for_are_told(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = asked(capsys, store, "SELECT id FROM events", "--rows", "1", "--csv")
     assert len(out.splitlines()) == 2
-    assert "first 1 rows" in err
+    assert "first 1 row;" in err
 
 
 def test_a_refusal_is_one_line_and_wrong_usage(

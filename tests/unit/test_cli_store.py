@@ -86,10 +86,10 @@ def test_query_count_stats_and_verify(path: Path, lines: list[str]) -> None:
     assert run_cli("count", "--store", path, "--kind", "1").stdout == "10\n"
     counted = run_cli("count", "--store", path, "--kind", "1", "--json")
     assert json.loads(counted.stdout) == {"count": 10, "authors": 3}
-    stats = json.loads(run_cli("stats", "--store", path, "--json").stdout)
+    stats = json.loads(run_cli("show", "--store", path, "--json").stdout)
     assert (stats["events"], stats["kinds"]) == (10, {"1": 10})
     assert (stats["oldest"], stats["newest"]) == (0, 9)
-    table = run_cli("stats", "--store", path).stdout
+    table = run_cli("show", "--store", path).stdout
     assert "kind 1" in table
     assert "false" in table
     assert "False" not in table
@@ -114,12 +114,14 @@ def test_stdin_may_be_a_file(path: Path, lines: list[str]) -> None:
 
 
 def test_a_count_has_no_limit_and_conditions_add_to_a_whole_filter(path: Path) -> None:
-    for limit in (["--kind", "1", "--limit", "1"], ["--filter", '{"kinds":[1],"limit":1}']):
+    for limit, said in (
+        (["--limit", "1"], "No such option"),
+        (["--filter", '{"limit":1}'], "no limit"),
+    ):
         done = run_cli("count", "--store", path, *limit)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "a count has no limit" in done.stderr
+        assert said in done.stderr
     helps = {one: run_cli(one, "--help").stdout for one in ("query", "count", "export")}
-    assert "of each relay" not in "".join(helps.values())
     assert ["--limit" in text for text in helps.values()] == [True, False, False]
     either = ["--filter", '{"kinds":[2]}', "--kind", "1"]
     assert run_cli("count", "--store", path, *either).stdout == "10\n"
@@ -134,7 +136,7 @@ def test_no_conditions_at_all_is_wrong_usage(path: Path) -> None:
 
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
-    for command in ("stats", "export", "verify"):
+    for command in ("show", "export", "verify"):
         done = run_cli(command, "--store", tmp_path / "none.db")
         assert done.returncode == 1
         assert "no store at" in done.stderr
@@ -172,7 +174,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_by_a_reader(
 
     async def while_it_is_held() -> None:
         async with await Database.open(path):
-            refused = await asyncio.to_thread(run_cli, "stats", "--store", path)
+            refused = await asyncio.to_thread(run_cli, "show", "--store", path)
             assert refused.returncode == 1
             assert f"process {os.getpid()}" in refused.stderr
 
@@ -202,6 +204,6 @@ def test_verify_finds_damage(path: Path) -> None:
 def test_a_time_that_no_calendar_has_is_shown_as_it_is(tmp_path: Path) -> None:
     line = make(1, at=2**63 - 1).event.to_json()
     assert run_cli("import", "-", "--store", tmp_path / "s.db", stdin=line).returncode == 0
-    done = run_cli("stats", "--store", tmp_path / "s.db")
+    done = run_cli("show", "--store", tmp_path / "s.db")
     assert done.returncode == 0, done.stderr
     assert str(2**63 - 1) in done.stdout

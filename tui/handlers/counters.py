@@ -25,10 +25,11 @@ async def recount(host: Host, words: list[str]) -> None:
     if not subject:
         return
     found = await host.ask(lambda client: client.audit(stream, subject))
-    if found.ok:
+    if found.holds:
         host.report(f"{subject} adds up to {found.value}")
     else:
-        await host.inform(f"{subject} does not add up", "\n".join(found.problems[:10]))
+        breaks = [f"message {b.seq}: {b.found} instead of {b.expected}" for b in found.breaks[:10]]
+        await host.inform(f"{subject} does not add up", "\n".join(breaks))
 
 
 async def reset(host: Host, words: list[str]) -> None:

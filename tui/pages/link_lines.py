@@ -23,7 +23,7 @@ def lines(links: Iterable[CounterLink], most: int = MOST) -> list[str]:
     found = sorted(links, key=lambda one: (_ORDER.index(one.state), one.name))
     shown = [_line(one) for one in found[:most]]
     more = len(found) - most
-    return [*shown, f"{more} more: nostr-agent counter sources"] if more > 0 else shown
+    return [*shown, f"{more} more: nostr-client counter link list"] if more > 0 else shown
 
 
 def _line(one: CounterLink) -> str:
@@ -35,7 +35,7 @@ def _line(one: CounterLink) -> str:
     if one.path:
         parts.append(" <- ".join(one.path))
     if one.confirmable:
-        parts.append(f"nostr-agent counter confirm {one.name}")
+        parts.append(f"nostr-client counter link confirm {one.name}")
     return "   ".join(parts)
 
 

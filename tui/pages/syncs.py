@@ -44,7 +44,7 @@ RELAYS = (
     Column("why", "Why", 12, flex=4, drop=4),
 )
 MEAN_BYTES = 600
-"""Of an event on the wire, as `nostr-client sync` reckons too."""
+"""Of an event on the wire, as `nostr-client sync run` reckons too."""
 
 
 class SyncsPage(Page):

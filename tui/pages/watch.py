@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from textual.widget import Widget
 
-    from agent.api.schema import Claim, Counted, History, WatchState
+    from agent.api.schema import Counted, History, WatchState, WeighedClaim
     from tui.widgets.plot import History as Plot
 
 MOST: Final = 10_000
@@ -39,7 +39,7 @@ class WatchPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self.span = "1d"
-        self._claims: dict[str, Claim] = {}
+        self._claims: dict[str, WeighedClaim] = {}
         self._counted: Counted | None = None
         self._history: History | None = None
         self._seen: tuple[str, float | None, str] | None = None
@@ -201,6 +201,6 @@ def _rhythm(one: WatchState) -> dict[str, str]:
     return {"query": query, "every": one.spec.interval, "live": ", live" if one.spec.live else ""}
 
 
-def _order(one: Claim) -> tuple[bool, bool, str]:
+def _order(one: WeighedClaim) -> tuple[bool, bool, str]:
     """Those that count first, then those that answered."""
     return not one.used, one.status != "ok", one.relay

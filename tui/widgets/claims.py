@@ -11,7 +11,7 @@ from tui.widgets.grid import Cell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agent.api.schema import Claim
+    from agent.api.schema import WeighedClaim
     from nostr_client.watch.definition import Watch
     from tui.glyphs import Glyphs
 
@@ -33,7 +33,9 @@ _GOOD: Final = frozenset({"ok"})
 _SOFT: Final = frozenset({"unsupported", "auth_required", "refused", "restricted", "held_back"})
 
 
-def row(one: Claim, now: float, glyphs: Glyphs, spec: Watch | None = None) -> Mapping[str, Cell]:
+def row(
+    one: WeighedClaim, now: float, glyphs: Glyphs, spec: Watch | None = None
+) -> Mapping[str, Cell]:
     """The cells of one claim."""
     trusted = spec is not None and one.relay in spec.trusted
     by_you = spec is not None and one.relay in spec.excluded
@@ -67,7 +69,7 @@ def _since(at: float | None, now: float) -> str:
     return "" if at is None else format.age(now - at)
 
 
-def _why(one: Claim, *, trusted: bool, by_you: bool) -> str:
+def _why(one: WeighedClaim, *, trusted: bool, by_you: bool) -> str:
     """What you left out is not counted, trusted or not: that alone is said then."""
     if one.excluded and by_you:
         return "by you"

@@ -86,6 +86,9 @@ CLAIMS: Final = Schema("nostr_tally.claims", partial(run_script, script=_TABLES)
 
 T = TypeVar("T")
 
+SMALL: Final = 300
+"""Events held of a relay up to which its claim is read on the event loop, within a millisecond."""
+
 MOST_GLANCES: Final = 20_000
 """Places whose mark is kept at hand: half a kilobyte each; beyond, all are looked up anew."""
 
@@ -210,7 +213,16 @@ class ClaimBook:
     ) -> list[Remembered]:
         """What relays said about a query, by URL; all that were ever asked by default."""
         wanted = None if urls is None else list(urls)
-        return await self.database.read(lambda conn: rows.recall(conn, asked, wanted, int(now)))
+        small = wanted is not None and len(wanted) == 1 and self._is_small(asked, wanted[0])
+        return await self.database.read(
+            lambda conn: rows.recall(conn, asked, wanted, int(now)), small=small
+        )
+
+    def _is_small(self, asked: Asked, url: str) -> bool:
+        """Whether few events are known to be held of a relay."""
+        numbers = self._numbers.get((asked.key, url))
+        seen = None if numbers is None else self._glances.get(numbers)
+        return seen is not None and seen[1] <= SMALL
 
     async def last_asked(self) -> dict[tuple[str, str], LastAsked]:
         """When each relay was last asked each question, by the question's key and the URL."""

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from nostr_client.count.told import Figure as Figure
-from nostr_client.count.told import Told
+from nostr_client.count.figures import Figure as Figure
+from nostr_client.count.figures import Told
 
 
 class ClaimStatus(StrEnum):
@@ -237,4 +237,4 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.authors if self.unit is Unit.AUTHORS else self.events
 
     def __repr__(self) -> str:
-        return f"<Merged authors={self.authors} events={self.events} claims={len(self.claims)}>"
+        return f"<Merged authors={self.authors}, events={self.events}, claims={len(self.claims)}>"

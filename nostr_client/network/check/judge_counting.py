@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from nostr_client import hll
+from nostr_client.codecs.display import plural
 from nostr_client.codecs.reasons import Reason
 from nostr_client.network.check.answers import End
 from nostr_client.network.check.findings import Finding, noted, wrong
@@ -53,14 +54,16 @@ def exact(counted: Counted, events: Sequence[Event]) -> Finding | None:
         return None
     asked = counted.filters[0].to_json()
     if count == 0 and counted.notices:
-        text = f"It refuses by the NOTICE {counted.notices[-1]!r} and counts 0 of {truth} events."
+        of_all = f"counts 0 of {plural(truth, 'event')}"
+        text = f"It refuses by the NOTICE {counted.notices[-1]!r} and {of_all}."
         return wrong("count.zero", text)
     if counted.limited and count <= truth:
         return noted("count.exact", f"It counts to {count} at most, and says so (`limited`).")
     if counted.approximate:
         return _approximate(count, truth, asked)
     if counted.hll is not None and count == round(hll.estimate(counted.hll)):
-        text = f"Its count for {asked} is the estimate of its registers, {count} for {truth} events"
+        figures = f"{count} for {plural(truth, 'event')}"
+        text = f"Its count for {asked} is the estimate of its registers, {figures}"
         return wrong("count.exact", f"{text}, and it does not say `approximate`.")
     return wrong("count.exact", f"It counts {count} for {asked} and serves {truth}.")
 
@@ -78,7 +81,7 @@ def limited(counted: Counted, truth: int) -> Finding | None:
     if counted.count is None or asked is None or counted.count == truth:
         return None
     if counted.count == asked:
-        return noted("count.limit", f"`limit` caps a count: {asked} for {truth} events.")
+        return noted("count.limit", f"`limit` caps a count: {asked} for {plural(truth, 'event')}.")
     return wrong("count.limit", f"It counts {counted.count} of {truth} with `limit` {asked}.")
 
 

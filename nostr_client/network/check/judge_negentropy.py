@@ -56,7 +56,8 @@ def names(compared: Compared, events: Sequence[Event]) -> Finding | None:
     lacking = {one.id for one in events} - compared.need
     if not lacking:
         return None
-    text = f"A session names {len(compared.need)} ids and leaves out {len(lacking)} events"
+    left_out = plural(len(lacking), "event")
+    text = f"A session names {plural(len(compared.need), 'id')} and leaves out {left_out}"
     return wrong("neg.names", f"{text} that it serves for {compared.filter.to_json()}.")
 
 
@@ -77,9 +78,9 @@ def snapshot(compared: Compared, events: Sequence[Event]) -> Finding | None:
         return noted("neg.snapshot", f"It compares {plural(len(events), 'event')} at once or more.")
     rest = [one.created_at for one in events if one.id not in compared.have]
     if rest and max(one.created_at for one in lacking) <= min(rest):
-        text = f"It compares its newest {len(rest)} events alone, and does not say so."
+        text = f"Of its events it compares the newest {len(rest)} alone, and does not say so."
         return wrong("neg.snapshot", text)
-    text = f"A session leaves out {len(lacking)} of {len(events)} events that it serves."
+    text = f"A session leaves out {len(lacking)} of {plural(len(events), 'event')} that it serves."
     return wrong("neg.snapshot", text)
 
 

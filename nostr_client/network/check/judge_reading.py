@@ -92,7 +92,8 @@ def limit(reading: Reading) -> Finding | None:
     most = reading.filters[0].limit
     if len(reading.events) <= most:
         return None
-    return wrong("read.limit", f"For `limit` {most} it sends {len(reading.events)} events.")
+    sent = plural(len(reading.events), "event")
+    return wrong("read.limit", f"For `limit` {most} it sends {sent}.")
 
 
 def order(reading: Reading) -> Finding | None:
@@ -148,11 +149,11 @@ def page(first: Reading, rest: Reading) -> Finding | None:
     if asked is None or not first.events:
         return None
     if len(first.events) >= asked:
-        return noted("read.page", f"One REQ brings {asked} events or more.")
+        return noted("read.page", f"One REQ brings {plural(asked, 'event')} or more.")
     if not more:
         text = f"It holds {plural(len(first.events), 'event')}, which come at once."
         return noted("read.page", text)
-    return noted("read.page", f"One REQ brings {len(first.events)} events at most.")
+    return noted("read.page", f"One REQ brings {plural(len(first.events), 'event')} at most.")
 
 
 def hint(first: Reading, rest: Reading) -> Finding | None:
@@ -174,7 +175,7 @@ def known_come(test: str, reading: Reading, expected: Collection[str], what: str
     lacking = set(expected) - reading.ids
     if not lacking:
         return None
-    return wrong(test, f"{len(lacking)} of {len(expected)} events that it serves {what}.")
+    return wrong(test, f"{len(lacking)} of {plural(len(expected), 'event')} that it serves {what}.")
 
 
 def seconds(
@@ -242,7 +243,7 @@ def strays(late: Collection[str], first: Reading) -> Finding | None:
     """Stored events come before EOSE. `late`: ids of what came for requests that were over."""
     if len(late) < 3:
         return None
-    text = f"{len(late)} events came after the EOSE, or for no request."
+    text = f"{plural(len(late), 'event')} came after the EOSE, or for no request."
     return wrong("read.frames" if first.events else "read.answer", text)
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from nostr_client.codecs import messages as wire
+from nostr_client.codecs.display import plural
 from nostr_client.codecs.keys import VerifiedEvent, verify_many
 from nostr_client.codecs.reasons import Reason, classify
 from nostr_client.errors import MalformedMessage, NegentropyError, NetworkError, RelayError, clip
@@ -314,7 +315,9 @@ class Probe:
             if is_final(frame):
                 return _ended(frames, frame)
         await self.close()
-        return Raw(frames, End.DROPPED, f"more than {_MOST_FRAMES} frames for one request")
+        return Raw(
+            frames, End.DROPPED, f"more than {plural(_MOST_FRAMES, 'frame')} for one request"
+        )
 
     def _unanswered(self, frames: list[_Frame]) -> Raw:
         notices = [one.message for one in frames if isinstance(one.message, wire.Notice)]
@@ -359,7 +362,7 @@ class Probe:
 
     async def _admit(self) -> None:
         if self.asked >= self._most:
-            raise Spent(f"the check may send {self._most} messages, and these are spent")
+            raise Spent(f"the check may send {plural(self._most, 'message')}, and these are spent")
         self.asked += 1
         await admitted(self._budget)
 

@@ -64,9 +64,10 @@ class Chosen(NamedTuple):
 
 def export_sqlite(
     store: Path, target: Path, chosen: Chosen, now: int, progress: Progress | None = None
-) -> int:
-    """Copy a store into a new file, which appears whole or not at all; how many events; blocks.
+) -> tuple[int, int]:
+    """Copy a store into a new file, which appears whole or not at all; blocks.
 
+    Returns how many events it has, and how many private ones were left out of all public ones.
     `progress` gets tables done and all of them. Raises StoreError, InvalidInput where the target is
     there.
     """
@@ -75,17 +76,19 @@ def export_sqlite(
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
     try:
-        number = _copied(store, part, chosen, now, progress)
+        numbers = _copied(store, part, chosen, now, progress)
         part.replace(target)
     except sqlite3.Error as error:
         raise store_error(error) from error
     finally:
         for name in (part.name, f"{part.name}-journal"):
             part.with_name(name).unlink(missing_ok=True)
-    return number
+    return numbers
 
 
-def _copied(store: Path, part: Path, chosen: Chosen, now: int, progress: Progress | None) -> int:
+def _copied(
+    store: Path, part: Path, chosen: Chosen, now: int, progress: Progress | None
+) -> tuple[int, int]:
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     with closing(sqlite3.connect(file_uri(part, "rw"), isolation_level=None, uri=True)) as conn:
         conn.execute("PRAGMA journal_mode = OFF")
@@ -103,11 +106,15 @@ def _copied(store: Path, part: Path, chosen: Chosen, now: int, progress: Progres
                 progress(done + 1, len(views) + 1)
         _create_search(conn)
         (number,) = conn.execute("SELECT count(*) FROM main.events").fetchone()
+        left_out = 0
+        if chosen.ids is None and not chosen.private:
+            everything = visible_events("store", now, None)
+            left_out = conn.execute(f"SELECT count(*) FROM ({everything})").fetchone()[0] - number
         conn.execute("COMMIT")
         conn.execute("ANALYZE main")
         if progress is not None:
             progress(len(views) + 1, len(views) + 1)
-    return int(number)
+    return int(number), int(left_out)
 
 
 def _create_visible(conn: sqlite3.Connection, chosen: Chosen, now: int) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from nostr_client.codecs import nip19
 from nostr_client.codecs.event import Event
 from nostr_client.codecs.kinds import REACTION, TEXT_NOTE
+from nostr_client.codecs.private_kinds import is_private
 from nostr_client.codecs.references import reacted_to, reaction_label, reply_place
 from nostr_client.codecs.zaps import RECEIPT, read_zap
 from nostr_client.errors import StoreCorrupt
@@ -33,8 +34,9 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 def add_functions(conn: sqlite3.Connection) -> None:
     """Give a connection the functions that the views call."""
-    functions: dict[str, tuple[int, Callable[..., str | None]]] = {
+    functions: dict[str, tuple[int, Callable[..., str | bool | None]]] = {
         "tags_json": (1, tags_json),
+        "is_private": (3, private),
         "npub": (1, npub),
         "profile": (2, profile),
         "reacted_to": (1, reacted_to_of),
@@ -52,6 +54,11 @@ def tags_json(raw: bytes) -> str:
         return raw.decode()
     shown = [[part.replace(NUL, SHOWN_NUL) for part in tag] for tag in decode_tags(raw)]
     return encode_tags(shown).decode()
+
+
+def private(kind: int, tags: bytes, content: bytes) -> bool:
+    """Whether an event is private (`codecs.private_kinds`)."""
+    return is_private(_event(kind, tags, content.decode()))
 
 
 def npub(pubkey: bytes) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nostr_client.codecs.private_kinds import LISTS, PRIVATE_KINDS
+from nostr_client.codecs.private_kinds import JOBS, LISTS, PRIVATE_KINDS, REPOST_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -322,9 +322,7 @@ def visible_events(schema: str, now: int, named: Collection[int] | None) -> str:
     """
     shown = f"(e.exp IS NULL OR e.exp > {now:d})"
     if named is not None:
-        private, lists = (_numbers(set(kinds) - set(named)) for kinds in (PRIVATE_KINDS, LISTS))
-        shown += f" AND e.kind NOT IN ({private})"
-        shown += f" AND NOT (e.kind IN ({lists}) AND length(e.content) > 0)"
+        shown += f" AND NOT ({_may_be_private(named)} AND is_private(e.kind, e.tags, e.content))"
     return (
         "SELECT e.seq, e.id, u.pubkey, e.created_at, e.kind, e.tags, e.content, e.sig, e.exp"
         f" FROM {schema}.event e JOIN {schema}.author u ON u.a = e.a WHERE {shown}"
@@ -339,6 +337,14 @@ def visible_tags(events: str) -> str:
         " json_extract(j.value, '$[1]') AS value, j.value AS tag"
         f" FROM {events} e, json_each(tags_json(e.tags)) j"
     )
+
+
+def _may_be_private(named: Collection[int]) -> str:
+    """The kinds of which an event is looked into; who names reposts names not what they hold."""
+    kinds = {*PRIVATE_KINDS, *LISTS}.difference(named).union(REPOST_KINDS)
+    jobs = _numbers([kind for kind in named if kind in JOBS])
+    between = f"e.kind BETWEEN {JOBS.start} AND {JOBS.stop - 1} AND e.kind NOT IN ({jobs})"
+    return f"(e.kind IN ({_numbers(kinds)}) OR ({between}))"
 
 
 def _numbers(kinds: Collection[int]) -> str:

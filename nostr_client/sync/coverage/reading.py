@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from nostr_client.codecs.display import plural
 from nostr_client.codecs.event import Event
 from nostr_client.errors import RelayError
 from nostr_client.network.paging.range_reader import Walk
@@ -36,7 +37,7 @@ async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> Held:
             received += page.bytes
             turn_page(walk, page)
             if len(events) > budget.events or received > budget.bytes:
-                return Held(events, f"the budget was spent after {len(events)} events")
+                return Held(events, f"the budget was spent after {plural(len(events), 'event')}")
         await count_holes(relay, filter, walk)
     except RelayError as error:
         return Held(events, str(error))

@@ -206,5 +206,5 @@ async def settle(worker: Worker) -> None:
 
 def until_next(worker: Worker, now: float) -> float:
     """Seconds until the next task is due."""
-    dues = [turn.due for turn in worker.state.turns.values() if not turn.running]
+    dues = [turn.due for turn in worker.schedule.turns.values() if not turn.running]
     return max(0.05, min(dues, default=now + DAY) - now)

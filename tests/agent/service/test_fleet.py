@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.api.client import AgentClient, ApiError
-from agent.cli import run
 from agent.config.load import draft
 from agent.maintenance.backup import back_up, restore
 from agent.relay.server import serve
+from nostr_client.cli.app import run
 from nostr_client.counters.sqlite.store import SqliteCounterStore
 from nostr_client.store.sqlite import SqliteStore
 from tests.agent.service.kit import Running, an_agent, config_text, eventually
@@ -330,13 +330,13 @@ async def test_a_restored_agent_is_noticed_and_waits_for_a_word(
             assert await value(top.client, "total", "x.y") == "20"
             token = str(tmp_path / "top" / "token")
             where = ("--api", top.service.api.url, "--token-file", token)
-            assert await asyncio.to_thread(run, ["counter", "sources", *where]) == 0
+            assert await asyncio.to_thread(run, ["counter", "link", "list", *where]) == 0
             assert "stopped" in capsys.readouterr().out
-            assert await asyncio.to_thread(run, ["counter", "confirm", "leaf", *where]) == 0
+            assert await asyncio.to_thread(run, ["counter", "link", "confirm", "leaf", *where]) == 0
             await until_value(top.client, "total", "x.y", "15")
-            assert await asyncio.to_thread(run, ["counter", "run", "leaf", *where]) == 0
-            assert await asyncio.to_thread(run, ["counter", "run", "none", *where]) == 2
-            assert await asyncio.to_thread(run, ["counter", "sources", "--json", *where]) == 0
+            assert await asyncio.to_thread(run, ["counter", "link", "run", "leaf", *where]) == 0
+            assert await asyncio.to_thread(run, ["counter", "link", "run", "none", *where]) == 2
+            assert await asyncio.to_thread(run, ["counter", "link", "list", "--json", *where]) == 0
             assert '"state":"ok"' in capsys.readouterr().out.replace(" ", "")
 
 

@@ -120,7 +120,7 @@ async def test_a_spent_disk_budget_stops_taking_and_not_serving(
         assert (await client.publish(old))[2] is True
 
         async def synced() -> bool:
-            return worker.state.turns["sync notes"].turns > 0 and not worker.running
+            return worker.schedule.turns["sync notes"].turns > 0 and not worker.running
 
         await eventually(synced)
         free.append(10**8)
@@ -136,13 +136,13 @@ async def test_a_spent_disk_budget_stops_taking_and_not_serving(
         ready = await agent.client.ready()
         assert any("left to other programs" in reason for reason in ready.reasons)
         before = len(relay.received)
-        turns = worker.state.turns["sync notes"].turns
+        turns = worker.schedule.turns["sync notes"].turns
         worker.nudge("sync notes")
         worker.nudge(f"watch followers {normalize(relay.url)}")
 
         async def went_on() -> bool:
             verbs = {one[0] for one in relay.received[before:]}
-            return "COUNT" in verbs and worker.state.turns["sync notes"].turns > turns
+            return "COUNT" in verbs and worker.schedule.turns["sync notes"].turns > turns
 
         await eventually(went_on)
         assert not {"NEG-OPEN", "REQ"} & {one[0] for one in relay.received[before:]}

@@ -46,7 +46,7 @@ async def test_what_came_while_the_agent_was_away(tmp_path: Path) -> None:
         async with an_agent(tmp_path, [relay.url], WATCHES) as agent:
             await counted(agent, "w0", 2)
             await counted(agent, "w1", 1)
-            turns = agent.service.agent.worker.state.turns
+            turns = agent.service.agent.worker.schedule.turns
             assert turns[f"watch w1 {relay.url}"].turns == 0
             assert agent.service.agent.engine.live.heard == 1
 

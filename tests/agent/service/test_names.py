@@ -68,7 +68,7 @@ async def test_the_file_takes_no_name_of_what_was_added(
                 "watches[0].name",
                 "syncs[0].name",
             ]
-            assert "nostr-agent watch rm dup" in refused.mistakes[0]
+            assert "nostr-client watch remove dup" in refused.mistakes[0]
             assert [w.spec for w in (await agent.client.watches()).watches] == [WATCH]
             assert await asyncio.to_thread(run, ["check", "-c", str(file), "--json"]) == 2
             mistakes = json.loads(capsys.readouterr().out)["mistakes"]

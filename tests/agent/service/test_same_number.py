@@ -77,7 +77,7 @@ async def by_the_command_line(watch: Watch, folder: Path) -> tuple[Number, Numbe
         await book.add(watch)
     ran = json.loads(await called("watch", "run", "--once", "--json", "--store", str(store)))
     shown = json.loads(await called("watch", "show", "me", "--json", "--store", str(store)))
-    return _of_json(ran), _of_json(shown["result"])
+    return _of_json(ran["figure"]), _of_json(shown["counted"]["figure"])
 
 
 async def called(*args: str) -> str:

@@ -114,7 +114,7 @@ def commands(group: click.Group, above: tuple[str, ...] = ()) -> Iterator[tuple[
                 yield (*above, name)
 
 
-LOOKING = {"list", "show", "status", "relays", "links", "sources", "logs", "stats", "check"}
+LOOKING = {"list", "show", "status", "logs", "check"}
 """The last words of commands that only look: others change things, or stay."""
 
 

@@ -110,7 +110,7 @@ def on_time(agent: Running, world: World, interval: str) -> None:
     """Every relay that answers was asked as often as it should; a night's turns fall into one."""
     hours = max({"2d": 48, "2h": 2}[interval], 8)
     least = int(0.8 * DAYS * 24 / hours)
-    turns = agent.service.agent.worker.state.turns
+    turns = agent.service.agent.worker.schedule.turns
     late = [
         (key, turn.turns)
         for key, turn in turns.items()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.commands import tables
+from nostr_client.codecs.display import said
 from tests.agent.service.kit import an_agent
 from tests.faults import COUNT_REFUSALS, RefusesCount
 from tests.faulty_relay import Behaviour, FaultyRelay
@@ -65,4 +65,4 @@ async def test_a_relay_that_fell_silent_is_not_exact_in_list_and_tui(
         assert watch.failing
         assert any("not exact now" in text for text in watch.warnings)
         assert format.certainty(watch.figure) not in ("exact", "as said")
-        assert "exact" not in tables.figure(watch.figure)
+        assert "exact" not in said(watch.figure)

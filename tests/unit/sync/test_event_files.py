@@ -66,6 +66,7 @@ def test_a_round_trip_gives_an_equal_store(
 ) -> None:
     target, everything, other = (tmp_path / one for one in (name, f"all-{name}", "other.db"))
     client("store", "export", everything, "--store", store, "--include-private")
+    assert everything.stat().st_mode & 0o077 == 0, "its owner's alone"
     client("store", "import", everything, "--store", other)
     assert asyncio.run(events_of(other)) == held
     client("store", "export", target, "--store", store)

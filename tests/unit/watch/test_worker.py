@@ -18,7 +18,7 @@ class RemovingClock(SystemClock):
     worker: Worker
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        if self.worker.state.tasks and self.worker.running:
+        if self.worker.schedule.tasks and self.worker.running:
             self.worker.set_tasks(())
         return await super().wait(event, min(seconds, 0.01))
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
-from nostr_client.codecs.display import said
+from nostr_client.codecs.display import plural, said
+
+LARGEST: Final = 2**63 - 1
+"""The largest number that the store and JSON readers take; no honest count comes near it."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -70,6 +74,52 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __str__(self) -> str:
         return said(self)
 
+    @property
+    def storable(self) -> Figure:
+        """The figure with nothing above LARGEST."""
+        if max(self.value, self.low, self.high or 0) <= LARGEST:
+            return self
+        return msgspec.structs.replace(
+            self,
+            value=min(self.value, LARGEST),
+            low=min(self.low, LARGEST),
+            high=None if self.high is None else min(self.high, LARGEST),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figure as JSON values."""
         return msgspec.structs.asdict(self)
+
+
+class WeighedClaim(Told, frozen=True, kw_only=True):
+    """What one relay said, and what became of it in the number."""
+
+    estimate: float | None = None
+    used: tuple[str, ...] = ()
+    share: float | None = None
+    reasons: tuple[str, ...] = ()
+    excluded: bool = False
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """A number over many relays, and the claims that it is made of."""
+
+    query: str
+    target: str | None
+    filters: tuple[dict[str, Any], ...]
+    unit: Annotated[Literal["distinct_authors", "events"], Meta(description="what `figure` counts")]
+    figure: Figure | None
+    authors: Figure | None
+    events: Figure | None
+    corroborated: Figure | None
+    amount: Figure | None
+    relays: tuple[WeighedClaim, ...]
+
+    def __str__(self) -> str:
+        name = "matching" if self.query == "filter" else self.query
+        answers = sum(one.status == "ok" for one in self.relays)
+        answered = f"{answers} of {plural(len(self.relays), 'relay')} answered"
+        if self.figure is None:
+            return f"{name}: not known ({answered})"
+        unit = "events" if self.unit == "events" else "distinct authors"
+        return f"{name}: {said(self.figure)} {unit} ({answered})"

@@ -1,0 +1,235 @@
+"""Where a command works: on a store's file, or through the agent that holds it.
+
+One process writes a store. While an agent does, what changes the store is asked of the agent, and
+so is what only it knows; everything else reads the file beside it. Words, results and exit codes
+are the same either way, and stderr says when it was the agent.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
+
+import click
+
+from nostr_client.cli.output import say
+from nostr_client.cli.parameters import UserPath
+from nostr_client.errors import NetworkError, StoreError
+from nostr_client.paths import addresses_places, store_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from nostr_client.count.figures import Counted
+    from nostr_client.counters.shown import Audit, Counter
+    from nostr_client.watch.definition import Watch
+    from nostr_client.watch.history import Point
+
+GROUP: Final = "nostr_tally.agent"
+"""The entry points by which the agent's package offers its client: the SDK never imports it."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Place(NamedTuple):
+    """What `--store`, `--api` and `--token-file` say; `given` is None where no store is named."""
+
+    given: Path | None = None
+    api: str | None = None
+    token_file: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """The store's file, whether it is there or not."""
+        return store_path() if self.given is None else self.given
+
+    @property
+    def there(self) -> Path:
+        """The store's file. Raises StoreError where none is: commands that read make none."""
+        if not self.path.exists():
+            raise StoreError(f"no store at {self.path}")
+        return self.path
+
+
+store_option: Callable[[F], F] = click.option(
+    "--store",
+    metavar="PATH",
+    type=UserPath(path_type=Path, dir_okay=False),
+    help="The store's file. Else, where one is needed, $NOSTR_TALLY_STORE or store.db in the "
+    "user's data folder; for nostr-agent that of the configuration.",
+)
+
+api_option: Callable[[F], F] = click.option(
+    "--api", metavar="URL", help="The agent's API. Else where the running agent says."
+)
+
+token_option: Callable[[F], F] = click.option(
+    "--token-file",
+    metavar="FILE",
+    type=UserPath(path_type=Path, dir_okay=False),
+    help="The file with the API's token. Else where the running agent says.",
+)
+
+
+def place_option(command: F) -> F:
+    """`--store`, `--api` and `--token-file`; the command receives `place`."""
+
+    @functools.wraps(command)
+    def with_place(
+        *args: Any, store: Path | None, api: str | None, token_file: Path | None, **given: Any
+    ) -> Any:
+        return command(*args, place=Place(store, api, token_file), **given)
+
+    return cast("F", store_option(api_option(token_option(with_place))))
+
+
+class Kept(NamedTuple):
+    """A watch as it is kept: when it was asked last, its newest number, and some before that."""
+
+    watch: Watch
+    asked_at: int | None
+    newest: Point | None
+    spark: tuple[int, ...] = ()
+
+
+class Offer(NamedTuple):
+    """A stream of counters: subjects that it takes, and what its sources bring."""
+
+    name: str
+    subjects: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+class WatchCommands(Protocol):
+    """What the commands of watches ask, of a file or of an agent. All may raise NostrTallyError."""
+
+    async def watches(self) -> list[Kept]: ...
+
+    async def watch(self, name: str) -> Kept: ...
+
+    async def explain(self, name: str) -> Counted: ...
+
+    async def points(self, name: str, since: int) -> list[Point]: ...
+
+    async def add_watch(self, watch: Watch) -> Watch: ...
+
+    async def set_watch(self, watch: Watch) -> Watch: ...
+
+    async def remove_watch(self, name: str) -> None: ...
+
+
+class CounterCommands(Protocol):
+    """What the commands of counters ask, of a file, a nats-server or an agent."""
+
+    async def offers(self) -> list[Offer]: ...
+
+    async def counters(
+        self, stream: str, patterns: Sequence[str], at: int | None
+    ) -> list[Counter]: ...
+
+    async def increments(self, stream: str, subject: str, after: int) -> list[Counter]: ...
+
+    async def audit(self, stream: str, subject: str) -> Audit: ...
+
+    async def add(self, stream: str, subject: str, n: int, msg_id: str | None) -> str: ...
+
+    async def reset(self, stream: str, subject: str) -> str: ...
+
+    async def remove(self, stream: str, pattern: str) -> int: ...
+
+
+class Agent(WatchCommands, CounterCommands, Protocol):
+    """A running agent. What it alone knows comes as its API shows it: as JSON objects."""
+
+    @property
+    def url(self) -> str: ...
+
+    async def close(self) -> None: ...
+
+    async def ask_watch(self, name: str) -> Counted:
+        """Have every relay of a watch asked now; its number once each was."""
+        ...
+
+    async def links(self) -> list[Mapping[str, Any]]: ...
+
+    async def run_link(self, name: str) -> None: ...
+
+    async def confirm_link(self, name: str) -> None: ...
+
+    async def relays(self) -> list[Mapping[str, Any]]: ...
+
+    async def syncs(self) -> list[Mapping[str, Any]]: ...
+
+    async def sync(self, name: str) -> Mapping[str, Any]: ...
+
+    async def add_sync(self, spec: Mapping[str, Any]) -> Mapping[str, Any]: ...
+
+    async def remove_sync(self, name: str) -> None: ...
+
+    async def run_sync(self, name: str) -> Mapping[str, Any]:
+        """Have a sync run now; what came of it once it has ended."""
+        ...
+
+    async def cancel_sync(self, name: str) -> None: ...
+
+
+class Finder(Protocol):
+    """How the agent's package finds one: at `api`, else the one that holds `store`."""
+
+    def __call__(
+        self, store: Path | None, api: str | None, token_file: Path | None
+    ) -> Agent | None: ...
+
+
+@asynccontextmanager
+async def agent_at(place: Place, *, holds: bool = True) -> AsyncIterator[Agent | None]:
+    """The agent that a place names, else, where that matters (`holds`), the one that has its store.
+
+    Raises InvalidInput, NetworkError.
+    """
+    found: Agent | None = None
+    if place.api or place.token_file:
+        found = _find(None, place.api, place.token_file)
+    elif holds:
+        found = _find(place.path, None, None)
+    async with AsyncExitStack() as stack:
+        if found is not None:
+            stack.push_async_callback(found.close)
+            say(f"through the agent at {found.url}")
+        yield found
+
+
+@asynccontextmanager
+async def the_agent(place: Place) -> AsyncIterator[Agent]:
+    """The agent, for what only a running one knows: of the store that is named, else any.
+
+    Raises NetworkError where none runs.
+    """
+    named = place.given is not None
+    async with agent_at(place, holds=named) as found:
+        if found is not None:
+            yield found
+            return
+    agent = None if named else _find(None, None, None)
+    if agent is None:
+        what = f"no agent holds {place.path}" if named else "no agent is running"
+        raise NetworkError(f"{what}; start it with: nostr-agent run")
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(agent.close)
+        say(f"through the agent at {agent.url}")
+        yield agent
+
+
+def _find(store: Path | None, api: str | None, token_file: Path | None) -> Agent | None:
+    """By the agent's package, where it is installed; without a run file there is none to ask."""
+    if api is None and not any(path.exists() for path in addresses_places()):
+        return None
+    from importlib.metadata import entry_points
+
+    for one in entry_points(group=GROUP):
+        finder: Finder = one.load()
+        return finder(store, api, token_file)
+    return None

@@ -1,0 +1,127 @@
+"""The watches of a store's file, as the commands ask them: what an agent does for its own."""
+
+from __future__ import annotations
+
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from nostr_client.cli.output import say
+from nostr_client.cli.place import Kept, Place, agent_at
+from nostr_client.codecs.relay_url import normalize
+from nostr_client.errors import InvalidInput, SchemaTooOld
+from nostr_client.watch import repository
+from nostr_client.watch.definition import shown
+from nostr_client.watch.repository import WatchBook
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from nostr_client.cli.place import WatchCommands
+    from nostr_client.count.figures import Counted
+    from nostr_client.watch.definition import Watch
+    from nostr_client.watch.history import Point
+
+
+@asynccontextmanager
+async def watches_at(
+    place: Place, *, changes: bool = False, merges: bool = False, makes: bool = False
+) -> AsyncIterator[WatchCommands]:
+    """The watches of a place: through the agent that holds the store for what `changes` it.
+
+    Also for what `merges` claims: whom to believe stands in the agent's configuration. A store that
+    is not there is made where it `makes` alone. Raises StoreError, ApiError, NetworkError.
+    """
+    async with agent_at(place, holds=changes or merges) as agent:
+        if agent is not None:
+            yield agent
+            return
+    path = place.path if makes or not changes else place.there
+    async with await _opened(path, changes=changes) as book:
+        yield FileWatches(book)
+
+
+async def _opened(path: Path, *, changes: bool) -> WatchBook:
+    """A store to read from beside whoever writes it; brought up to date first if it is older."""
+    if changes:
+        return await WatchBook.open(path)
+    try:
+        return await WatchBook.open(path, read_only=True)
+    except SchemaTooOld:
+        return await WatchBook.open(path)
+
+
+def unknown(name: str) -> InvalidInput:
+    """There is no such watch."""
+    return InvalidInput(f"there is no watch named {name!r}")
+
+
+class FileWatches:
+    """The watches of an open store."""
+
+    def __init__(self, book: WatchBook) -> None:
+        self._book = book
+
+    async def watches(self) -> list[Kept]:
+        return [await self._kept(watch, asked) for watch, asked in await self._book.all()]
+
+    async def watch(self, name: str) -> Kept:
+        return await self._kept(*await self._get(name))
+
+    async def _get(self, name: str) -> tuple[Watch, int | None]:
+        found = await self._book.get(name)
+        if found is None:
+            raise unknown(name)
+        return found
+
+    async def _kept(self, watch: Watch, asked: int | None) -> Kept:
+        database, name = self._book.database, watch.name
+        points = await database.read(lambda conn: repository.points(conn, name, most=1))
+        if not points:
+            return Kept(shown(watch), asked, None)
+        value, now = points[-1].value, time.time()
+        moved = await database.read(lambda conn: repository.moved(conn, name, value, now))
+        return Kept(shown(watch), asked, points[-1], moved.spark)
+
+    async def explain(self, name: str) -> Counted:
+        from nostr_client.count.procedure import Counter
+
+        made, asked = await self._get(name)
+        result = await Counter(book=self._book.claims).explain(
+            made.question,
+            await self._asked_of(made, asked),
+            policy=made.trust,
+            trusted=made.trusted,
+            left_out=made.left_out,
+        )
+        return result.counted(made.left_out)
+
+    async def _asked_of(self, made: Watch, asked: int | None) -> dict[str, str] | None:
+        """The relays of a watch by normalised URL: its own, else those that it was asked on last.
+
+        The store holds what others said about the same question too, as to `count --store`. None
+        (all of them) for a watch that an older version asked, which did not note whom.
+        """
+        found = made.relays or await self._book.relays(made.name)
+        if found is None and asked is not None:
+            say(f"{made.name}: all relays that were ever asked about it, until it is asked again")
+            return None
+        return {normalize(url): url for url in found or ()}
+
+    async def points(self, name: str, since: int) -> list[Point]:
+        await self._get(name)
+        return await self._book.history(name, since=since)
+
+    async def add_watch(self, watch: Watch) -> Watch:
+        await self._book.add(watch)
+        return shown(watch)
+
+    async def set_watch(self, watch: Watch) -> Watch:
+        await self._get(watch.name)
+        await self._book.set(watch)
+        return shown(watch)
+
+    async def remove_watch(self, name: str) -> None:
+        if not await self._book.remove(name):
+            raise unknown(name)
