@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nostr_client.cli.entry import FAILURE, NO_RELAY, OK, CommandGroup, run_async
 from nostr_client.cli.key import KEY_VARIABLE, key_file_option, load_signer, optional_signer
 from nostr_client.cli.output import console, json_option, plain_table, print_json, say
-from nostr_client.cli.parameters import Seconds, UserPath, read_given
+from nostr_client.cli.parameters import Seconds
 from nostr_client.cli.place import Place, store_option
-from nostr_client.cli.questions import dry_run_option
+from nostr_client.cli.questions import dry_run_option, from_option, listed
 from nostr_client.cli.relays import chosen_relays, network_options, relay_option
 from nostr_client.codecs.display import plural
 from nostr_client.errors import InvalidIdentifier, InvalidInput
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from nostr_client.options import Options
     from nostr_client.store.sqlite import SqliteStore
 
-_MOST_SUBJECTS: Final = 64 * 2**20
-"""Bytes of a list of subjects."""
-
 Subject = tuple[int, str]
 
 
@@ -42,12 +38,7 @@ def assertions() -> None:
 
 @assertions.command()
 @click.argument("subjects", metavar="[SUBJECT...]", nargs=-1)
-@click.option(
-    "--from",
-    "file",
-    type=UserPath(path_type=str, allow_dash=True),
-    help="A file of subjects, one a line.",
-)
+@from_option
 @click.option("--all", "everything", is_flag=True, help="All authors and events of the store.")
 @click.option("--followed-by", metavar="KEY", help="Everybody whom this key follows, by the store.")
 @click.option(
@@ -118,7 +109,7 @@ def publish(
 
     options = CardOptions(personal=frozenset(how["personal"]), step=how["step"] / 100)
     options.check()
-    named = [*map(subject_of, subjects), *(_listed(file) if file is not None else ())]
+    named = [*map(subject_of, subjects), *_listed(file)]
     if not (named or how["everything"] or how["followed_by"] or how["watches"]):
         raise click.UsageError("no subject: give SUBJECT, --from, --all, --followed-by or --watch")
     urls = chosen_relays(relays)
@@ -223,20 +214,14 @@ def subject_of(text: str) -> Subject:
     return (ADDRESS if ":" in found else EVENT), found
 
 
-def _listed(file: str) -> list[Subject]:
-    piped = file == "-"
-    most = _MOST_SUBJECTS + 1
-    raw = sys.stdin.buffer.read(most) if piped else read_given(file, most)
-    if len(raw) > _MOST_SUBJECTS:
-        raise InvalidInput(f"more than {_MOST_SUBJECTS} bytes of subjects")
-    lines = enumerate(raw.decode("utf-8", "replace").splitlines(), 1)
+def _listed(file: str | None) -> list[Subject]:
+    """Raises InvalidInput with the line."""
     found = []
-    for n, line in lines:
-        if line.strip() and not line.startswith("#"):
-            try:
-                found.append(subject_of(line))
-            except InvalidInput as error:
-                raise type(error)(f"line {n}: {error}") from error
+    for n, line in listed(file):
+        try:
+            found.append(subject_of(line))
+        except InvalidInput as error:
+            raise type(error)(f"line {n}: {error}") from error
     return found
 
 

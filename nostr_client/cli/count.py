@@ -19,8 +19,10 @@ from nostr_client.cli.questions import (
     NAMES,
     asked_query,
     deny_option,
+    from_option,
     indexer_option,
     keep_option,
+    listed,
     max_events_option,
     most_option,
     relay_choice,
@@ -33,6 +35,7 @@ from nostr_client.cli.relays import (
     outcome_code,
     relay_option,
     timeout_option,
+    worst_code,
 )
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, said
@@ -40,7 +43,7 @@ from nostr_client.count.merge import Claim, Figure, Unit
 from nostr_client.errors import clip
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from nostr_client.count.result import CountResult, VerifiedZaps
     from nostr_client.options import Options
 
+    Show = Callable[[int, CountResult], None]
 
 MOST_WALLETS = 5
 """Wallets of which it is said why they are not known; --json has all."""
@@ -170,7 +174,8 @@ def _sats(amount: Figure) -> str:
 
 @click.command()
 @click.argument("what", metavar="[WHAT]", type=click.Choice(NAMES), required=False)
-@click.argument("target", required=False)
+@click.argument("targets", metavar="[TARGET...]", nargs=-1)
+@from_option
 @filter_options
 @relay_option
 @indexer_option
@@ -212,7 +217,8 @@ def count(
     ctx: click.Context,
     /,
     what: str | None,
-    target: str | None,
+    targets: tuple[str, ...],
+    file: str | None,
     conditions: Conditions,
     relays: tuple[str, ...],
     indexers: tuple[str, ...],
@@ -223,10 +229,11 @@ def count(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Count WHAT about TARGET over all relays, or what the filter options say.
+    """Count WHAT about each TARGET over all relays, or what the filter options say.
 
     WHAT is followers, reactions, reposts, quotes, replies, comments, replies+comments or zaps;
-    TARGET is an npub, nprofile, note, nevent, naddr or hex.
+    TARGET is an npub, nprofile, note, nevent, naddr or hex. Several are asked one after the other
+    over the same connections; each is one line, and with --json one object a line.
 
     Each relay is asked by COUNT (NIP-45). Relays that give no HLL registers are read by events,
     up to --max-bytes and --max-events each; what was read stands beside each relay. --no-read
@@ -237,24 +244,37 @@ def count(
         raise click.UsageError("--by-content goes with reactions and replies, which it reads")
     if verify_zaps and (what != "zaps" or not how["read"]):
         raise click.UsageError("--verify-zaps goes with zaps, whose receipts it reads")
-    query = asked_query(what, target, conditions)
+    named = [*targets, *(line for _, line in listed(file))]
+    asked: list[str | None] = [*named] if named else [None]
+    queries = [asked_query(what, one, conditions) for one in asked]
     if by_content:
         from msgspec.structs import replace
 
-        query = replace(query, by_content=True)
+        queries = [replace(query, by_content=True) for query in queries]
     urls = None if indexers and not relays else chosen_relays(relays)
     client = _client(indexers, **how)
-    result = run_async(_count(client, query, urls, verify_zaps=verify_zaps, enough=enough))
-    if as_json:
-        print_json(result.to_dict() | (overlap_dict(result) if overlap else {}))
-    else:
-        show(result)
-        if overlap:
-            show_overlap(result)
-    code = outcome_code([claim.status for claim in result.relays])
+    show_one = _shower(named, as_json=as_json, overlap=overlap)
+    asking = _count(client, queries, urls, show_one, verify_zaps=verify_zaps, enough=enough)
+    code = worst_code(run_async(asking))
     if code:
         say("nostr-client: count: no relay answered")
     ctx.exit(code)
+
+
+def _shower(named: Sequence[str], *, as_json: bool, overlap: bool) -> Show:
+    """What prints one result: all of a single one, a line for each of several."""
+
+    def show_one(n: int, result: CountResult) -> None:
+        if as_json:
+            print_json(result.to_dict() | (overlap_dict(result) if overlap else {}))
+        elif len(named) > 1:
+            click.echo(f"{clip(named[n], 80)}  {result}")
+        else:
+            show(result)
+        if overlap and not as_json:
+            show_overlap(result)
+
+    return show_one
 
 
 def _client(
@@ -294,9 +314,19 @@ def _client(
 
 
 async def _count(
-    client: NostrClient, query: Query, urls: Sequence[str] | None, **how: Any
-) -> CountResult:
+    client: NostrClient,
+    queries: Sequence[Query],
+    urls: Sequence[str] | None,
+    show_one: Show,
+    **how: Any,
+) -> list[int]:
+    """Ask one question after the other, and print each result as it comes; the code of each."""
     whom = "the target's relays" if urls is None else plural(len(urls), "relay")
+    codes = []
     async with client:
-        with waiting(f"asking {whom}…"):
-            return await client.count(query, relays=urls, **how)
+        for n, query in enumerate(queries):
+            with waiting(f"asking {whom}…"):
+                result = await client.count(query, relays=urls, **how)
+            show_one(n, result)
+            codes.append(outcome_code([claim.status for claim in result.relays]))
+    return codes

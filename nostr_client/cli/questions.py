@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import click
 
 from nostr_client.cli.output import say
-from nostr_client.cli.parameters import Duration
+from nostr_client.cli.parameters import Duration, UserPath, read_given
 from nostr_client.count import QueryName
+from nostr_client.errors import InvalidInput
 
 if TYPE_CHECKING:
     from nostr_client.cli.filteroptions import Conditions
@@ -123,6 +125,33 @@ def moving_options(command: F) -> F:
     for option in reversed(_MOVING):
         command = option(command)
     return command
+
+
+from_option: Callable[[F], F] = click.option(
+    "--from",
+    "file",
+    metavar="FILE",
+    type=UserPath(path_type=str, allow_dash=True),
+    help="More of them, one a line, from a file; - is stdin.",
+)
+
+_LARGEST_LIST = 64 * 2**20
+"""Bytes of a list of targets."""
+
+
+def listed(file: str | None) -> list[tuple[int, str]]:
+    """The lines of a list that are neither empty nor a comment (#), with their numbers.
+
+    None: no list. Raises InvalidInput for one that cannot be read or is too long.
+    """
+    if file is None:
+        return []
+    most = _LARGEST_LIST + 1
+    raw = sys.stdin.buffer.read(most) if file == "-" else read_given(file, most)
+    if len(raw) > _LARGEST_LIST:
+        raise InvalidInput(f"a list of more than {_LARGEST_LIST} bytes")
+    lines = enumerate(raw.decode("utf-8", "replace").splitlines(), 1)
+    return [(n, line.strip()) for n, line in lines if line.strip() and line[0] != "#"]
 
 
 def asked_query(what: str | None, target: str | None, conditions: Conditions) -> Query:

@@ -34,12 +34,18 @@ if TYPE_CHECKING:
 @relay_option
 @timeout_option
 @follow_option
+@click.option(
+    "--paginate",
+    is_flag=True,
+    help="Read every relay to its end, page by page, whatever it sends at once.",
+)
 @key_file_option
 @network_options()
 def req(
     relays: tuple[str, ...],
     timeout: float,
     follow: bool,
+    paginate: bool,
     key_file: str | None,
     network: Options,
     conditions: Conditions,
@@ -48,7 +54,8 @@ def req(
 
     Every event is verified and printed once, whichever relays have it. Without --follow this ends
     when every relay has answered. A relay's own cap may cut its answer: stderr says so where the
-    relay does.
+    relay does. --paginate reads on to the end, with a deadline for each page instead of --timeout;
+    stderr names what a relay did not give.
     """
     from nostr_client.client import NostrClient
 
@@ -56,7 +63,12 @@ def req(
     urls = chosen_relays(relays)
     signer = optional_signer(key_file)
     client = NostrClient(urls, timeout=timeout, signer=signer, options=network)
-    statuses = run_async(_print_events(client, urls, filters, None if follow else timeout))
+    if paginate:
+        if follow or any(one.limit is not None for one in filters):
+            raise click.UsageError("--paginate reads everything: it takes no --follow and no limit")
+        statuses = run_async(_print_pages(client, urls, filters))
+    else:
+        statuses = run_async(_print_events(client, urls, filters, None if follow else timeout))
     for relay, _, why in statuses:
         if why:
             say(f"nostr-client: req: {relay}: {why}")
@@ -82,6 +94,45 @@ async def _print_events(
                 pass  # stands in the sources
             told = [(url, *_status(source)) for url, source in events.sources.items()]
     return [*told, *((url, *_UNSEARCHED) for url in skipped)]
+
+
+async def _print_pages(
+    client: NostrClient, urls: Sequence[str], filters: Sequence[Filter]
+) -> list[tuple[str, str, str]]:
+    """Read all relays at once, each to its end; the id of every event is held meanwhile."""
+    seen: set[str] = set()
+    async with client:
+        skipped = await _without_search(client, urls) if any(f.search for f in filters) else []
+        asked = [url for url in urls if url not in skipped]
+        statuses = await asyncio.gather(*(_paged(client, url, filters, seen) for url in asked))
+    return [*statuses, *((url, *_UNSEARCHED) for url in skipped)]
+
+
+async def _paged(
+    client: NostrClient, url: str, filters: Sequence[Filter], seen: set[str]
+) -> tuple[str, str, str]:
+    """Read one relay; its URL, status, and what it did not give."""
+    from nostr_client.count.claiming import status_of
+    from nostr_client.errors import RelayError
+    from nostr_client.network.paging.range_reader import Walk
+    from nostr_client.sync.pages import Found, count_holes, gaps, next_page, turn_page
+
+    relay, lacking = client.pool.relay(url), []
+    try:
+        for one in filters:
+            walk: Walk[Found] = Walk([one], one.since or 0, one.until)
+            while (page := await next_page(relay, walk)) is not None:
+                for found in page.events:
+                    if found.event.id not in seen:
+                        seen.add(found.event.id)
+                        click.echo(found.event.to_json().encode())
+                turn_page(walk, page)
+            await count_holes(relay, one, walk)
+            lacking += gaps(walk)
+    except RelayError as error:
+        status = str(status_of(error))
+        return url, status, f"{status} ({error})"
+    return url, "ok", "; ".join(lacking)
 
 
 _UNSEARCHED = (

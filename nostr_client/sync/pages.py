@@ -73,15 +73,23 @@ async def count_holes(relay: Relay, filter: Filter, walk: Walk[Found]) -> None:
             walk.counted(second, answer.count)
 
 
-def report_gaps(walk: Walk[Found], tally: Tally) -> None:
-    """Say what the walk could not read."""
+def gaps(walk: Walk[Found]) -> list[str]:
+    """What the walk could not read, as texts for people."""
+    found = []
     if walk.unread:
-        tally.lacks(f"{plural(walk.unread, 'frame')} of the relay could not be read")
+        found.append(f"{plural(walk.unread, 'frame')} of the relay could not be read")
     if walk.holes:
         seconds = plural(len(walk.holes), "second")
-        tally.lacks(f"{seconds} may hold more events than the relay sends")
+        found.append(f"{seconds} may hold more events than the relay sends")
     if walk.stalled:
-        tally.lacks(walk.stalled)
+        found.append(walk.stalled)
+    return found
+
+
+def report_gaps(walk: Walk[Found], tally: Tally) -> None:
+    """Note in the tally what the walk could not read."""
+    for gap in gaps(walk):
+        tally.lacks(gap)
 
 
 class Pages:

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -17,6 +17,9 @@ from tests.faults import COUNT_REFUSALS, Pages, RefusesCount, Silent, Unreadable
 from tests.faulty_relay import Behaviour, FaultyRelay, Peer
 from tests.running import started
 from tests.worlds import NOTE, START, TARGET, Sketches, follow, reaction, signer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NPUB = PublicKey(TARGET).encode()
 
@@ -234,6 +237,44 @@ async def test_req_says_what_a_relay_did_not_give() -> None:
         assert said in done.err
         assert len(done.out.splitlines()) in (3, 4)
         assert "more events" not in limited.err
+
+
+async def test_req_paginates_every_relay_to_its_end() -> None:
+    events = [follow(i) for i in range(60)]
+    one = FaultyRelay(Pages(cap=13), events=events[:40])
+    other = FaultyRelay(Pages(cap=7), events=events[20:])
+    async with one, other:
+        ask = ("req", "--kind", "3", "-r", one.url, "-r", other.url)
+        cut, whole = await cli(*ask), await cli(*ask, "--paginate")
+        limited = await cli(*ask, "--paginate", "--limit", "5")
+        assert len(cut.out.splitlines()) < 60
+        found = [json.loads(line)["id"] for line in whole.out.splitlines()]
+        assert (whole.code, len(found)) == (0, 60), whole.err
+        assert set(found) == {event.id for event in events}
+        assert (limited.code, "no limit" in limited.err) == (2, True)
+
+
+async def test_a_page_that_cannot_be_read_to_its_end_is_said() -> None:
+    async with followers(3) as relay:
+        dead = await dead_url()
+        done = await cli("req", "--kind", "3", "--paginate", "-r", relay.url, "-r", dead)
+        assert (done.code, len(done.out.splitlines())) == (0, 3)
+        assert f"{dead}: unreachable" in done.err
+
+
+async def test_several_targets_are_a_line_each_over_the_same_connections(tmp_path: Path) -> None:
+    other = signer(7).pubkey
+    listed = tmp_path / "targets"
+    listed.write_text(f"# people\n{other}\n\n")
+    async with followers(4) as relay:
+        ask = ("count", "followers", NPUB, "--from", str(listed), "-r", relay.url)
+        text, data = await cli(*ask), await cli(*ask, "--json")
+        assert (text.code, data.code) == (0, 0), text.err
+        assert text.out.splitlines()[0].startswith(f"{NPUB}  followers: 4 ")
+        assert [json.loads(line)["value"] for line in data.out.splitlines()] == [4, 0]
+        assert relay.connections == 2  # one for each run
+    wrong = await cli("count", "followers", NPUB, "nothing", "-r", "ws://127.0.0.1:9")
+    assert wrong.code == 2
 
 
 async def test_req_does_not_ask_a_relay_that_says_it_does_not_search() -> None:
