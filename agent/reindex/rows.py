@@ -218,7 +218,9 @@ def _parquet_batches(file: Path) -> Iterator[Any]:
                     if left < 0:
                         raise too_much
                     yield part
-    except (pa.ArrowException, OSError) as error:
+    except InvalidInput:
+        raise
+    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise InvalidInput(f"{file} is damaged: {clip(why, 120)}") from error
 
@@ -229,9 +231,13 @@ def _decoded(column: Any) -> Any:
 
 
 def _unpacked_bytes(metadata: Any) -> int:
-    """What the file says its columns unpack to, dictionaries counted once."""
+    """What the file says its row groups unpack to, dictionaries counted once.
+
+    What the footer says of single columns is not looked at: pyarrow ends the process where
+    statistics there are damaged.
+    """
     groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))
-    return sum(g.column(n).total_uncompressed_size for g in groups for n in range(g.num_columns))
+    return sum(group.total_byte_size for group in groups)
 
 
 def _bounded(batch: Any) -> Iterator[tuple[int, Any]]:

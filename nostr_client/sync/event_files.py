@@ -17,7 +17,14 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from nostr_client.errors import InvalidInput, optional
-from nostr_client.store.event_lines import BUFFER_BYTES, Decompressed, joined, unpacked
+from nostr_client.store.event_lines import (
+    BUFFER_BYTES,
+    FREE_BYTES,
+    RATIO,
+    Decompressed,
+    joined,
+    unpacked,
+)
 from nostr_client.store.sql.copy import read_back
 
 if TYPE_CHECKING:
@@ -38,6 +45,9 @@ NAMED: Final[dict[str, Form]] = {
 
 FILE_BYTES: Final = 128 * 2**20
 """Bytes of a Parquet file, about: few enough files to list, small enough to read in parallel."""
+
+PARQUET_ROWS: Final = 1_000
+"""Rows of a Parquet file that are read at once."""
 
 ROWS: Final = 20_000
 GROUP_BYTES: Final = 32 * 2**20
@@ -249,11 +259,24 @@ def _parquet_lines(path: Path) -> Iterator[bytes]:
     with optional("Parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
+    too_much = InvalidInput(
+        f"{path}: the Parquet file unpacks to more than {RATIO} times its size; "
+        "what came before is kept"
+    )
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1_000):
+            groups = (file.metadata.row_group(n) for n in range(file.metadata.num_row_groups))
+            left = FREE_BYTES + RATIO * path.stat().st_size
+            if sum(group.total_byte_size for group in groups) > left:
+                raise too_much
+            for batch in file.iter_batches(batch_size=PARQUET_ROWS):
+                left -= batch.nbytes
+                if left < 0:
+                    raise too_much
                 yield from map(_line, batch.to_pylist())
-    except (pa.ArrowException, OSError) as error:
+    except InvalidInput:
+        raise
+    except (pa.ArrowException, OSError, LookupError, ValueError) as error:
         raise InvalidInput(f"{path}: the Parquet file is cut off or damaged: {error}") from error
 
 

@@ -6,6 +6,8 @@ import asyncio
 import gzip
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -271,3 +273,40 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path, kept: float) -> None:
     file.write_bytes(whole[: int(kept * len(whole))])
     with pytest.raises(InvalidInput, match=r"in\.parquet is damaged"):
         list(events_of(archive.sources([file])[0], False, Rejects()))
+
+
+def test_no_bit_of_a_parquet_file_ends_the_process(tmp_path: Path) -> None:
+    """pyarrow ends it where it looks at damaged statistics of a column."""
+    whole = tmp_path / "whole.parquet"
+    columns = map(list, zip(*archive_values(nasty()), strict=True))
+    pq.write_table(pa.table(list(columns), schema=archive.archive_schema()), whole)
+    code = """
+import random, sys
+from pathlib import Path
+from agent.maintenance import archive
+from agent.reindex.rows import Rejects, events_of
+from nostr_client.errors import InvalidInput
+from nostr_client.sync.event_files import opened
+whole, rand, refused = Path(sys.argv[1]).read_bytes(), random.Random(7), 0
+for n in range(400):
+    data = bytearray(whole)
+    for _ in range(3):
+        data[rand.randrange(0 if n % 2 else len(data) - 900, len(data))] ^= 1 << rand.randrange(8)
+    file = Path(sys.argv[2])
+    file.write_bytes(data)
+    for read in (
+        lambda: list(events_of(archive.sources([file])[0], False, Rejects())),
+        lambda: [*iter(opened([file]).__enter__().readline, b"")],
+    ):
+        try:
+            read()
+        except InvalidInput:
+            refused += 1
+print(refused)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(whole), str(tmp_path / "bent.parquet")],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert int(run.stdout) > 400
