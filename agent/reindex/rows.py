@@ -213,6 +213,7 @@ def _parquet_batches(file: Path) -> Iterator[Any]:
             if _unpacked_bytes(opened_file.metadata) > left:
                 raise too_much
             for batch in opened_file.iter_batches(CHUNK, columns=list(ARCHIVE_COLUMNS)):
+                batch.validate(full=True)  # texts too: damaged ones fail where they are taken
                 for size, part in _bounded(batch):
                     left -= size
                     if left < 0:

@@ -270,6 +270,7 @@ def _parquet_lines(path: Path) -> Iterator[bytes]:
             if sum(group.total_byte_size for group in groups) > left:
                 raise too_much
             for batch in file.iter_batches(batch_size=PARQUET_ROWS):
+                batch.validate(full=True)  # texts too: damaged ones fail where they are taken
                 left -= batch.nbytes
                 if left < 0:
                     raise too_much
