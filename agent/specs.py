@@ -5,7 +5,7 @@ Light on purpose: the terminal application imports it.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -77,6 +77,13 @@ class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     kinds: Annotated[tuple[Kind, ...], Meta(description="of these kinds; empty: any")] = ()
     authors: Annotated[tuple[Key, ...], Meta(description="of these keys; empty: anyone's")] = ()
     keep_authors: Annotated[tuple[Key, ...], Meta(description="except of these keys")] = ()
+
+
+class Added(NamedTuple):
+    """Names of the watches and syncs that commands and the API added to the store."""
+
+    watches: frozenset[str] = frozenset()
+    syncs: frozenset[str] = frozenset()
 
 
 def check_agent_url(url: str) -> None:

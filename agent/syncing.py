@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import stored
+from agent import state
 from agent.api import schema
-from agent.watches import chosen, sync_filters
+from agent.selection import chosen, sync_filters
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import StoreFull
 from nostr_client.sync.options import Direction, Mode, SyncOptions
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from agent.config.model import RelaysSection
-    from agent.journal import Journal
+    from agent.log import Log
     from agent.specs import SyncSpec
     from nostr_client.network.pool import RelayPool
     from nostr_client.store.sqlite import SqliteStore
@@ -55,7 +55,7 @@ class Syncing:
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         store: SqliteStore,
         pool: RelayPool,
         memory: SyncMemory,
@@ -68,7 +68,7 @@ class Syncing:
         self.downloaded = 0
         self.uploaded = 0
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._store = store
         self._pool = pool
         self._memory = memory
@@ -100,7 +100,7 @@ class Syncing:
     async def last(self) -> dict[str, float]:
         """When each ended last; brings what is known of those runs back, too."""
         found: dict[str, float] = {}
-        kept = await self._store.database.read(lambda conn: stored.notes(conn, f"{KIND}:"))
+        kept = await self._store.database.read(lambda conn: state.notes(conn, f"{KIND}:"))
         for key, text in kept.items():
             one = self.syncs.get(key.removeprefix(f"{KIND}:"))
             if one is None:
@@ -136,7 +136,7 @@ class Syncing:
         )
         if outcome == "complete":
             self.succeeded[name] = run.ended_at
-        await self._store.database.write(lambda conn: stored.note(conn, f"{KIND}:{name}", run))
+        await self._store.database.write(lambda conn: state.note(conn, f"{KIND}:{name}", run))
         return outcome == "complete"
 
     async def _sync(self, one: Synced, now: float) -> str:
@@ -162,7 +162,7 @@ class Syncing:
         self.uploaded += report.uploaded
         for relay in report.relays:
             if str(relay.status) != "complete":
-                self._journal.warning(
+                self._log.warning(
                     "sync_incomplete",
                     relay=relay.relay,
                     sync=one.spec.name,
@@ -170,7 +170,7 @@ class Syncing:
                     why=relay.reason,
                 )
         moved = {"downloaded": report.downloaded, "uploaded": report.uploaded}
-        self._journal.info("synced", sync=one.spec.name, complete=report.complete, **moved)
+        self._log.info("synced", sync=one.spec.name, complete=report.complete, **moved)
         self._show(one, relays=report.relays)
         return "complete" if report.complete else "partial"
 

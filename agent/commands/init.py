@@ -117,7 +117,7 @@ def _added(draft: Draft) -> Added:
 
 
 async def _read_added(path: Path) -> Added:
-    from agent.stored import all_added
+    from agent.state import all_added
     from nostr_client.store.database import Database
 
     async with await Database.open(path, read_only=True) as database:

@@ -70,7 +70,7 @@ def _instead(error: NetworkError) -> str:
     """What to do about an address in use: an agent that runs there is the likeliest reason."""
     from agent.api.address import on_port
     from agent.relay.listen import CannotListen
-    from agent.service.published import holds
+    from agent.service.runfile import holds
 
     elsewhere = "other addresses: --set relay.listen=HOST:PORT, --set api.listen=HOST:PORT"
     found = on_port(error.port) if isinstance(error, CannotListen) else None

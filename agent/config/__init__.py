@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agent.config.load import Added, Draft, InvalidConfig, Mistake, load, parse, read
+from agent.config.load import Draft, InvalidConfig, Mistake, load, parse, read
 from agent.config.model import Config
+from agent.specs import Added
 
 __all__ = ["Added", "Config", "Draft", "InvalidConfig", "Mistake", "load", "parse", "read"]

@@ -11,6 +11,7 @@ import msgspec
 
 from agent.config.check import convert_sections, fields, whole
 from agent.config.model import Config
+from agent.specs import Added
 from nostr_client.errors import InvalidInput, without_secret_keys
 
 if TYPE_CHECKING:
@@ -84,13 +85,6 @@ class InvalidConfig(InvalidInput):
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         super().__init__("; ".join(map(str, mistakes)))
         self.mistakes = tuple(mistakes)
-
-
-class Added(NamedTuple):
-    """Names of what commands and the API added to the store."""
-
-    watches: frozenset[str] = frozenset()
-    syncs: frozenset[str] = frozenset()
 
 
 NOTHING: Final = Added()

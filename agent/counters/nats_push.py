@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from agent.config.model import PushSection
     from agent.counters.links import Links
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.counters.jetstream import JetStreamCounterStore
     from nostr_client.counters.push import PushReport
     from nostr_client.counters.sqlite import SqliteCounterStore
@@ -48,7 +48,7 @@ class Pushing:
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         counters: SqliteCounterStore,
         links: Links,
         connection: ConnectionOptions,
@@ -56,7 +56,7 @@ class Pushing:
         self.pushes: dict[str, Push] = {}
         self.sent = 0
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._counters = counters
         self._links = links
         self._connection = connection
@@ -151,7 +151,7 @@ class Pushing:
         """Show how a push does; the log says it once."""
         link = self._links.get(name)
         if state in ("failing", "stopped") and link is not None and link.why != why:
-            self._journal.warning("push_failed", push=name, state=state, why=why)
+            self._log.warning("push_failed", push=name, state=state, why=why)
         self._links.change(name, state=state, why=why)
 
 

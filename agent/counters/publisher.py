@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import stored
+from agent import state
 from agent.api import schema
 from agent.counters.links import KIND
 from agent.counters.reader import BUDGET, VERSIONS
-from agent.watches import chosen
+from agent.selection import chosen
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, seconds
 from nostr_client.codecs.filters import Filter
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from agent.config.model import PublishSection, RelaysSection
     from agent.counters.links import Links
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer, VerifiedEvent
     from nostr_client.counters.sqlite.remotes import Remotes, Values
@@ -67,7 +67,7 @@ class Publishing:
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         remotes: Remotes,
         links: Links,
         store: SqliteStore,
@@ -77,7 +77,7 @@ class Publishing:
         self.streams: dict[str, Published] = {}
         self.published = 0
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._remotes = remotes
         self._links = links
         self._store = store
@@ -121,7 +121,7 @@ class Publishing:
 
     async def last(self) -> dict[str, float]:
         """When each was published last: a restart does not publish sooner."""
-        notes = await self._store.database.read(lambda conn: stored.notes(conn, _PREFIX))
+        notes = await self._store.database.read(lambda conn: state.notes(conn, _PREFIX))
         found = {key.removeprefix(_PREFIX): text for key, text in notes.items()}
         return {
             f"{KIND} {name}": msgspec.json.decode(found[one.section.stream], type=Note).at
@@ -146,7 +146,7 @@ class Publishing:
             why = clip(str(error))
             link = self._links.get(name)
             if link is not None and link.why != why:
-                self._journal.warning("publish_failed", stream=one.section.stream, why=why)
+                self._log.warning("publish_failed", stream=one.section.stream, why=why)
             self._links.change(name, state="failing", why=why)
             return False
 
@@ -182,7 +182,7 @@ class Publishing:
         if newest is not None and newest.created_at > note.created_at:
             if self._is_foreign(newest, values, one.section.stream) and name not in self._confirmed:
                 why = "another store publishes this stream with this key; confirm to replace it"
-                self._journal.error("publish_stopped", stream=one.section.stream, why=why)
+                self._log.error("publish_stopped", stream=one.section.stream, why=why)
                 self._links.change(name, state="stopped", why=why, confirmable=True)
                 return None
             note = msgspec.structs.replace(note, created_at=newest.created_at, digest="")
@@ -286,12 +286,12 @@ class Publishing:
         return stored_event(found[0]) if found else None
 
     async def _note(self, stream: str) -> Note:
-        notes = await self._store.database.read(lambda c: stored.notes(c, _PREFIX + stream))
+        notes = await self._store.database.read(lambda c: state.notes(c, _PREFIX + stream))
         text = notes.get(_PREFIX + stream)
         return Note() if text is None else msgspec.json.decode(text, type=Note)
 
     async def _keep(self, stream: str, note: Note) -> None:
-        await self._store.database.write(lambda conn: stored.note(conn, _PREFIX + stream, note))
+        await self._store.database.write(lambda conn: state.note(conn, _PREFIX + stream, note))
 
     def _sign_with(self) -> Signer:
         if self._signer is None:

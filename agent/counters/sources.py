@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.config.model import SourceSection
     from agent.counters.links import Links
     from agent.counters.reader import Reader
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.codecs.event import Event
     from nostr_client.counters.engine.take import Taken
     from nostr_client.counters.sqlite.remotes import Remotes
@@ -53,7 +53,7 @@ class Sourcing:
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         remotes: Remotes,
         links: Links,
         make: Callable[[SourceSection], Reader],
@@ -61,7 +61,7 @@ class Sourcing:
         self.sources: dict[str, Source] = {}
         self.moved = 0
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._remotes = remotes
         self._links = links
         self._make = make
@@ -116,7 +116,7 @@ class Sourcing:
         except NostrTallyError as error:
             why = clip(str(error))
             if self._changed(name, "failing", why):
-                self._journal.warning("source_failed", source=name, why=why)
+                self._log.warning("source_failed", source=name, why=why)
             self._links.change(name, state="failing", why=why, path=(), confirmable=False)
             return False
         await self._show(one, taken)
@@ -148,10 +148,10 @@ class Sourcing:
     def _tell(self, one: Source, taken: Taken) -> None:
         name = one.section.name
         for gap in taken.gaps[:10]:
-            self._journal.warning("source_gap", source=name, after=gap.after, before=gap.before)
+            self._log.warning("source_gap", source=name, after=gap.after, before=gap.before)
         if taken.outcome in ("refused", "backwards") and self._changed(name, "stopped", taken.why):
             path = " <- ".join(taken.path) or None
-            self._journal.error("source_stopped", source=name, why=taken.why, path=path)
+            self._log.error("source_stopped", source=name, why=taken.why, path=path)
 
     def _changed(self, name: str, state: str, why: str) -> bool:
         """Whether a link has not said that before: a log says it once."""

@@ -143,7 +143,7 @@ class AgentBackend(CounterCalls):
             if alert.command:
                 why = "alert commands come from the configuration file alone"
                 raise Refusal(403, "file_only", why)
-            if alert.webhook and not self._agent.alerting.names(alert.webhook):
+            if alert.webhook and not self._agent.alerts.names(alert.webhook):
                 why = private(alert.webhook, self._agent.parts.pool.options.connection) or ""
                 if why:
                     raise Refusal(
@@ -340,7 +340,7 @@ class AgentBackend(CounterCalls):
 
     async def adopt_index(self, path: str) -> schema.IndexStats:
         found = await self._index().adopt(_beside(path, self._agent.parts.path))
-        self._agent.journal.info("index_adopted", generation=found.generation, hot=found.hot)
+        self._agent.log.info("index_adopted", generation=found.generation, hot=found.hot)
         return found
 
     async def rebuild(self) -> schema.Rebuild:
@@ -367,7 +367,7 @@ class AgentBackend(CounterCalls):
         return schema.Done()
 
     async def log(self, after: int = 0, limit: int = 200) -> schema.Log:
-        lines = [line for line in self._agent.journal.lines if line.n > after]
+        lines = [line for line in self._agent.log.lines if line.n > after]
         return schema.Log(lines=tuple(lines[-limit:]))
 
 

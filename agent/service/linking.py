@@ -8,7 +8,7 @@ from agent.counters.nats_push import Pushing
 from agent.counters.publisher import Publishing
 from agent.counters.reader import AgentReader, NostrReader
 from agent.counters.sources import Arrivals, Sourcing
-from agent.watches import chosen
+from agent.selection import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent.config.model import SourceSection
     from agent.counters.links import Links
     from agent.counters.reader import Reader
-    from agent.journal import Journal
+    from agent.log import Log
     from agent.service.parts import Parts
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.scheduler import Task
@@ -31,7 +31,7 @@ class Linking:
         config: Config,
         parts: Parts,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         links: Links,
         soon: Callable[[str], None],
     ) -> None:
@@ -41,11 +41,11 @@ class Linking:
         self._clock = clock
         self._links = links
         remotes = parts.counters.remotes
-        self.sourcing = Sourcing(clock, journal, remotes, links, self._reader)
+        self.sourcing = Sourcing(clock, log, remotes, links, self._reader)
         self.publishing = Publishing(
-            clock, journal, remotes, links, parts.store, parts.pool, parts.signer
+            clock, log, remotes, links, parts.store, parts.pool, parts.signer
         )
-        self.pushing = Pushing(clock, journal, parts.counters, links, parts.pool.options.connection)
+        self.pushing = Pushing(clock, log, parts.counters, links, parts.pool.options.connection)
         self.arrivals = Arrivals(soon)
         parts.store.on_batch.append(self.arrivals.hook)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from agent.alerts.outbox import OUTBOX
 from agent.maintenance.index import Indexing
 from agent.service.relay_state import RELAY_BOOK, RelayBook
-from agent.stored import AGENT
+from agent.state import AGENT
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.claims import CLAIMS, ClaimBook

@@ -20,7 +20,7 @@ from nostr_client.network.waiting import task_group
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.journal import Journal
+    from agent.log import Log
     from agent.maintenance.index import Indexing
     from agent.reindex.protocol import Job, Message
     from agent.reindex.run import Result
@@ -36,12 +36,10 @@ SHOWN: Final = 20
 class Reindexing:
     """Runs rebuilds as they are asked for; `shown` is the newest one."""
 
-    def __init__(
-        self, clock: Clock, journal: Journal, store: SqliteStore, index: Indexing | None
-    ) -> None:
+    def __init__(self, clock: Clock, log: Log, store: SqliteStore, index: Indexing | None) -> None:
         self.shown = Rebuild()
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._store = store
         self._index = index
         self._asked: RebuildBody | None = None
@@ -82,7 +80,7 @@ class Reindexing:
         if cancelled:
             self._change(outcome="cancelled")
         self._change(running=False, ended_at=self._clock.wall())
-        self._journal.info("rebuild_ended", outcome=self.shown.outcome, why=self.shown.message)
+        self._log.info("rebuild_ended", outcome=self.shown.outcome, why=self.shown.message)
 
     async def _one(self, body: RebuildBody) -> None:
         try:

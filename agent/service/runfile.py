@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.config.model import ApiSection
-    from agent.journal import Journal
+    from agent.log import Log
 
 
 @contextlib.contextmanager
-def published(api: str, relay: str, section: ApiSection, journal: Journal) -> Iterator[None]:
+def runfile(api: str, relay: str, section: ApiSection, log: Log) -> Iterator[None]:
     """Write where the agent listens, for whoever wants to talk to it; removed in the end.
 
     While another agent has the file it is left alone, and the log says how to reach this one.
     """
     path = addresses_path()
     token = token_file(section)
-    lock = _lock(path, f"--api {api} --token-file {token}", journal)
+    lock = _lock(path, f"--api {api} --token-file {token}", log)
     if lock is None:
         yield
         return
@@ -58,16 +58,16 @@ def holds(path: Path, pid: int) -> bool:
     return False
 
 
-def _lock(path: Path, reached: str, journal: Journal) -> WriterLock | None:
+def _lock(path: Path, reached: str, log: Log) -> WriterLock | None:
     """The lock beside the file, which ends with its agent; None where there is no way to it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return WriterLock(path)
     except StoreLocked as error:
         why = f"{path} is that of the agent that runs as process {error.pid}"
-        journal.warning("not_published", why=why, reached_by=reached)
+        log.warning("not_published", why=why, reached_by=reached)
     except (StoreError, OSError) as error:
-        journal.warning("not_published", why=f"{path}: {error}", reached_by=reached)
+        log.warning("not_published", why=f"{path}: {error}", reached_by=reached)
     return None
 
 

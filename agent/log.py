@@ -38,7 +38,7 @@ MOST_RATIONS: Final = 5000
 _BARE: Final = re.compile(r"[A-Za-z0-9_./:@%+,\[\]{}*<>~-]+")
 
 
-class Journal:
+class Log:
     """Where everything of the agent is told. `listeners` get each line that is written."""
 
     def __init__(
@@ -130,19 +130,19 @@ class _Ration:
         return left_out
 
 
-class JournalHandler(logging.Handler):
-    """Brings what libraries log into the journal, cut and without their tracebacks' values."""
+class LogHandler(logging.Handler):
+    """Brings what libraries log into the log, cut and without their tracebacks' values."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
-        self._journal = journal
+        self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else "warning"
         fields: dict[str, Any] = {"logger": record.name, "message": record.getMessage()}
         if record.exc_info and record.exc_info[0] is not None:
             fields["error"] = f"{record.exc_info[0].__name__}: {record.exc_info[1]}"
-        self._journal.write(level, "log", fields)
+        self._log.write(level, "log", fields)
 
 
 def _clean(value: Any) -> Any:

@@ -22,7 +22,7 @@ class Sums(NamedTuple):
     faults: int = 0
 
 
-class Leaving:
+class RelayEviction:
     """Looks at a pool from time to time."""
 
     def __init__(self, pool: RelayPool) -> None:

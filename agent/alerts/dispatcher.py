@@ -12,7 +12,7 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Final, get_args
 
-from agent import stored
+from agent import state
 from agent.alerts import outbox
 from agent.alerts.bodies import Crossing
 from agent.alerts.conditions import Sample, holds, parse_condition
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent.alerts.conditions import Condition
     from agent.alerts.outbox import Delivery
     from agent.api.schema import WatchState
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.options import ConnectionOptions
     from nostr_client.store.database import Database
     from nostr_client.watch.clock import Clock
@@ -49,13 +49,13 @@ MOST_WAITING: Final = 200
 """Deliveries of one channel that wait; the oldest is given up when there are more."""
 
 
-class Alerting:
+class AlertDispatcher:
     """Checks watches after each merge, and delivers in the background."""
 
     def __init__(
-        self, clock: Clock, journal: Journal, database: Database, connection: ConnectionOptions
+        self, clock: Clock, log: Log, database: Database, connection: ConnectionOptions
     ) -> None:
-        self.told = 0
+        self.delivered = 0
         """Deliveries that a channel took."""
         self.failed = 0
         """Attempts that failed."""
@@ -63,7 +63,7 @@ class Alerting:
         self._hooks: frozenset[tuple[str, str, int]] = frozenset()
         self._commands: frozenset[tuple[str, ...]] = frozenset()
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._database = database
         self._connection = connection
         self._waiting: dict[tuple[str, Channel], Delivery] = {}
@@ -90,7 +90,7 @@ class Alerting:
         if not spec.alerts or watch.figure is None:
             return
         now = self._clock.wall()
-        crossed = await self._database.read(lambda c: stored.crossed(c, spec.name))
+        crossed = await self._database.read(lambda c: state.crossed(c, spec.name))
         for alert in spec.alerts:
             condition = parse_condition(alert.when)
             past = await self._past(spec.name, condition, now)
@@ -105,7 +105,7 @@ class Alerting:
 
         def work(conn: sqlite3.Connection) -> None:
             name = crossing.watch.spec.name
-            stored.set_crossed(conn, name, crossing.when, crossing.at, on=bool(found))
+            state.set_crossed(conn, name, crossing.when, crossing.at, on=bool(found))
             for one in found:
                 outbox.put(conn, one)
 
@@ -157,7 +157,7 @@ class Alerting:
         except StoreFull:
             return  # the ticker reports a full disk, once
         except StoreError as error:
-            self._journal.error("alert_not_noted", watch=one.watch, why=str(error))
+            self._log.error("alert_not_noted", watch=one.watch, why=str(error))
 
     async def _serve(self, one: Delivery) -> None:
         """Try until it is taken, or given up."""
@@ -195,20 +195,20 @@ class Alerting:
         """Log the first failure of a run as a warning: the last one is half an hour away."""
         self.failed += 1
         is_first = attempts == one.attempts + 1
-        log = self._journal.warning if is_first else self._journal.debug
+        write = self._log.warning if is_first else self._log.debug
         again = _delay(attempts) if attempts < len(DELAYS_S) else None
-        log("alert_failed", **_shown(one), why=why, again_in_s=again)
+        write("alert_failed", **_shown(one), why=why, again_in_s=again)
         self._tried(one)
         await self._database.write(lambda c: outbox.failed(c, one, due))
 
     async def _done(self, one: Delivery) -> None:
-        self.told += 1
-        self._journal.info("alert", **_shown(one))
+        self.delivered += 1
+        self._log.info("alert", **_shown(one))
         await self._forget(one)
 
     async def _give_up(self, one: Delivery, why: str) -> None:
         self.given_up += 1
-        self._journal.error("alert_given_up", **_shown(one), why=why)
+        self._log.error("alert_given_up", **_shown(one), why=why)
         await self._forget(one)
 
     async def _forget(self, one: Delivery) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent.config.load import Added
+from agent.specs import Added
 from nostr_client.store.migrate import Schema, run_script
 from nostr_client.watch import repository
 from nostr_client.watch.definition import Watch
