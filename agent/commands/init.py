@@ -78,7 +78,7 @@ def check(
     """Say what is wrong with the configuration. Exit code 2 for any mistake.
 
     Names are compared with those that were added to the store; keys, tokens, credentials, TLS files
-    and the store's place are looked at. A secret that others can read is a mistake.
+    and the store's folder are checked. A secret that others can read is a mistake.
     """
     from agent.config import InvalidConfig, read
     from agent.service.preflight import check_machine

@@ -40,7 +40,7 @@ OFFER_AGAIN: Final = 10
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What is kept of a stream's newest event; `created_at` is written before it goes out."""
+    """What the store has of a stream's newest event; `created_at` is written before it is sent."""
 
     created_at: int = -1
     digest: str = ""
@@ -58,7 +58,7 @@ class Published:
         self.readers = tuple(dict.fromkeys(map(nip19.decode_pubkey, section.readers)))
         self.turns = 0
         self.looked = False
-        """Whether relays were asked in this run for what may be there already."""
+        """Whether this run has asked the relays for an existing event."""
 
 
 class Publishing:
@@ -86,7 +86,7 @@ class Publishing:
         self._confirmed: set[str] = set()
 
     def configure(self, sections: Sequence[PublishSection], relays: RelaysSection) -> None:
-        """Take these streams in the place of all."""
+        """Replace all published streams by these."""
         before, self.streams = self.streams, {}
         for section in sections:
             name = link_name(section)
@@ -166,17 +166,17 @@ class Publishing:
         verified = await self._kept(note) if note.digest == digest else None
         if verified is None:
             verified, note = await self._make(one, values, note, digest)
-        told = await self._offer(one, verified, note)
-        return await self._show(name, one, values, note, told)
+        results = await self._offer(one, verified, note)
+        return await self._show(name, one, values, note, results)
 
     async def _look(self, name: str, one: Published, values: Values, note: Note) -> Note | None:
-        """What relays have of us already: never to be older than that, and the only writer."""
+        """Read our newest event from the relays: the next must be newer and of the same store."""
         signer = self._sign_with()
         asked = nostr.address(signer.pubkey, one.section.stream)
-        told = await self._pool.gather(
+        found = await self._pool.gather(
             one.relays, lambda relay: relay.fetch(asked.replace(limit=VERSIONS), budget=BUDGET)
         )
-        there = [v.event for page in told.answers.values() for v in page.events]
+        there = [v.event for page in found.answers.values() for v in page.events]
         there += await self._store.query([asked])
         newest = max(there, key=lambda event: event.created_at, default=None)
         if newest is not None and newest.created_at > note.created_at:
@@ -186,7 +186,7 @@ class Publishing:
                 self._links.change(name, state="stopped", why=why, confirmable=True)
                 return None
             note = msgspec.structs.replace(note, created_at=newest.created_at, digest="")
-        one.looked = bool(told.answers) or not one.relays
+        one.looked = bool(found.answers) or not one.relays
         return note
 
     def _is_foreign(self, event: Event, values: Values, stream: str) -> bool:
@@ -247,12 +247,12 @@ class Publishing:
         one: Published,
         values: Values,
         note: Note,
-        told: dict[str, PublishResult],
+        results: dict[str, PublishResult],
     ) -> bool:
-        good = {url for url, result in told.items() if result.status is PublishStatus.OK}
-        took = (set(note.took) - told.keys()) | good
+        good = {url for url, result in results.items() if result.status is PublishStatus.OK}
+        took = (set(note.took) - results.keys()) | good
         problems = [
-            clip(f"{u}: {r.status} {r.message}", 300) for u, r in told.items() if u not in good
+            clip(f"{u}: {r.status} {r.message}", 300) for u, r in results.items() if u not in good
         ]
         if took != set(note.took):
             note = msgspec.structs.replace(note, took=tuple(sorted(took)))

@@ -1,4 +1,4 @@
-"""What a source is read by: an agent's API, or events on relays and in the store."""
+"""Reads sources of counters: by an agent's API, or from events on relays and in the store."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class AgentReader:
 
     def _open(self) -> AgentClient:
         if self._closed:
-            raise InvalidInput("the source has been configured anew")
+            raise InvalidInput("the configuration of the source has changed")
         if self._client is None:
             self._client = AgentClient(
                 self._section.agent,
@@ -179,7 +179,7 @@ class AgentReader:
 
 
 class NostrReader:
-    """Reads the values that a key publishes: from relays, and from the store whoever filled it."""
+    """Reads the values that a key publishes: from relays, and from events already in the store."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class NostrReader:
         store: SqliteStore,
         clock: Clock,
         signer: Signer | None,
-        heard: Callable[[str, str], None],
+        on_event: Callable[[str, str], None],
     ) -> None:
         self._pubkey = nip19.decode_pubkey(section.pubkey)
         self._stream = section.of or section.stream
@@ -200,7 +200,7 @@ class NostrReader:
         self._store = store
         self._clock = clock
         self._signer = signer
-        self._heard = heard
+        self._on_event = on_event
         self.troubles: tuple[str, ...] = ()
         self._answered = True
 
@@ -220,17 +220,17 @@ class NostrReader:
 
     async def _fetch(self) -> None:
         """Bring what relays have into the store, which keeps the version that counts."""
-        told = await self._pool.gather(
+        found = await self._pool.gather(
             self._relays(),
             lambda relay: relay.fetch(self._asked.replace(limit=VERSIONS), budget=BUDGET),
         )
-        self.troubles = tuple(clip(str(error), 200) for error in told.errors.values())
-        self._answered = bool(told.answers) or not told.errors
+        self.troubles = tuple(clip(str(error), 200) for error in found.errors.values())
+        self._answered = bool(found.answers) or not found.errors
         now = self._clock.wall()
-        for url, page in told.answers.items():
+        for url, page in found.answers.items():
             good = [one for one in page.events if nostr.newest([one.event], self._asked, now)]
             for one in good:
-                self._heard(one.event.id, url)
+                self._on_event(one.event.id, url)
             if good:
                 await self._store.save(good)
 

@@ -33,7 +33,7 @@ MOST_ROUNDS: Final = 50
 """Batches of one turn: a source that is far behind goes on at its next."""
 
 LONGEST_VALUE: Final = 200
-"""Digits of a value in a status: further ones tell nobody anything."""
+"""Digits of a value in a status: a longer value is left out."""
 
 
 class Source:
@@ -67,7 +67,7 @@ class Sourcing:
         self._make = make
 
     async def configure(self, sections: Sequence[SourceSection]) -> None:
-        """Take these sources in the place of all; what others brought stays, with its place."""
+        """Replace all sources by these; values and positions of removed ones stay in the store."""
         before, self.sources = self.sources, {}
         for section in sections:
             old = before.get(section.name)
@@ -87,7 +87,7 @@ class Sourcing:
     def tasks(self) -> list[scheduler.Task]:
         """One task for each source, each in a lane of its own.
 
-        A source that is away is not asked more rarely: what it counts meanwhile is wanted at once.
+        A failing source keeps its interval: what it counts meanwhile is wanted at once.
         """
         return [
             scheduler.Task(
@@ -102,11 +102,11 @@ class Sourcing:
             await one.reader.close()
 
     async def confirm(self, name: str) -> bool:
-        """The lower values of a source are right; False where it does not wait for that."""
+        """Accept the lower values of a source; False if it does not wait for that."""
         return await self._remotes.confirm(name)
 
     async def run(self, name: str) -> bool:
-        """Bring what a source has; whether it could be read."""
+        """Read a source and take its values; return whether it could be read."""
         one = self.sources.get(name)
         if one is None:
             return True
@@ -123,7 +123,7 @@ class Sourcing:
         return taken is None or taken.outcome in ("taken", "stale", "met")
 
     async def _bring(self, one: Source) -> Taken | None:
-        """Read and take until there is nothing more; what became of the last batch."""
+        """Read and take batches until none is left; return the outcome of the last one."""
         again, taken, moved = False, None, 0
         for _ in range(MOST_ROUNDS):
             state = await self._remotes.known(one.section.name)
@@ -134,7 +134,7 @@ class Sourcing:
                 one.newest = batch.version[0]
             taken = await self._remotes.take(one.remote, batch)
             moved += taken.moved
-            self._tell(one, taken)
+            self._log_outcome(one, taken)
             if again and taken.outcome == "again":
                 break
             again = taken.outcome == "again"
@@ -145,7 +145,7 @@ class Sourcing:
         self.moved += moved
         return taken
 
-    def _tell(self, one: Source, taken: Taken) -> None:
+    def _log_outcome(self, one: Source, taken: Taken) -> None:
         name = one.section.name
         for gap in taken.gaps[:10]:
             self._log.warning("source_gap", source=name, after=gap.after, before=gap.before)
@@ -154,7 +154,7 @@ class Sourcing:
             self._log.error("source_stopped", source=name, why=taken.why, path=path)
 
     def _changed(self, name: str, state: str, why: str) -> bool:
-        """Whether a link has not said that before: a log says it once."""
+        """Whether state and reason are new for a link, so that they are logged once."""
         link = self._links.get(name)
         return link is None or (link.state, link.why) != (state, why)
 
@@ -178,7 +178,7 @@ class Sourcing:
         await self._show_known(one)
 
     async def _show_known(self, one: Source) -> None:
-        """Bring what is kept of a source into its link."""
+        """Show in its link what the store has of a source."""
         name = one.section.name
         found, link = await self._remotes.known(name), self._links.get(name)
         if found is None or link is None:

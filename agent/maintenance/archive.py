@@ -38,7 +38,7 @@ NAMED: Final[dict[str, Form]] = {
     ".zstd": "zstd",
     ".parquet": "parquet",
 }
-"""The form of an archive by the ending of its name, as whoever reads one takes it."""
+"""The form of an archive by the ending of its name, which readers go by."""
 
 ROWS: Final = 20_000
 """Events that are gathered before they are written: some 40 MB."""

@@ -48,7 +48,7 @@ PAGES: Final = 2048
 def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> int:
     """Copy a store into a new file and check the copy; its bytes.
 
-    Works beside the process that writes. `progress` is told pages done and pages in all. The
+    Works beside the process that writes. `progress` gets the pages done and the pages in all. The
     target appears whole, or not at all; its sum appears just before it. Raises InvalidInput (it
     is there), StoreError.
     """
@@ -76,7 +76,7 @@ class Restored(NamedTuple):
 
 
 def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Restored:
-    """Put a checked backup in the place of a store that nobody has open.
+    """Replace a store that no process has open by a checked backup.
 
     Raises StoreLocked when an agent runs, InvalidInput when a store is there and not `force`,
     StoreCorrupt for a backup that is not whole, or not the one that was made. What was there is
@@ -129,8 +129,8 @@ def check_sum(backup: Path) -> None:
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise StoreCorrupt(f"{path} cannot be read: {error}") from error
-    told = _SUM.fullmatch(text)
-    if told is None or told[1] != found:
+    written = _SUM.fullmatch(text)
+    if written is None or written[1] != found:
         raise StoreCorrupt(f"{backup} is not what was backed up: its SHA-256 is {found}")
 
 
@@ -181,8 +181,8 @@ def check(path: Path) -> None:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise StoreCorrupt(f"{path} is damaged: {error}") from error
     if causes:
-        told = "; ".join(list(dict.fromkeys(causes))[:_CAUSES])
-        raise StoreCorrupt(f"{path} is damaged: {told}")
+        named = "; ".join(list(dict.fromkeys(causes))[:_CAUSES])
+        raise StoreCorrupt(f"{path} is damaged: {named}")
 
 
 _CAUSES: Final = 5
@@ -224,7 +224,7 @@ def _discard(part: Path) -> None:
 
 
 def _make(part: Path, target: Path) -> None:
-    """An empty file, so that what is wrong with its folder is told of that, not of the source."""
+    """Create an empty file, so that an error of its folder names the folder, not the source."""
     try:
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:

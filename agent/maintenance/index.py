@@ -59,7 +59,7 @@ class Indexing:
     async def adopt(self, built: Path) -> IndexStats:
         """Take a file that was built in bulk as the next generation.
 
-        Raises InvalidInput for what is no such file, StoreError.
+        Raises InvalidInput (not such a file), StoreError.
         """
         async with self.exchange:
             await asyncio.to_thread(_check, built)

@@ -105,7 +105,7 @@ def _line(line: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    """Whoever started this holds the other end of stdin: its end is a request to stop."""
+    """The parent holds the other end of stdin; when it closes, this process stops."""
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -31,8 +31,8 @@ PLAN: Final = 5
 Kind = Literal["store", "jsonl", "parquet"]
 
 ONCE: Final = "once-"
-"""Before the name of work that no other run may go on with: its input cannot be told from another
-one that has the same names."""
+"""Prefix of work that no other run may resume: its input cannot be distinguished from another one
+with the same names."""
 
 GLOB: Final = frozenset("{}[]*?\\")
 """What Hadoop takes for a pattern in a path."""
@@ -62,7 +62,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listed(NamedTuple):
-    """A file elsewhere as its file system tells of it: path, bytes, microseconds of its change."""
+    """A remote file as its file system lists it: path, bytes, microseconds of its change."""
 
     path: str
     length: int
@@ -111,7 +111,7 @@ def local(path: str) -> Path | None:
 
 
 def for_hadoop(path: str) -> str:
-    """A path as Hadoop has to be told it: of this machine, and no pattern, unless it is a URL."""
+    """A path as Hadoop needs it: a local one with its patterns escaped, unless it is a URL."""
     if is_url(path):
         return path
     absolute = str(Path(path).absolute())
@@ -194,7 +194,7 @@ def mark_of(store: Path) -> Mark:
 
 
 def hash_key(store: Path) -> bytes:
-    """The key of a store's tag index, which tells one store from another. Raises StoreError."""
+    """The key of a store's tag index, which is different for each store. Raises StoreError."""
     try:
         with closing(open_store(store)) as conn:
             row = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
@@ -206,7 +206,7 @@ def hash_key(store: Path) -> bytes:
 
 
 def open_store(path: Path) -> sqlite3.Connection:
-    """A reading connection beside whoever writes. Raises StoreError."""
+    """A reading connection beside the writing process. Raises StoreError."""
     if not path.exists():
         raise StoreError(f"no store at {path}")
     check_file(path)

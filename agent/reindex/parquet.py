@@ -65,7 +65,7 @@ _TEXT: Final = frozenset({"name", "value", "status"})
 
 
 def write_tables(tables: Tables, out: Path, about: Mapping[str, int]) -> str | None:
-    """Put `<out>/tables/<table>` in the place of what is there; why not, where it cannot be.
+    """Replace `<out>/tables/<table>`; return why not if it cannot.
 
     Without pyarrow the tables of before go all the same: they are of another rebuild.
     """

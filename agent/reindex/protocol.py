@@ -1,4 +1,4 @@
-"""What a rebuild's child process is told, and the JSON lines that it answers with."""
+"""Types of a rebuild's job, and of the JSON lines that the child process answers with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAGES: Final = ("events", "dead", "tags", "registers", "daily", "counters", "fi
 """What is staged, in order; `publish` and `check` follow."""
 
 LOCAL: Final = "local[*]"
-"""Where Spark runs unless it is told: on all cores of this machine."""
+"""Where Spark runs by default: on all cores of this machine."""
 
 LEAST_MEMORY: Final = 512
 """MiB of heap: Spark refuses to start where Java says that it has less than 450 of them."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Message
     from nostr_client.store.sqlite import SqliteStore
 
-    Tell = Callable[[Message], None]
+    Report = Callable[[Message], None]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ def work_folder(source: inputs.Input, out: Path | str) -> str:
     return f"{str(out).rstrip('/')}/work"
 
 
-async def build(job: Job, why: str, tell: Tell) -> Result:
+async def build(job: Job, why: str, report: Report) -> Result:
     """Run the child until the tables are there. Raises ReindexFailed, InvalidInput.
 
     Cancelled, it ends the child and leaves no half index; finished stages stay for another run.
@@ -94,7 +94,7 @@ async def build(job: Job, why: str, tell: Tell) -> Result:
     start = time.monotonic()
     built: Built | None = None
     checked: Checked | None = None
-    tell(Talk(f"engine: {job.engine} ({why})"))
+    report(Talk(f"engine: {job.engine} ({why})"))
     async with aclosing(messages(job)) as said:
         async for message in said:
             if isinstance(message, Failed):
@@ -104,7 +104,7 @@ async def build(job: Job, why: str, tell: Tell) -> Result:
                 built = message
             elif isinstance(message, Checked):
                 checked = message
-            tell(message)
+            report(message)
     if built is None:
         raise ReindexFailed("the rebuild's process ended without a result")
     took = round(time.monotonic() - start, 3)  # the process's own beginning and end too
@@ -115,7 +115,7 @@ async def build(job: Job, why: str, tell: Tell) -> Result:
 async def put_in_place(
     store: SqliteStore, index: Index | None, result: Result, *, repairs: bool
 ) -> Result:
-    """Adopt the built file as the store's index, and mend the store if asked. Raises StoreError.
+    """Adopt the built file as the store's index, and repair the store if asked. Raises StoreError.
 
     `index` is the store's open one, or None where the store was opened for this alone.
     """

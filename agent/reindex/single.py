@@ -43,8 +43,8 @@ def run_job(job: Job, reporter: Reporter) -> None:
         tables, mark = _from_archive(job, reporter, rejects), ARCHIVED
     name = inputs.fingerprint(job.source, job.settings, mark if mark != ARCHIVED else None)
     with reporter.stage("publish") as count:
-        told = partial(reporter.running, "publish")
-        made = publish_index(job, name, mark, of_keys(tables), told)
+        progress = partial(reporter.running, "publish")
+        made = publish_index(job, name, mark, of_keys(tables), progress)
         if job.source.kind != "store":
             _as_parquet(job, tables, reporter)
         count(sum(made.rows.values()))
@@ -104,7 +104,7 @@ def _index_target(job: Job, name: str) -> Path:
 
 
 def check_built(job: Job, built: Path, reporter: Reporter) -> None:
-    """Compare with what is live, and tell."""
+    """Compare the built tables with the live ones and report the result."""
     with reporter.stage("check"):
         found = check(job.source.store, built, job.settings)
     reporter.send(found)
@@ -116,7 +116,7 @@ def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
             conn.execute("BEGIN")
             mark = Mark.of_store(conn)
             with reporter.stage("events") as count:
-                read = _told(from_store(conn, mark.next_seq), reporter, mark.next_seq - 1)
+                read = _with_progress(from_store(conn, mark.next_seq), reporter, mark.next_seq - 1)
                 tables = from_store_rows(read, job.settings)
                 count(sum(tables.statuses.values()))
     except sqlite3.Error as error:
@@ -131,13 +131,13 @@ def _from_archive(job: Job, reporter: Reporter, rejects: rows.Rejects) -> Accumu
         with tempfile.TemporaryDirectory(dir=work) as folder:
             spool = rows.Spool(Path(folder) / "rows")
             read = rows.events_of(job.source, job.settings.verify, rejects)
-            spool.fill(_told((row_of(event) for event in read), reporter, 0))
+            spool.fill(_with_progress((row_of(event) for event in read), reporter, 0))
             tables = from_archive(spool.rows, job.settings)
         count(sum(tables.statuses.values()))
     return tables
 
 
-def _told(found: Iterable[Row], reporter: Reporter, total: int) -> Iterator[Row]:
+def _with_progress(found: Iterable[Row], reporter: Reporter, total: int) -> Iterator[Row]:
     for n, row in enumerate(found):
         if not n % 5_000:
             reporter.running("events", n, total)

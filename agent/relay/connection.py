@@ -82,7 +82,7 @@ class Connection:
             self._ended.set_result(end)
 
     async def _say_last_words(self) -> None:
-        """When the relay goes away, what was answered is still sent, to whoever reads it."""
+        """When the relay stops, send the answers that still wait, if the client reads them."""
         if self._ended.done() and self._ended.result().code == GOING_AWAY:
             waited = asyncio.ensure_future(self.quiet())
             await asyncio.wait({waited}, timeout=LAST_WORDS_S)

@@ -72,14 +72,14 @@ class Route:
 
 
 class Core:
-    """One relay without its sockets. `heard`: gets the id of each event to save, and `url`."""
+    """One relay without its sockets. `on_event` gets the id of each event to save, and `url`."""
 
     def __init__(
         self,
         store: EventStore,
         context: Context,
         url: str = "",
-        heard: Callable[[str, str], None] | None = None,
+        on_event: Callable[[str, str], None] | None = None,
     ) -> None:
         self.store = store
         self.context = context
@@ -88,7 +88,7 @@ class Core:
         self.url = url
         self._verifier = ThreadVerifier(workers=WORKERS)
         """Not that of a pool, which would share events: `is_saving` goes by identity."""
-        self.ingest = Ingest(store, INGEST, verifier=self._verifier, on_event=heard)
+        self.ingest = Ingest(store, INGEST, verifier=self._verifier, on_event=on_event)
         self.connections: set[Client] = set()
         self.stopped = False
         self.waiting = Waiting(context.options.limits.send_total_bytes)

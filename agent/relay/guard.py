@@ -1,6 +1,6 @@
 """Who may come in: Host and Origin of the request, the token, and what a listen address needs.
 
-A web page reaches loopback through its visitor's browser. The browser tells the truth in Origin,
+A web page reaches loopback through its visitor's browser. The browser sends the true Origin,
 and in Host the name that the page's own DNS gave to 127.0.0.1 (rebinding): both are checked.
 """
 

@@ -21,7 +21,7 @@ Key = tuple[str, str | int] | None
 
 
 class Hub(Generic[S]):
-    """Subscriber `S` (any hashable) to its filters; each subscriber is told of an event once."""
+    """Subscriber `S` (any hashable) to its filters; each subscriber gets an event once."""
 
     def __init__(self) -> None:
         self._filters: dict[S, tuple[Filter, ...]] = {}
@@ -48,11 +48,11 @@ class Hub(Generic[S]):
 
     def match(self, event: Event) -> Iterator[S]:
         """The subscribers with a filter that `event` matches, each once."""
-        told: set[S] = set()
+        matched: set[S] = set()
         for key in self._lookups(event):
             for subscriber, filters in self._index.get(key, {}).items():
-                if subscriber not in told and any(f.matches(event) for f in filters):
-                    told.add(subscriber)
+                if subscriber not in matched and any(f.matches(event) for f in filters):
+                    matched.add(subscriber)
                     yield subscriber
 
     def _lookups(self, event: Event) -> Iterator[Key]:

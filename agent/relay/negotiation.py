@@ -122,7 +122,7 @@ class Negotiation:
         return [frame for state in idle for frame in self._end(state, reason)]
 
     def refuse(self, sub_id: str, reason: str) -> list[Output]:
-        """NEG-ERR; the client is told the maximum when its query is too big."""
+        """NEG-ERR, with the maximum when the query is too big."""
         too_big = reason.startswith(("blocked: too many", "RESULTS_TOO_BIG"))
         most = self._options.limits.neg_items if too_big else None
         return [NegErr(sub_id, reason, most).to_json()]

@@ -116,7 +116,7 @@ class Access:
     """Web origins that may use the relay as a program of this machine may; "*" for all."""
 
     foreign_origins: Literal["refuse", "read"] = "refuse"
-    """What pages of other origins get: refuse, since the store tells what its owner reads."""
+    """What pages of other origins get: refuse, since the store shows what its owner reads."""
 
     tls_cert: Path | None = None
     """PEM certificate chain; with it the relay speaks wss://."""

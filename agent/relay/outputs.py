@@ -112,7 +112,7 @@ class NegState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watch:
-    """Tell `subscription` of new events from now on."""
+    """Send new events to `subscription` from now on."""
 
     subscription: Subscription
 

@@ -129,7 +129,7 @@ class RelayServer:
         return tuple(self._core.context.count_seconds)
 
     def announce(self, events: Sequence[Event]) -> None:
-        """Tell subscribers of events that got into the store by another way; after their commit."""
+        """Send events that another part has stored to subscribers, after their commit."""
         self._core.announce(events)
 
     def is_wanted(self, event: Event) -> bool:
@@ -238,7 +238,7 @@ class RelayServer:
                 request.transport.abort()
 
     async def goodbye(self) -> None:
-        """Tell every client that the relay goes away, and wait until they have gone."""
+        """Close every connection with 1001, and wait until the clients have gone."""
         self._core.end_all(End(GOING_AWAY, "the relay goes away"))
         if self._handlers:
             await asyncio.wait(self._handlers, timeout=LAST_WORDS_S + CLOSE_S)
@@ -256,13 +256,13 @@ async def serve(
     options: RelayOptions | None = None,
     clock: Clock | None = None,
     on_break: Callable[[], object] | None = None,
-    heard: Callable[[str, str], None] | None = None,
+    on_event: Callable[[str, str], None] | None = None,
 ) -> AsyncIterator[RelayServer]:
     """Serve `store` as a relay while the block runs; port 0 takes a free one.
 
     `on_break` is called when the relay can do nothing any more (its ingest broke): leave the block
-    then, which raises why. `heard` gets the id of each valid event of a client, and the relay's own
-    URL, before it is saved.
+    then, which raises why. `on_event` gets the id of each valid event of a client, and the relay's
+    own URL, before it is saved.
 
     Leaving the block refuses new connections, answers every EVENT that was taken, and closes all
     sockets with 1001. Raises InvalidInput when the address needs TLS, a token or a policy that
@@ -281,7 +281,7 @@ async def serve(
         clock=clock or Clock(),
     )
     store.answer_for(context.urls)
-    core = Core(store, context, relay_url("wss" if tls else "ws", host, port), heard)
+    core = Core(store, context, relay_url("wss" if tls else "ws", host, port), on_event)
     server = RelayServer(core, host, port)
     async with _running(core, server, listener, tls, on_break):
         yield server

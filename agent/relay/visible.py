@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Shown:
     """Questions to a snapshot on behalf of `viewer`, which agree with each other.
 
-    Every question may raise InvalidFilter; whoever made the snapshot wraps the errors of SQLite.
+    Every question may raise InvalidFilter; the maker of the snapshot wraps the errors of SQLite.
     """
 
     def __init__(self, snapshot: Snapshot, viewer: Viewer) -> None:

@@ -193,7 +193,7 @@ class Agent:
             group.create_task(self.reindexing.run())
 
     async def keep_relays(self) -> None:
-        """Keep what relays showed that they can do; a store that takes nothing is told, no more."""
+        """Store what relays showed that they can do; log an error of the store, raise none."""
         try:
             await self.parts.book.save(self.parts.pool, self.clock.wall())
         except StoreFull:

@@ -102,7 +102,7 @@ class Reindexing:
         await index.snapshot()
         job, why = await asyncio.to_thread(self._job, path, body)
         self._change(engine=job.engine, why=why)
-        result = await run.build(job, why, self._heard)
+        result = await run.build(job, why, self._on_message)
         if result.checked is not None:
             self._change(found=result.checked.found, differences=_differences(result))
         if body.check:
@@ -120,7 +120,7 @@ class Reindexing:
             memory=body.memory,
         )
 
-    def _heard(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         if isinstance(message, Talk):
             self._change(message=message.text)
         elif isinstance(message, Stage):

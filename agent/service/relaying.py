@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class WantedFilters:
-    """The filters of all watches and syncs of now; made anew when these were configured anew."""
+    """The filters of all watches and syncs, computed again when their configuration changes."""
 
     def __init__(self, engine: Engine, syncing: Syncing) -> None:
         self._engine = engine
@@ -107,7 +107,7 @@ async def serve_relay(
     options = relay_options(section, wanted)
     served = serve(
         parts.store, host=host, port=port, options=options, on_break=on_break,
-        heard=parts.provenance.note,
+        on_event=parts.provenance.note,
     )  # fmt: skip
     server = await stack.enter_async_context(served)
     await stack.enter_async_context(following(parts.store, server))

@@ -1,4 +1,4 @@
-"""Running the agent: open, serve, work until told to stop, drain, close."""
+"""Runs the agent: open, serve, work until a stop is requested, drain, close."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Service:
         self.stopping.set()
 
     async def reload(self, load: Callable[[], Draft]) -> schema.Reloaded:
-        """Read the configuration again; a wrong one is told, and the old one stays."""
+        """Read the configuration again; a wrong one is logged, and the old one stays."""
         try:
             draft = await asyncio.to_thread(load)
             config = await asyncio.to_thread(draft.checked, await self._added())
@@ -96,7 +96,7 @@ class Service:
         return schema.Reloaded(ok=True, applied=found.applied, restart=found.restart)
 
     def _token_files(self, section: ApiSection) -> ApiSection:
-        """A section with the token files of the start: commands were told of those."""
+        """A section with the token files of the start, which the run file names."""
         started = self._started.api
         return msgspec.structs.replace(
             section,
@@ -134,8 +134,8 @@ async def running(
 ) -> AsyncIterator[Service]:
     """A whole agent for as long as the block runs; leaving it drains and closes everything.
 
-    `door`: one that is open already. `publish`: tell commands where this agent listens.
-    `stopping`: set by whoever wants it to end; the agent sets it when its work has ended.
+    `door`: one that is open already. `publish`: write the run file, by which commands find it.
+    `stopping`: set it to end the agent; the agent sets it when its work has ended.
 
     Raises StoreError and its kinds, NetworkError (an address in use), InvalidInput.
     """
@@ -220,7 +220,7 @@ async def serve(config: Config, load: Callable[[], Draft], config_path: str) -> 
     notifier = Notifier()
     stopping, hangup = asyncio.Event(), asyncio.Event()
     stops = dict.fromkeys((signal.SIGTERM, signal.SIGINT), stopping.set)
-    # Before anybody is told that the agent has started: a signal may follow at once.
+    # Before the agent is announced as started: a signal may follow at once.
     with _signals({**stops, signal.SIGHUP: hangup.set}):
         async with (
             front_door(config.api) as door,
@@ -255,14 +255,14 @@ async def once(config: Config, config_path: str) -> int:
         async with running(config, config_path=config_path, stopping=stopping) as service:
             worker = service.agent.worker
             settled = asyncio.ensure_future(worker.settled())
-            told = asyncio.ensure_future(stopping.wait())
+            stopped = asyncio.ensure_future(stopping.wait())
             try:
                 await asyncio.wait(
-                    {settled, told}, timeout=ONCE_S, return_when=asyncio.FIRST_COMPLETED
+                    {settled, stopped}, timeout=ONCE_S, return_when=asyncio.FIRST_COMPLETED
                 )
             finally:
                 settled.cancel()
-                told.cancel()
+                stopped.cancel()
         return worker.failed
 
 

@@ -1,4 +1,4 @@
-"""Where an agent listens, told to commands in `agent.json`; one agent at a time has that file."""
+"""Writes the run file `agent.json`, by which commands find an agent; one at a time has it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def runfile(api: str, relay: str, section: ApiSection, log: Log) -> Iterator[None]:
-    """Write where the agent listens, for whoever wants to talk to it; removed in the end.
+    """Write where the agent listens, and remove the file when the block ends.
 
-    While another agent has the file it is left alone, and the log says how to reach this one.
+    While another agent has the file, it does not change, and the log says how to reach this one.
     """
     path = addresses_path()
     token = token_file(section)
@@ -36,8 +36,8 @@ def runfile(api: str, relay: str, section: ApiSection, log: Log) -> Iterator[Non
         return
     try:
         read = read_token_file(section)
-        said = Addresses(os.getpid(), api, relay, str(token), str(read))
-        text = msgspec.json.encode(said).decode()
+        addresses = Addresses(os.getpid(), api, relay, str(token), str(read))
+        text = msgspec.json.encode(addresses).decode()
         _write(path, text)
         try:
             yield
@@ -48,7 +48,7 @@ def runfile(api: str, relay: str, section: ApiSection, log: Log) -> Iterator[Non
 
 
 def holds(path: Path, pid: int) -> bool:
-    """Whether the agent that says in a file that it is process `pid` still runs."""
+    """Whether the agent that wrote a run file as process `pid` still runs."""
     try:
         WriterLock(path).release()
     except StoreLocked as error:
@@ -59,7 +59,7 @@ def holds(path: Path, pid: int) -> bool:
 
 
 def _lock(path: Path, reached: str, log: Log) -> WriterLock | None:
-    """The lock beside the file, which ends with its agent; None where there is no way to it."""
+    """Lock the run file for the life of this process; None if that cannot be done."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return WriterLock(path)
@@ -78,7 +78,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _remove(path: Path, text: str) -> None:
-    """Remove our file, not one that somebody put there since."""
+    """Remove the file if its text is still ours."""
     with contextlib.suppress(OSError):
         if path.read_text("utf-8") == text:
             path.unlink()

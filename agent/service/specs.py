@@ -42,9 +42,9 @@ class Specs(Generic[S]):
         self._changing = asyncio.Lock()
 
     async def load(self, file: Collection[S], log: Log) -> None:
-        """Take the file's, and read the stored ones; those that cannot be read are told.
+        """Take the specs of the file, and read the stored ones; log those that cannot be read.
 
-        One of the file under the name of a stored one is left out, and told.
+        A spec of the file with the name of a stored one is left out, and logged.
         """
         async with self._changing:
             await self._take(file)

@@ -1,4 +1,4 @@
-"""What is looked at every second: relays that changed, the writer's progress, the supervisor."""
+"""Checks every second which relays changed, whether the writer works, and the supervisor."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Ticker:
                     await asyncio.wait({sign}, timeout=every)
                     if sign.done() or self._is_exchanging():
                         self._feed()
-            self._tell()
+            self._report()
             await self._look_for_room()
             await self._agent.keep_relays()
             await asyncio.sleep(every)
@@ -124,7 +124,7 @@ class Ticker:
         index = self._agent.parts.index
         return index is not None and index.exchange.locked()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         worker = self._agent.worker
         text = f"{plural(len(self._agent.engine.watches), 'watch', 'watches')}, "
         text += plural(worker.running, "task runs", "tasks run")

@@ -40,8 +40,10 @@ def counts_of(tags: DataFrame) -> DataFrame:
 
 
 def hot_targets(packed: DataFrame, hot: int) -> DataFrame:
-    """Targets with `hot` events or more, of `counts_of`: `t`, `target`, `kind`, `events`. Stage
-    it: `t` is given anew each time that this is computed."""
+    """Targets with `hot` events or more, of `counts_of`: `t`, `target`, `kind`, `events`.
+
+    Stage the result: each computation gives other numbers `t`.
+    """
     one_place = packed.repartition("bucket").sortWithinPartitions("bucket", "width")
     kept = one_place.mapInArrow(counts.hot_targets(hot), counts.TARGETS)
     return kept.select(f.monotonically_increasing_id().alias("t"), "target", "kind", "events")

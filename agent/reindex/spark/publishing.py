@@ -1,8 +1,8 @@
 """An index that is written while later stages still run.
 
 Spark has nothing to do with it: one thread of the driver reads what is staged and writes SQLite, on
-the core that small tables leave idle. It waits for each table that it comes to, and does not give
-its file the name before it is told to.
+the core that small tables leave idle. It waits for each table that it comes to. The file gets its
+final name in `finish`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Publishing:
         return self._written.result()
 
     def cpu(self) -> float:
-        """CPU seconds that writing took so far; 0 where the system does not tell."""
+        """CPU seconds that writing took so far; 0 where the system does not report it."""
         return 0.0 if self._clock is None else time.clock_gettime(self._clock)
 
     def _begin(self) -> None:

@@ -56,8 +56,8 @@ class SparkOptions:
         return self.master.startswith("local")
 
 
-def open_session(options: SparkOptions, tell: Callable[[str], None]) -> SparkSession:
-    """Start Java and a session; `tell` gets what takes its time. Raises NoJava, SparkFailed."""
+def open_session(options: SparkOptions, report: Callable[[str], None]) -> SparkSession:
+    """Start Java and a session; `report` gets texts on slow steps. Raises NoJava, SparkFailed."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ def open_session(options: SparkOptions, tell: Callable[[str], None]) -> SparkSes
     builder = SparkSession.builder.appName("nostr-tally reindex")
     settings = dict(_settings(options))
     if not options.submitted:
-        flags = _prepare_java(options, tell)
+        flags = _prepare_java(options, report)
         settings["spark.driver.extraJavaOptions"] = " ".join(flags)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -78,7 +78,7 @@ def open_session(options: SparkOptions, tell: Callable[[str], None]) -> SparkSes
 
 
 def short(error: Exception) -> str:
-    """The line that tells of what Spark says, which is pages."""
+    """The line that matters of an error of Spark, which may be pages long."""
     first, *more = str(error).strip().splitlines() or [type(error).__name__]
     if first.startswith("An error occurred while calling"):
         first = (
@@ -115,7 +115,7 @@ def _settings(options: SparkOptions) -> Iterator[tuple[str, str]]:
         yield "spark.sql.warehouse.dir", str(options.work / "warehouse")
 
 
-def _prepare_java(options: SparkOptions, tell: Callable[[str], None]) -> list[str]:
+def _prepare_java(options: SparkOptions, report: Callable[[str], None]) -> list[str]:
     """Set the environment for the Java that pyspark starts; its further options."""
     found = jvm.find(os.environ)
     folder = jvm.cache_folder(os.environ)
@@ -129,6 +129,6 @@ def _prepare_java(options: SparkOptions, tell: Callable[[str], None]) -> list[st
         flags += jvm.kept_in(options.work / "tmp")
     cache = jvm.aot_file(found, folder) if options.aot != "off" else None
     may_train = options.aot == "train" and os.environ.get("NOSTR_TALLY_JVM_TRAIN") != "no"
-    if cache is not None and (cache.exists() or (may_train and train(cache, tell))):
+    if cache is not None and (cache.exists() or (may_train and train(cache, report))):
         flags.append(jvm.using_flags(cache))
     return flags

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent.reindex.reporter import Reporter
 
     Makers = Mapping[str, Callable[[], DataFrame]]
-    Told = Callable[[dict[str, int]], int]
+    Shown = Callable[[dict[str, int]], int]
 
 DONE: Final = "_DONE"
 
@@ -73,7 +73,7 @@ class Staging:
     def as_of(self, settings: Settings, dependent: Sequence[str]) -> int:
         """The time that decides who is dead: the one of the run whose stages are here.
 
-        Where another one is asked for, or that is a day old, the `dependent` stages are made anew.
+        If another time is asked for, or that one is a day old, the `dependent` stages run again.
         """
         text = self._get(f"{self._root}/{NOW}")
         kept = int(text) if text and text.isdigit() else None
@@ -95,12 +95,12 @@ class Staging:
         tables: Makers,
         notes: Callable[[], dict[str, int]] | None = None,
         packed: Mapping[str, str] | None = None,
-        told: Told = _all,
+        shown: Shown = _all,
     ) -> Mark:
         """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last.
 
-        `packed` names the column that says how many rows one row of a table stands for; `told`
-        gives the rows that people hear of.
+        `packed` names the column that says how many rows one row of a table stands for; `shown`
+        returns the number of rows to report.
         """
 
         def make() -> Mark:
@@ -110,7 +110,7 @@ class Staging:
             }
             return self._mark(stage, rows, {} if notes is None else notes())
 
-        return self._once(stage, make, told)
+        return self._once(stage, make, shown)
 
     def written(
         self,
@@ -127,24 +127,24 @@ class Staging:
 
         return self._once(stage, make, _all)
 
-    def _once(self, stage: str, make: Callable[[], Mark], told: Told) -> Mark:
+    def _once(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
         found = self._found(stage)
         if found is not None:
             for table, schema in found.schemas.items():
                 self._schemas[stage, table] = StructType.fromJson(msgspec.json.decode(schema))
-            self._reporter.skipped(stage, told(found.rows))
+            self._reporter.skipped(stage, shown(found.rows))
         else:
-            found = self._write(stage, make, told)
+            found = self._write(stage, make, shown)
         self.marks[stage] = found
         for table in found.schemas:
             self.on_table(stage, table)
         return found
 
-    def _write(self, stage: str, make: Callable[[], Mark], told: Told) -> Mark:
+    def _write(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
         with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
             mark = make()
             self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
-            count(told(mark.rows))
+            count(shown(mark.rows))
         return mark
 
     def _mark(self, stage: str, rows: dict[str, int], notes: dict[str, int]) -> Mark:
@@ -221,7 +221,7 @@ def _poll(spark: SparkSession, stage: str, reporter: Reporter, ended: threading.
         try:
             stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
         except (Py4JError, OSError):
-            return  # Java has ended: whoever waits for the job will see why
+            return  # Java has ended: the caller that waits for the job gets the error
         known = [one for one in stages if one is not None]
         if known:
             done, total = sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known)

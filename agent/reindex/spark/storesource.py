@@ -130,7 +130,7 @@ def _batches(conn: sqlite3.Connection, seqs: Range) -> Batches:
 
 
 class _People:
-    """Pubkeys by their numbers, remembered: a join asks for each event's anew."""
+    """Caches pubkeys by their numbers: a join would read one for each event."""
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self._conn = conn
