@@ -1,4 +1,4 @@
-"""Close pooled relays that no task uses any more: a count once, a watch that was removed.
+"""Closes pooled relays that no task uses any more, as those of one count or a removed watch.
 
 One that no task needs at two rounds in a row, and that was sent nothing in between, is closed and
 forgotten; the next request makes it again.

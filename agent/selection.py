@@ -1,4 +1,4 @@
-"""From what was configured to what can be asked: relays, filters of syncs. Pure."""
+"""Selects the relays of a watch or sync, and the filters of a sync. Pure."""
 
 from __future__ import annotations
 

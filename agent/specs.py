@@ -1,4 +1,4 @@
-"""What is synced and removed: the values that configuration, API and store share.
+"""Declares what is synced and removed: values that configuration, API and store share.
 
 Light on purpose: the terminal application imports it.
 """

@@ -1,4 +1,4 @@
-"""What the agent keeps in the store beside events, claims and watches: syncs, alerts, last runs.
+"""Stores the agent's own state beside events, claims and watches: syncs, alerts, last runs.
 
 Functions over a connection, inside the caller's transaction. Times are Unix seconds.
 """

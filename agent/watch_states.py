@@ -1,4 +1,4 @@
-"""What the API shows of each watch: its newest number, how far it moved, and who fails."""
+"""Holds what the API shows of each watch: newest number, changes, failing relays."""
 
 from __future__ import annotations
 

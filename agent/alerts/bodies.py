@@ -1,4 +1,4 @@
-"""What each receiver of an alert gets: the JSON of the agent, or the text that a service shows.
+"""Builds what each receiver of an alert gets: JSON, or the text that a chat service shows.
 
 The text is one line. Each service reads some characters of it as its markup; those are escaped as
 its documentation says, so that the name of a watch stays what it is.

@@ -1,4 +1,4 @@
-"""Alerts at work: each channel of an alert is served, tried again and given up by itself.
+"""Delivers alerts: each channel of an alert is tried, retried and given up by itself.
 
 What is crossed and what waits to be delivered are kept in the store: a restart delivers nothing
 twice, and forgets nothing. Only an agent that is killed between a delivery and noting it delivers

@@ -1,4 +1,4 @@
-"""Alerts that wait to be delivered, one row for each channel, kept in the store.
+"""Stores alerts that wait to be delivered, one row for each channel.
 
 A row is put in with the line that was crossed, in one transaction, and is taken out when that
 channel was served or given up. So a restart neither loses nor repeats a delivery, and what happens

@@ -1,4 +1,4 @@
-"""One POST to a URL of an alert; nothing of the answer is kept.
+"""Sends one POST to the URL of an alert, and stores nothing of the answer.
 
 A webhook that came through the API may not reach this machine or its network: its host is judged
 as written, and again by every address that it resolves to, before a connection is made.

@@ -1,4 +1,4 @@
-"""Where a running agent says that it listens. Light: the terminal application imports it."""
+"""Reads where a running agent listens. Light: the terminal application imports it."""
 
 from __future__ import annotations
 

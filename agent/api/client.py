@@ -1,4 +1,4 @@
-"""The typed client of the agent's API, for the command line and the terminal application."""
+"""Calls the agent's API with types, for the command line and the terminal application."""
 
 from __future__ import annotations
 

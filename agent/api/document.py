@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the contract's routes and the types that validate."""
+"""Builds the OpenAPI 3.1 document from the contract's routes and the types that validate."""
 
 from __future__ import annotations
 

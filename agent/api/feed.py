@@ -1,4 +1,4 @@
-"""The event stream without its sockets: numbered deltas, kept for a while, bounded for each client.
+"""Numbers the deltas of the event stream, stores the newest, and bounds each client. No sockets.
 
 A client begins with a snapshot, or with the number that it saw last: when everything after that
 number is still here and comes from this run of the agent, it gets just that. One that does not

@@ -1,4 +1,4 @@
-"""Routes: what a decorated method of the contract says of its HTTP request and answer.
+"""Builds a route from a decorated method of the contract: its HTTP request and answer.
 
 `route` turns a method that has a signature and a docstring, and no body, into a `Route` and a
 method that sends it. The server, the client and the document read the `Route`.

@@ -1,4 +1,4 @@
-"""The API's sockets: aiohttp under the table of routes, and nothing else of it.
+"""Serves the table of routes over HTTP; of the API only this module imports aiohttp.web.
 
 async with serve(access, bind("127.0.0.1", 0)) as server:
     server.backend = backend

@@ -1,4 +1,4 @@
-"""A running agent as `nostr-client` asks it: the client side of `nostr_client.cli.place.Agent`.
+"""Connects `nostr-client` to a running agent: implements `nostr_client.cli.place.Agent`.
 
 The SDK does not import the agent. It finds this module by the entry point of its group.
 """

@@ -1,4 +1,4 @@
-"""From the SDK's results to what the API says. Pure."""
+"""Converts the SDK's results to the API's types. Pure."""
 
 from __future__ import annotations
 

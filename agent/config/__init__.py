@@ -1,4 +1,4 @@
-"""The agent's configuration: one TOML file, the environment, and flags, as one checked value."""
+"""Reads the configuration: one TOML file, the environment and flags become one checked value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain values to checked ones: msgspec checks every section and every watch."""
+"""Converts plain values to checked ones: msgspec checks every section and every watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the configuration: flags over environment over file over defaults, and then checks."""
+"""Loads the configuration: flags over environment over file over defaults, then the checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a configuration must hold beyond types: names, relays, filters, targets."""
+"""Checks what types cannot express: names, relays, filters and targets."""
 
 from __future__ import annotations
 

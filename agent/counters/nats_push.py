@@ -1,4 +1,4 @@
-"""Counters that are pushed to nats-servers: one task for each, which compares and sends."""
+"""Pushes counters to nats-servers: one task for each push, which compares and sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams whose values are published as events: one task for each, at most once an interval."""
+"""Publishes streams as events: one task for each stream, at most once an interval."""
 
 from __future__ import annotations
 

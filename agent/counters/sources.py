@@ -1,4 +1,4 @@
-"""Sources at work: each is one task, which reads what is new and hands it to the counters."""
+"""Runs sources: one task for each, which reads new values and gives them to the counters."""
 
 from __future__ import annotations
 

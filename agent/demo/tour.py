@@ -1,4 +1,4 @@
-"""The tour of the demonstration: counts, a sync and an agent, with the truth beside each number."""
+"""Runs the tour of the demonstration: counts, a sync and an agent, each compared with the truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives of events: JSONL, plain or packed, or Parquet by kind and day, from a store and back.
+"""Writes events to archives and reads them: JSONL, plain or compressed, or Parquet by kind and day.
 
 Parquet is written in folders `kind=…/day=…`, which Spark, DuckDB and polars read as columns: a
 question about followers reads kind 3 alone. Its columns are `reindex.rows.ARCHIVE_COLUMNS`, ids and

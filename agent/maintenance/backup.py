@@ -1,4 +1,4 @@
-"""Copies of a store that are whole: SQLite's online backup beside a running agent, then checked.
+"""Copies a store by SQLite's online backup beside a running agent, and checks the copy.
 
 A backup has its SHA-256 sum beside it, in `<backup>.sha256` as `sha256sum -c` reads it. A restore
 compares it, then checks what it copied by every page, id, signature and index row, and by the

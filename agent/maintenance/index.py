@@ -1,4 +1,4 @@
-"""The store's derived tables (`index.db`) in the agent: kept along, read, and exchanged.
+"""Updates, reads and exchanges the store's derived tables (`index.db`) in the agent.
 
 A bulk rebuild in another process asks for a snapshot, builds a file, and has it adopted: the agent
 alone writes the store, so it makes the exchange, while it goes on with its work.

@@ -1,4 +1,4 @@
-"""Keeping the store in shape: retention, expired events, history that got old; in small steps."""
+"""Removes events by retention rules, expired events and old history, in small steps."""
 
 from __future__ import annotations
 

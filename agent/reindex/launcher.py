@@ -1,4 +1,4 @@
-"""Starts a rebuild's child process, reads its lines, and ends it: all of it, whatever happens."""
+"""Starts a rebuild's child process, reads its lines, and ends it with all its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the plain engine as Parquet, in the form in which Spark leaves its own.
+"""Writes the tables of the reference engine as Parquet, in the form that Spark writes.
 
 `about` is written last, and all of it beside the tables of before: what is half written has another
 name, or lacks what says when it is of.

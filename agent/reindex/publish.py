@@ -1,4 +1,4 @@
-"""From tables to an index file: written aside, checked, renamed. Whole or not there."""
+"""Writes an index file from tables: written aside, checked, then renamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference engine: the same tables by one plain process.
+"""Computes the tables in one plain process: the reference engine.
 
 It is what Spark is compared with, and what a store of ordinary size is rebuilt by: Spark costs 10
 to 15 CPU seconds before its first row. Everything about authors is one 64-bit key (what, who) per

@@ -1,4 +1,4 @@
-"""Events as rows, read by plain Python: what the reference engine and Spark's workers share.
+"""Reads events as rows in plain Python, for the reference engine and Spark's workers.
 
 A row has the columns of Spark's one input schema. What comes from an archive is parsed as strictly
 as an import does it, and its id is always checked: a dump may hold numbers as floats, halves of

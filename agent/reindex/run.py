@@ -1,4 +1,4 @@
-"""One rebuild from its question to the new index in its place, for those who own the store."""
+"""Runs one rebuild, and puts the new index in its place, for the owner of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rebuild by the reference engine, from its job to its last message."""
+"""Runs a rebuild by the reference engine, from its job to its last message."""
 
 from __future__ import annotations
 

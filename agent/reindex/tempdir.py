@@ -1,4 +1,4 @@
-"""Temporary folders and partly written files: removed with their process, or after it.
+"""Makes temporary folders and partly written files, removed with their process or after it.
 
 The next process of its kind removes what a killed process left.
 """

@@ -1,4 +1,4 @@
-"""One connection: its session, its outbox, its jobs. Sockets are behind two callables."""
+"""Runs one connection: its session, its outbox, its jobs. Sockets are behind two callables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the connections of one relay share: store, hub, ingest, threads."""
+"""Holds what the connections of one relay share: store, hub, ingest, threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may come in: Host and Origin of the request, the token, and what a listen address needs.
+"""Decides who may connect: Host, Origin and token of the request, and the listen address.
 
 A web page reaches loopback through its visitor's browser. The browser sends the true Origin,
 and in Host the name that the page's own DNS gave to 127.0.0.1 (rebinding): both are checked.

@@ -1,4 +1,4 @@
-"""Live subscriptions by what they ask for, so that an event finds its readers without a scan.
+"""Indexes live subscriptions by their filters, so that an event finds its readers without a scan.
 
 Each filter stands in the index under its most selective list: ids, else one tag attribute, else
 authors, else kinds. An event is looked up under its own id, tags, author and kind; only filters

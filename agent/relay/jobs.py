@@ -1,4 +1,4 @@
-"""Doing a session's jobs: ask the store, compare by NIP-77, hand the results back."""
+"""Runs a session's jobs: asks the store, compares by NIP-77, returns the results."""
 
 from __future__ import annotations
 

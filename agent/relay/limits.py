@@ -1,4 +1,4 @@
-"""Limits on what one request and one address may ask for. Pure."""
+"""Limits what one request and one address may ask for. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a relay listens and by which URLs it is known: sockets and TLS, without a framework."""
+"""Opens the sockets and TLS of a relay, and computes the URLs by which it is known."""
 
 from __future__ import annotations
 

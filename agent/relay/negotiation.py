@@ -1,4 +1,4 @@
-"""The NIP-77 responder of one connection: which sessions are open, and what ends them. No I/O.
+"""Runs the NIP-77 sessions of one connection: which are open, and what ends them. No I/O.
 
 Reasons come in two forms (`RelayOptions.neg_reasons`): NIP-77's today, a prefix and prose, and
 the codes of its first text. Where the first text has no code, and for an event id as filter,

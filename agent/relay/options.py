@@ -1,4 +1,4 @@
-"""What can be tuned in the local relay: values with a unit and a reason each."""
+"""Declares the options of the local relay: values with a unit and a reason each."""
 
 from __future__ import annotations
 

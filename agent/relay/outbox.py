@@ -1,4 +1,4 @@
-"""What waits for one reader: a queue of frames, bounded in bytes."""
+"""Queues frames for one reader, bounded in bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session wants done: frames are text; everything else is one of these."""
+"""Declares what a session returns: frames as text, and jobs as values."""
 
 from __future__ import annotations
 

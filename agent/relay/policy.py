@@ -1,4 +1,4 @@
-"""Write policies: which events this relay takes. A policy is a callable; these are the usual."""
+"""Write policies decide which events this relay takes. A policy is a callable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Private kinds: who may see what. Direct messages are for their author and their reader alone."""
+"""Decides who may see private kinds: direct messages are for their author and recipient only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay's sockets: aiohttp under the connections, and nothing else of it anywhere in here.
+"""Serves the relay over HTTP and WebSocket; with `bounded` the only module here with aiohttp.
 
 async with serve(store, host="127.0.0.1", port=0) as server:
     print(server.url)

@@ -1,4 +1,4 @@
-"""One client's connection as a state machine: frames in, frames and jobs out. No I/O.
+"""Runs one client's connection as a state machine: frames in, frames and jobs out. No I/O.
 
 The owner feeds `receive` with frames, does the jobs that come out, and hands their results back
 (`stored`, `end_stored`, `counted`, `saved`, `failed`, and `negotiation` for NIP-77). What has

@@ -1,4 +1,4 @@
-"""The store as one viewer sees it: without other people's private events.
+"""Reads the store as one viewer sees it: without other people's private events.
 
 Filters that name private kinds are asked in parts: what is public, and what the viewer is a party
 of. Filters that name no kinds are asked whole, and where they match private events, these are taken

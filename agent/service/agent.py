@@ -1,4 +1,4 @@
-"""The agent as a whole: its parts, what they are configured with, and how they run together."""
+"""Holds the parts of the agent, configures them, and runs them together."""
 
 from __future__ import annotations
 

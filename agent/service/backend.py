@@ -1,4 +1,4 @@
-"""The agent as its API sees it: the contract's methods over the running parts."""
+"""Implements the methods of the API's contract over the running parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of the store, as the API asks for them."""
+"""Implements the API's methods about counters of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All ways that counters take, as one part of the agent: sources, what is published, and pushes."""
+"""Runs all links of counters as one part of the agent: sources, published streams, pushes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent stands on: store, relays, counting and counters, opened in order."""
+"""Opens the parts of the agent in order: store, relays, counting and counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bulk rebuild that a running agent starts: a child process reads, the agent adopts.
+"""Runs the bulk rebuild in an agent: a child process reads, the agent adopts its file.
 
 One at a time. The agent loads no Spark and no Java; what it waits for costs it nothing.
 """

@@ -1,4 +1,4 @@
-"""What relays showed that they can do, kept in the store from one run of the agent to the next.
+"""Stores what relays have shown that they can do, for the next run of the agent.
 
 That a relay can do something stays true; that it cannot is tried again after a week, as relays are
 updated.

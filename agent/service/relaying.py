@@ -1,4 +1,4 @@
-"""The local relay as a part of the agent."""
+"""Runs the local relay as a part of the agent."""
 
 from __future__ import annotations
 

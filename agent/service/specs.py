@@ -1,4 +1,4 @@
-"""Which watches and syncs there are: the file's, and those that the API added to the store."""
+"""Holds the current watches and syncs: the file's, and those that the API added to the store."""
 
 from __future__ import annotations
 

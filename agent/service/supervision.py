@@ -1,4 +1,4 @@
-"""The process that started this one: how the service stands (sd_notify), and ending with it."""
+"""Reports to the supervisor (sd_notify), and ends this process when its parent ends."""
 
 from __future__ import annotations
 

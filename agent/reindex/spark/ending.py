@@ -1,4 +1,4 @@
-"""Ends what a rebuild by Spark has started: the session, Java, Python workers; whatever ends it."""
+"""Ends what a rebuild by Spark has started: the session, Java, Python workers."""
 
 from __future__ import annotations
 

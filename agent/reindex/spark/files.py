@@ -1,4 +1,4 @@
-"""Parquet files that Python writes into a staged table, each with its name when it is whole."""
+"""Writes Parquet files of a staged table in Python; each gets its name when it is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages `tags` and `registers`: who names what, in numpy, chunk by chunk.
+"""Computes the stages `tags` and `registers` in numpy, chunk by chunk.
 
 Pairs of target and author are by far the most of a rebuild, so they never are rows of Spark: all
 authors of one target in one chunk are one row, with their keys in one binary value. The chunks

@@ -1,4 +1,4 @@
-"""A rebuild by Spark, from its job to its last message."""
+"""Runs a rebuild by Spark, from its job to its last message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a rebuild as functions of DataFrames: what is done, not when or where.
+"""Defines the tables of a rebuild as functions of DataFrames: what is computed, not when or where.
 
 `events` is the input schema of `columns`, living events alone. No function acts: nothing runs
 until a stage writes what they give.

@@ -1,4 +1,4 @@
-"""An index that is written while later stages still run.
+"""Writes an index while later stages still run.
 
 Spark has nothing to do with it: one thread of the driver reads what is staged and writes SQLite, on
 the core that small tables leave idle. It waits for each table that it comes to. The file gets its

@@ -1,4 +1,4 @@
-"""The three readers: a store, JSONL, Parquet. Each gives the plan's one input schema.
+"""Reads a store, JSONL or Parquet into the plan's one input schema.
 
 Archives are parsed by the strict parser of the SDK in the workers, which checks every id: Spark's
 own JSON reader makes null of what it cannot read, text of numbers, and `?` of halves of characters.

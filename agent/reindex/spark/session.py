@@ -1,4 +1,4 @@
-"""One Spark session with the settings that were measured, on this machine or as submitted."""
+"""Opens one Spark session with the measured settings, on this machine or as submitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages of a rebuild in order: which tables each stages, from which of the ones before."""
+"""Runs the stages of a rebuild in order: which tables each stages, and from which earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages as Parquet folders with a mark of success, wherever Hadoop can write.
+"""Stores stages as Parquet folders with a mark of success, on any file system of Hadoop.
 
 `<work>/<fingerprint>/<stage>/<table>`: a stage is done when its mark is there, which is written
 last; what a run left half is written over by the next.

@@ -1,4 +1,4 @@
-"""A store as Spark reads it: ranges of `seq`, each by a Python worker.
+"""Reads a store in Spark: ranges of `seq`, each by a Python worker.
 
 A store is a file of one machine, so a worker stages what it reads itself, as Parquet by Arrow, and
 groups it while it has it: to move all of it through Java and back takes longer than to read it.

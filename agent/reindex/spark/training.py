@@ -1,4 +1,4 @@
-"""One small run of what a rebuild does, from which Java learns its classes: `-m … FILE`."""
+"""Runs one small rebuild, from which Java learns its classes: `-m … FILE`."""
 
 from __future__ import annotations
 
