@@ -87,9 +87,9 @@ class Added(NamedTuple):
 
 
 def check_agent_url(url: str) -> None:
-    """Raise InvalidInput for what cannot be the URL of an agent's API, without repeating it.
+    """Raise InvalidInput for text that cannot be the URL of an agent's API, without repeating it.
 
-    One with a user or password is refused: the API takes its token alone.
+    A URL with a user or password is refused: the API takes only its token.
     """
     check_http_url(url)
     if "@" in urlsplit(url).netloc:
@@ -121,10 +121,10 @@ def _port(parts: SplitResult) -> int | None:
 
 
 def with_known_webhooks(spec: Watch, known: Watch) -> Watch:
-    """A changed watch whose webhooks may stand as they are shown: those are what they were.
+    """Replace webhooks in their shown form by the known URLs; return the changed watch.
 
-    So that a change of something else needs no URL that nobody is shown. Raises InvalidInput where
-    several webhooks of `known` are shown alike.
+    So a change of another field does not need the URL, which is never shown. Raises InvalidInput if
+    several webhooks of `known` have the same shown form.
     """
     alerts = (
         msgspec.structs.replace(one, webhook=_known_webhook(one, known)) for one in spec.alerts

@@ -33,7 +33,7 @@ class WatchStates:
         self._specs = specs
 
     def refresh(self, others: list[str]) -> None:
-        """Take other watches; those that ask another question than before have no number yet."""
+        """Take the current watches; those in `others` ask a new question and have no number yet."""
         for name in (*others, *(self.all.keys() - self._watches().keys())):
             self.all.pop(name, None)
             self._warnings.pop(name, None)
@@ -55,7 +55,7 @@ class WatchStates:
         return (*lack, *self._warnings.get(one.watch.name, ()))
 
     async def take(self, merge: Merge) -> schema.WatchState | None:
-        """The state of a watch after a merge; None where it is gone, or asks something else now."""
+        """The state of a watch after a merge; None if it was removed, or its question changed."""
         name, result, now = merge.watched.watch.name, merge.result, merge.at
         merged, moved = result.merged.figure, repository.Moved({}, ())
         figure = None if merged is None else merged.storable

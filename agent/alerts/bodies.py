@@ -92,7 +92,7 @@ def _ntfy(text: str) -> Body:
 
 
 def _slack(text: str) -> Body:
-    """Three characters are escaped, and `mrkdwn` false leaves `*` and `_` alone."""
+    """Three characters are escaped, and with `mrkdwn` false `*` and `_` are plain text."""
     return _json({"text": html.escape(text, quote=False), "mrkdwn": False})
 
 
@@ -102,7 +102,7 @@ def _matrix(text: str) -> Body:
 
 
 def _discord(text: str) -> Body:
-    """Content is Markdown of 2,000 characters at most; nobody is to be pinged by it."""
+    """Content is Markdown of 2,000 characters at most; it mentions no user."""
     content = _MARKDOWN.sub(r"\\\1", text)[:2000]
     return _json({"content": content, "allowed_mentions": {"parse": []}})
 

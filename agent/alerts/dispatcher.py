@@ -1,9 +1,8 @@
 """Delivers alerts: each channel of an alert is tried, retried and given up by itself.
 
-What is crossed and what waits to be delivered are kept in the store: a restart delivers nothing
-twice, and forgets nothing. Only an agent that is killed between a delivery and noting it delivers
-again, to that channel alone and under the same id. A line is armed again when it is no longer
-crossed.
+The store has the crossed lines and the waiting deliveries: a restart delivers nothing twice, and
+forgets nothing. Only an agent that is killed between a delivery and its record delivers again, to
+that channel only and with the same id. A line is armed again when it is no longer crossed.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
 """Before each attempt; after the last the channel is given up, and the log says so."""
 
 LATEST_S: Final = 86_400.0
-"""After a line was crossed nothing more is tried: a day of being away makes an alert old news."""
+"""After a line was crossed nothing more is tried: an alert that is a day old helps nobody."""
 
 COMMAND_S: Final = 30.0
 AT_ONCE: Final = 8
@@ -74,7 +73,7 @@ class AlertDispatcher:
         self._all_tried.set()
 
     def configure(self, watches: Sequence[Watch]) -> None:
-        """Take the configuration's watches: what they name may be private, or be run."""
+        """Take the configuration's watches: only they may name private webhooks, and commands."""
         alerts = [alert for watch in watches for alert in watch.alerts]
         self._hooks = frozenset(
             place(a.webhook) for a in alerts if a.webhook and _is_url(a.webhook)
@@ -101,7 +100,7 @@ class AlertDispatcher:
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
     async def _note(self, crossing: Crossing, found: Sequence[Delivery]) -> None:
-        """Remember whether a line is crossed, together with what each channel is to get."""
+        """Store whether a line is crossed, and a delivery for each channel, in one transaction."""
 
         def work(conn: sqlite3.Connection) -> None:
             name = crossing.watch.spec.name
@@ -132,7 +131,7 @@ class AlertDispatcher:
     async def run(self) -> None:
         """Deliver what waits, also from an earlier run, until cancelled.
 
-        A receiver that fails holds up no other, one that is slow only those of its turn.
+        A failing receiver delays no other; a slow one delays only those of its slot.
         """
         for one in await self._database.read(outbox.waiting):
             await self._put(one)
@@ -147,11 +146,11 @@ class AlertDispatcher:
                 await self._some.wait()
 
     async def settle(self, seconds: float) -> None:
-        """Until everything was tried once, at most so long: what is left waits for another run."""
+        """Wait until each delivery was tried once, at most `seconds`; the next run does the rest."""
         await self._clock.wait(self._all_tried, seconds)
 
     async def _attend(self, one: Delivery) -> None:
-        """Make one delivery; where the store takes no note of it, the next run makes it again."""
+        """Make one delivery; if the store cannot record it, the next run makes it again."""
         try:
             await self._serve(one)
         except StoreFull:
@@ -160,7 +159,7 @@ class AlertDispatcher:
             self._log.error("alert_not_noted", watch=one.watch, why=str(error))
 
     async def _serve(self, one: Delivery) -> None:
-        """Try until it is taken, or given up."""
+        """Try until the channel takes it, or give it up."""
         attempts, due, why = one.attempts, one.due, "tried before"
         while attempts < len(DELAYS_S):
             await self._clock.sleep(_until(due, self._clock.wall()))
@@ -182,7 +181,7 @@ class AlertDispatcher:
         await self._give_up(one, why)
 
     async def _deliver(self, one: Delivery) -> None:
-        """By its channel, as the configuration is now. Raises NetworkError."""
+        """Deliver by the channel, as the current configuration allows. Raises NetworkError."""
         if one.channel == "webhook":
             named = self.names(one.target)
             await post(one.target, one.body, self._connection, one.kind, public_only=not named)
@@ -223,7 +222,7 @@ class AlertDispatcher:
 
 
 def _delay(attempts: int) -> float:
-    """Seconds to wait after so many attempts that failed."""
+    """Seconds to wait after `attempts` failed attempts."""
     return DELAYS_S[min(attempts, len(DELAYS_S) - 1)]
 
 
@@ -233,7 +232,7 @@ def _until(due: float, now: float) -> float:
 
 
 def _shown(one: Delivery) -> dict[str, str]:
-    """What the log says of a delivery: not its target, which may hold a secret."""
+    """The log's fields of a delivery, without its target, which may hold a secret."""
     return {"watch": one.watch, "when": one.line, "channel": one.channel}
 
 
@@ -248,7 +247,7 @@ def _is_url(text: str) -> bool:
 async def _run(command: tuple[str, ...], body: bytes) -> None:
     """Run a program with the JSON on its stdin, without a shell, for COMMAND_S at most.
 
-    Raises NetworkError, which names the program alone: its arguments may hold a secret.
+    Raises NetworkError, which names only the program: its arguments may hold a secret.
     """
     quiet = asyncio.subprocess.DEVNULL
     try:

@@ -1,7 +1,7 @@
 """Sends one POST to the URL of an alert, and stores nothing of the answer.
 
-A webhook that came through the API may not reach this machine or its network: its host is judged
-as written, and again by every address that it resolves to, before a connection is made.
+A webhook from the API may not reach this machine or its network: its host is checked as written,
+and each address that it resolves to is checked before a connection is made.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ async def post(
     *,
     public_only: bool = False,
 ) -> None:
-    """Hand over `body` of the media type `kind`, by a proxy where there is one.
+    """POST `body` with the media type `kind`, through the proxy if one is configured.
 
     Follows no redirects.
 
     `public_only`: connect to no address of this machine or of a private network.
 
-    Raises NetworkError unless the answer is 2xx. It names the host alone: the rest of a URL may
+    Raises NetworkError unless the answer is 2xx. It names only the host: the rest of a URL may
     hold a token.
     """
     why = private(url, connection) if public_only else None

@@ -122,7 +122,7 @@ class AgentClient(AgentApi):
         await self._sessions.close()
 
     async def events(self, last: str = "") -> AsyncIterator[tuple[str, Message]]:
-        """The stream: pairs of an id to come back with, and a message; ends after a `Cut`.
+        """The stream: pairs of an id to resume from, and a message; ends after a `Cut`.
 
         `last`: the id seen last, to go on from there. Raises NetworkError when it breaks off.
         """

@@ -182,7 +182,7 @@ class ApiServer:
         return response
 
     def _own(self, route: Route, scope: Scope) -> object:
-        """What is answered without a backend, None where a backend has to."""
+        """The answer that needs no backend, None where one is needed."""
         if route.name == "health":
             return Health(alive=True, uptime=round(time.monotonic() - self._began, 3))
         if route.name == "ready" and self.backend is None:
@@ -207,7 +207,7 @@ class ApiServer:
         return self.backend
 
     async def _events(self, request: web.BaseRequest, last: str) -> web.StreamResponse:
-        """The event stream, until the client goes, is too slow, or the agent stops.
+        """The event stream, until the client disconnects, is too slow, or the agent stops.
 
         `last` is the run and the number that the client saw last, `run:n`, or "".
         """
@@ -247,13 +247,13 @@ class ApiServer:
 
 
 def _frame(run: str, n: int, data: bytes) -> bytes:
-    """One message as a server-sent event; its id is what a client comes back with."""
+    """One message as a server-sent event; a client resumes from its id."""
     head = f"id: {run}:{n}\n".encode() if n else b""
     return head + b"data: " + data + b"\n\n"
 
 
 def _query(request: web.BaseRequest) -> dict[str, str]:
-    """The query string; a key that stands there twice is refused."""
+    """The query string; a key that occurs twice is refused."""
     found: dict[str, str] = {}
     for key, value in request.query.items():
         if key in found:

@@ -54,7 +54,7 @@ def find(store: Path | None, api: str | None, token_file: Path | None) -> Throug
 
 
 def holder(store: Path) -> Addresses | None:
-    """The running agent that writes a store, None where nobody or another program does."""
+    """The running agent that writes a store, None if no process or another program does."""
     if not store.is_file():
         return None
     try:

@@ -55,7 +55,7 @@ def init(
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
-    """Write a file for its owner alone, whole or not at all."""
+    """Write a file that only its owner can read, whole or not at all."""
     if path.exists() and not force:
         raise InvalidInput(f"{path} is there; --force replaces it")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def check(
 
 
 def _added(draft: Draft) -> Added:
-    """What was added to the store that the configuration names; nothing where there is none."""
+    """Names that were added to the configured store; none if that does not exist."""
     from agent.config import Added
     from agent.service.parts import store_file
 

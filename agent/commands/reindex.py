@@ -93,8 +93,8 @@ ASK_S: Final = 0.5
 def agent_writes(store: Path) -> bool:
     """Whether a running agent holds this store.
 
-    Raises StoreLocked where another process does, InvalidInput where there is none, StoreError
-    for what can be none.
+    Raises StoreLocked (another process holds it), InvalidInput (no such file), StoreError (not a
+    store).
     """
     if not store.exists():
         raise InvalidInput(f"there is no store at {store}")
@@ -305,7 +305,7 @@ async def _run(source: Input, given: dict[str, Any], report: Report) -> Result:
 
 
 async def _finish(job: Job, result: Result, given: dict[str, Any]) -> Result:
-    """Put a store's new index in its place, or throw it away after a mere check."""
+    """Adopt the new index of a store, or remove it if only a check was asked for."""
     from agent.reindex import run
     from agent.service.parts import open_for_reindex
 

@@ -118,7 +118,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
 ) -> Config:
-    """The configuration; without a `path`, of environment, flags and defaults alone.
+    """The configuration; without a `path`, from environment, flags and defaults only.
 
     `settings` are flags, `section.key=value`. Raises InvalidConfig with every mistake, InvalidInput
     for a file that cannot be read.
@@ -143,7 +143,7 @@ def read(
 
 
 def parse(text: str, name: str = "config", overrides: Iterable[Override] = ()) -> Config:
-    """A TOML text as a configuration, with `overrides` on top; `name` stands in the mistakes."""
+    """Parse a TOML text, with `overrides` on top; mistakes name the text `name`."""
     return draft(text, name, overrides).checked()
 
 
@@ -156,7 +156,7 @@ class Draft(NamedTuple):
     def checked(self, added: Added = NOTHING) -> Config:
         """The configuration, with everything checked. Raises InvalidConfig.
 
-        `added`: what the store has beside it, where that is known.
+        `added`: names that were added to the store, if known.
         """
         from agent.config.rules import check  # the SDK's queries come with it: half a second
 

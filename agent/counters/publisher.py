@@ -204,7 +204,7 @@ class Publishing:
     async def _make(
         self, one: Published, values: Values, note: Note, digest: str
     ) -> tuple[VerifiedEvent, Note]:
-        """A new event, in our store before it goes anywhere; its time is used up first."""
+        """Make a new event and store it before it is sent; its time is recorded before that."""
         content = nostr.render(values)
         if one.readers:
             signer = self._sign_with()
@@ -314,7 +314,7 @@ def link_name(section: PublishSection) -> str:
 
 
 def _digest(values: Values, one: Published) -> str:
-    """What has to change for a new event; the sequence alone does not."""
+    """A digest of all that makes a new event necessary; a new sequence number does not."""
     head = values.head
     parts = (head.store, head.epoch, values.ways, values.values, one.readers)
     return blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

@@ -96,7 +96,7 @@ class Reader(Protocol):
     """What went wrong at the newest reading without ending it: relays that did not answer."""
 
     async def read(self, known: Known | None, *, again: bool) -> Batch | None:
-        """What is new, or with `again` the newest of every subject; None: nothing is there yet."""
+        """Read what is new, or with `again` the newest of every subject; None if nothing exists."""
         ...
 
     async def close(self) -> None: ...

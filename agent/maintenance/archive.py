@@ -53,8 +53,8 @@ OPEN_FILES: Final = 64
 def form_of(path: Path, form: Form | None) -> Form:
     """The form that is asked for, else that of the name; a name without an ending is a folder's.
 
-    Raises InvalidInput where the name says no form that is written, or another one than asked for:
-    who reads an archive goes by its name.
+    Raises InvalidInput if the name has no known form, or another one than asked for: readers go by
+    the name.
     """
     if str(path) == "-":
         raise InvalidInput(

@@ -69,7 +69,7 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
 
 
 class Restored(NamedTuple):
-    """The bytes of a store that was put back, and where the one that was there is kept."""
+    """The bytes of a restored store, and the path of the store that it replaced."""
 
     bytes: int
     kept: Path | None
@@ -113,7 +113,7 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
 
 
 def sum_path(backup: Path) -> Path:
-    """Where the sum of a backup stands."""
+    """The path of a backup's sum."""
     return _beside(backup, ".sha256")
 
 
@@ -144,7 +144,7 @@ def _sum(path: Path) -> str:
 
 
 def _write_sum(part: Path, target: Path) -> None:
-    """The sum in its place, on the disk."""
+    """Write the sum and sync it to the disk."""
     place = sum_path(target)
     new = _beside(part, ".sha256")
     try:
@@ -190,7 +190,7 @@ _CAUSES: Final = 5
 
 
 def _other_causes(conn: sqlite3.Connection) -> list[str]:
-    """What else is wrong where pages, events and derived rows are whole: records, words, sums."""
+    """Further faults, if pages, events and derived rows are whole: records, words, sums."""
     try:
         check_current(conn, (STORE, SYNC, FINGERPRINTS))
     except SchemaTooOld as error:  # the record of a schema that is there
@@ -271,8 +271,8 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 def _put_in_place(part: Path, store: Path) -> Path:
     """Replace the store by one rename, so that at each moment the old or the new one is there.
 
-    The old store is kept by a second name. Its log is folded into it first: a log that stayed would
-    be read into the new store, and one that went would take the newest commits with it. The derived
+    The old store gets a second name. Its log is folded into it first: SQLite would read an old log
+    into the new store, and a removed one would take the newest commits with it. The derived
     tables go too, as they say of which generation and not of which store they are.
     """
     for old in store.parent.glob(f"{glob.escape(store.stem)}.index-*.db*"):
@@ -296,7 +296,7 @@ def _put_in_place(part: Path, store: Path) -> Path:
 
 
 def _fold_log(store: Path) -> None:
-    """Bring the newest commits into the file itself; a damaged store keeps its log beside it.
+    """Move the commits of the log into the file itself; a damaged store keeps its log beside it.
 
     Raises StoreError where the disk does not take them.
     """
@@ -339,7 +339,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def _free(store: Path) -> Path:
-    """A name to keep a store by under which nothing was kept yet."""
+    """A free name for the store that is replaced."""
     names = (f".before.{n}" if n else ".before" for n in itertools.count())
     kept = (_beside(store, name) for name in names)
     return next(one for one in kept if not any(_beside(one, s).exists() for s in _FILES))

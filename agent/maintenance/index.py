@@ -34,7 +34,7 @@ class Indexing:
         """Held while a file is taken over: the writer may then be busy for a minute on purpose."""
 
     async def stats(self) -> IndexStats:
-        """How it stands."""
+        """The state of the derived tables."""
         return await self._store.database.read(index_read.stats)
 
     async def hottest(self, name: str | None, kind: int | None, limit: int) -> schema.HotTargets:
@@ -52,7 +52,7 @@ class Indexing:
         return done
 
     async def snapshot(self) -> schema.IndexMark:
-        """Where a bulk rebuild begins."""
+        """The mark at which a bulk rebuild begins."""
         mark = await self.index.snapshot()
         return schema.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
 

@@ -1,7 +1,7 @@
 """Describes the input of a rebuild, a store or archives, and names its work folder by it.
 
-The fingerprint names the folder of the work: the same input finds what is done already, another
-one starts afresh.
+The fingerprint names the folder of the work: the same input finds the stages that are done,
+another one starts from the beginning.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What decides the result beside the input.
 
     `now`: Unix seconds at which expired events of an archive are dead; a store keeps them until
-    it sweeps. `fixed`: somebody asked for this very time; else a run that goes on with another
-    one's stages keeps its time. `urls`: normalised URLs that requests to vanish may name. `hot`:
+    it sweeps. `fixed`: the caller chose this time; else a run that resumes the stages of
+    another keeps its time. `urls`: normalised URLs that requests to vanish may name. `hot`:
     events from which a target is kept. `verify`: check every signature (ids of archives are always
     checked).
     """
@@ -92,7 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_url(path: str) -> bool:
-    """True for a path that has a scheme, as `s3a://bucket/key`; C:/ is none."""
+    """True for a path with a scheme, as `s3a://bucket/key`; `C:/` has none."""
     return len(urlsplit(path).scheme) > 1
 
 

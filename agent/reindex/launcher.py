@@ -76,7 +76,7 @@ async def messages(job: Job) -> AsyncGenerator[Message]:
 
 
 def _read(line: bytes) -> Message:
-    """A message; what is none of ours is what Java says on the same stdout."""
+    """A line as a message; text that Java writes to the same stdout becomes `Talk`."""
     text = line.decode("utf-8", "replace").strip()
     if not text.startswith("{"):
         return Talk(clip(text))

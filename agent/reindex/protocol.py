@@ -110,7 +110,7 @@ def to_line(message: Any) -> bytes:
 
 
 def from_line(line: bytes) -> Message:
-    """A line of the child. Raises msgspec.MsgspecError for what is none."""
+    """Parse a line of the child. Raises msgspec.MsgspecError."""
     message: Message = _decode(line)
     return message
 

@@ -74,8 +74,8 @@ def publish(
 ) -> Published:
     """Write the tables as an index of the store at `mark`; `progress` gets a table's rows so far.
 
-    `about` is what the file says of itself beside its version and mark. `ready` returns when the
-    file may have its name. Either of the two may raise, which ends this.
+    `about` has the file's other facts, beside its version and mark. `ready` returns when the file
+    may get its name. Either of the two may raise, which ends this.
 
     `<target>.tmp` is written, synced and checked, then renamed; whatever ends this leaves no
     half of it. `numbers`: the store's number of each pubkey. Raises StoreError and its kinds.
@@ -106,7 +106,7 @@ def store_numbers(store: Path) -> dict[bytes, int]:
 
 
 class NewNumbers(dict[bytes, int]):
-    """Numbers for people of archives, who have none: given as they come."""
+    """Numbers the authors of archives in the order in which they come."""
 
     def __missing__(self, pubkey: bytes) -> int:
         self[pubkey] = len(self) + 1

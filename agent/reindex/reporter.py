@@ -19,9 +19,9 @@ _PROC: Final = Path("/proc")
 
 
 def tree_cpu(root: int | None = None) -> float:
-    """CPU seconds of a process (this one) and its descendants, ended ones too where waited for.
+    """CPU seconds of a process (this one) and its descendants, with ended ones it waited for.
 
-    On systems without /proc that of this process alone.
+    On systems without /proc only that of this process.
     """
     if not _PROC.exists():
         times = os.times()
@@ -51,7 +51,7 @@ def tree(root: int | None = None) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the state on; empty when it is gone."""
+    """Fields of /proc/PID/stat from the state on; empty if the process has ended."""
     try:
         text = (_PROC / str(pid) / "stat").read_text("ascii", "replace")
     except OSError:

@@ -115,7 +115,7 @@ def checked(event: Event, line: bytes, verify: bool) -> Event | Rejected:
 
 
 class Spool:
-    """Rows that are read again and again: parsed and checked once, then kept in a file."""
+    """A file of rows that are parsed and checked once, and read several times."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a rebuild. `generation`: of the index that is in its place now, if one is."""
+    """The result of a rebuild. `generation` is that of the adopted index, if one was adopted."""
 
     engine: str
     why: str
@@ -80,7 +80,7 @@ def make_job(
 
 
 def work_folder(source: inputs.Input, out: Path | str) -> str:
-    """Where stages are kept: beside the store, or inside of where the tables go."""
+    """The folder of the stages: beside the store, or inside the folder of the tables."""
     if source.kind == "store" and not out:
         return str(source.store.with_name(f"{source.store.stem}.reindex"))
     return f"{str(out).rstrip('/')}/work"
@@ -117,7 +117,7 @@ async def put_in_place(
 ) -> Result:
     """Adopt the built file as the store's index, and repair the store if asked. Raises StoreError.
 
-    `index` is the store's open one, or None where the store was opened for this alone.
+    `index` is the store's open one, or None where the store was opened only for this.
     """
     wanted = result.checked.repairs if repairs and result.checked is not None else Repairs()
     path = Path(result.built.path)
@@ -135,12 +135,12 @@ async def put_in_place(
 
 
 def _staged(built: Path, store: SqliteStore) -> str:
-    """What was staged for an index that is in its place now: of no more use."""
+    """The folder of the stages of an adopted index, which no run needs again."""
     return work_folder(inputs.Input(kind="store", paths=(str(store.database.path or built),)), "")
 
 
 def discard_checked(job: Job, result: Result) -> None:
-    """Throw away what was built for a mere check of a store, and what was staged for it."""
+    """Remove the index and the stages of a rebuild that only checked a store."""
     discard(Path(result.built.path))
     shutil.rmtree(job.work, ignore_errors=True)
 

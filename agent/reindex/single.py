@@ -95,7 +95,7 @@ def publish_index(
 
 
 def _index_target(job: Job, name: str) -> Path:
-    """Where the index file goes: beside its store, or where the archives' tables go."""
+    """The path of the index file: beside its store, or in the folder of the archives' tables."""
     if job.source.kind == "store":
         return job.source.store.with_name(f"index.db.{name}")
     folder = Path(job.out)

@@ -59,7 +59,7 @@ class Connection:
             await self._outbox.wait_empty()
 
     async def run(self, frames: AsyncIterator[str | bytes]) -> End | None:
-        """Serve until `frames` end (None) or we end it (why). Safe to cancel."""
+        """Serve until `frames` end (None) or this side ends it (the reason). Safe to cancel."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group

@@ -138,7 +138,7 @@ class Core:
         self.context.counted["live_events"] += sent
 
     async def run(self) -> None:
-        """What goes on beside the connections, until cancelled; if it breaks, they are ended."""
+        """Run the work beside the connections until cancelled; if it fails, end them."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.ingest.run())
@@ -180,7 +180,7 @@ class Core:
             yield
 
     def forget(self, connection: Client) -> None:
-        """The connection is gone."""
+        """Remove a connection that has ended."""
         self.connections.discard(connection)
 
     async def close(self) -> None:

@@ -33,7 +33,7 @@ class Entry:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host`, a name or an address without port, is this machine alone."""
+    """Whether `host`, a name or an address without port, is only this machine."""
     if host.lower() in _LOOPBACK_NAMES:
         return True
     try:

@@ -1,6 +1,6 @@
 """Indexes live subscriptions by their filters, so that an event finds its readers without a scan.
 
-Each filter stands in the index under its most selective list: ids, else one tag attribute, else
+Each filter is in the index under its most selective list: ids, else one tag attribute, else
 authors, else kinds. An event is looked up under its own id, tags, author and kind; only filters
 found there are matched whole.
 """
@@ -41,7 +41,7 @@ class Hub(Generic[S]):
                 self._count_name(key, 1)
 
     def remove(self, subscriber: S) -> None:
-        """Forget `subscriber`; one that is not there is no error."""
+        """Remove `subscriber`; an unknown one is not an error."""
         for wanted in self._filters.pop(subscriber, ()):
             for key in _keys(wanted):
                 self._drop(key, subscriber)
@@ -83,7 +83,7 @@ class Hub(Generic[S]):
 
 
 def _keys(wanted: Filter) -> list[Key]:
-    """Where a filter stands: once for every value of its most selective list."""
+    """The keys of a filter in the index: one for each value of its most selective list."""
     if wanted.matches_nothing:
         return []
     if wanted.ids is not None:

@@ -61,14 +61,14 @@ class Negotiation:
         return [state.job]
 
     def close(self, sub_id: str) -> list[Output]:
-        """NEG-CLOSE: forget the session; one that is not there is no error."""
+        """NEG-CLOSE: end the session; an unknown one is not an error."""
         state = self._open.pop(sub_id, None)
         if state is not None:
             self._context.neg_budget.items -= state.items
         return []
 
     def close_all(self) -> None:
-        """The connection is gone."""
+        """End all sessions of a closed connection."""
         for sub_id in list(self._open):
             self.close(sub_id)
 

@@ -75,7 +75,7 @@ _CORS = {
 
 
 class Sender:
-    """Writes frames to one WebSocket, many at a time; raises ConnectionError when it is gone."""
+    """Writes frames to one WebSocket, many at a time; raises ConnectionError when it is closed."""
 
     def __init__(self, request: web.BaseRequest, ws: web.WebSocketResponse) -> None:
         self._request = request
@@ -332,9 +332,9 @@ WAITING = 20_000
 
 @asynccontextmanager
 async def following(store: SqliteStore, server: RelayServer) -> AsyncIterator[None]:
-    """While the block runs, `server` announces what others store, after its commit.
+    """While the block runs, `server` announces what other parts store, after its commit.
 
-    What the server itself takes in it announces by itself. Costs nothing while nobody subscribes.
+    It announces what its own clients send by itself. Costs nothing without subscriptions.
     """
     follower = _Follower(store, server)
     store.on_batch.append(follower.hook)

@@ -135,7 +135,7 @@ class Session:
         return out
 
     def close(self) -> list[Output]:
-        """The connection is gone: release what it held."""
+        """Release what a closed connection holds."""
         self.negotiation.close_all()
         out: list[Output] = [Unwatch(subscription) for subscription in self.subscriptions]
         self._subscriptions.clear()
@@ -335,7 +335,7 @@ class Session:
         return auth_refusal(event, self._peer.challenge, urls, now, window)
 
     def _challenge_for(self, reason: str) -> list[Output]:
-        """The challenge, when `reason` asks for AUTH: nobody can answer one that never came."""
+        """The challenge, when `reason` asks for AUTH: a client needs it to answer."""
         return self._challenge() if reason.startswith("auth-required:") else []
 
     def _challenge(self) -> list[Output]:

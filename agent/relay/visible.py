@@ -1,9 +1,8 @@
 """Reads the store as one viewer sees it: without other people's private events.
 
-Filters that name private kinds are asked in parts: what is public, and what the viewer is a party
-of. Filters that name no kinds are asked whole, and where they match private events, these are taken
-off afterwards. Either way a limit is filled with what may be shown and not exceeded, and a count is
-exact for what may be counted.
+A filter that names private kinds is asked in parts: public events, and those with the viewer as a
+party. A filter without kinds is asked whole, and private events are removed afterwards. Both ways
+a limit is filled with visible events and not exceeded, and a count of visible events is exact.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Agent:
         return ok
 
     def _soon(self, name: str) -> None:
-        """Have a link run in a moment; what runs just now has brought the news itself."""
+        """Run a link soon, unless it runs now: then it reads what is new by itself."""
         if not self.worker.is_running(f"{LINK} {name}"):
             self.worker.nudge(f"{LINK} {name}", SOON_S)
 
@@ -202,7 +202,7 @@ class Agent:
             self.log.warning("relays_not_kept", why=str(error))
 
     def reasons(self) -> tuple[str, ...]:
-        """Why the agent is not ready; none when it is."""
+        """Why the agent is not ready; empty when it is."""
         found = list(self.parts.health.reasons())
         if self.parts.store.full:
             found.append(f"the store takes nothing: {self.parts.store.full}")
@@ -215,7 +215,7 @@ class Agent:
         return tuple(found)
 
     def chosen(self, relays: Sequence[str]) -> list[str]:
-        """Whom to ask where `relays` are named, or none."""
+        """The relays to ask: `relays`, or the defaults if that is empty."""
         section = self.config.relays
         self.parts.pool.spell(relays or section.default)
         return chosen(relays, section.default, section.denied)

@@ -134,7 +134,7 @@ class AgentBackend(CounterCalls):
         return await self._took(spec.name)
 
     def _check_alerts(self, spec: Watch) -> None:
-        """Raise Refusal for alerts that the configuration file alone may have.
+        """Raise Refusal for alerts that only the configuration file may have.
 
         These run a program, or call a webhook of this machine or its network that the file does
         not name.

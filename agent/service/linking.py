@@ -35,7 +35,7 @@ class Linking:
         links: Links,
         soon: Callable[[str], None],
     ) -> None:
-        """`soon` has a link run in a moment, unless it runs just now."""
+        """`soon` runs a link after a short delay, unless it runs now."""
         self._config = config
         self._parts = parts
         self._clock = clock

@@ -196,8 +196,8 @@ def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> Count
 def make_finder(section: RelaysSection, pool: RelayPool, clock: Clock) -> RelayFinder | None:
     """What finds the relays of watches that name none (NIP-65); None without indexers.
 
-    Strangers wrote these lists, so their relays are bounded, checked, and connected to on public
-    addresses alone. Where no list is found, the defaults are asked.
+    Strangers wrote these lists, so their relays are bounded, checked, and connected to only on
+    public addresses. If no list is found, the defaults are asked.
     """
     if not section.indexers:
         return None
@@ -237,5 +237,5 @@ async def make_streams(counters: SqliteCounterStore, config: Config) -> None:
 
 
 async def open_for_reindex(path: Path) -> SqliteStore:
-    """A store that nobody runs, to put a new index in its place. Raises StoreLocked, StoreError."""
+    """Open a store that no agent runs, to adopt a new index. Raises StoreLocked, StoreError."""
     return await SqliteStore.open(path, migrations=[CLAIMS, COUNTERS, AGENT])

@@ -60,7 +60,7 @@ class Reindexing:
         return self.shown
 
     def cancel(self) -> None:
-        """End the one that runs; nothing half is left. Raises Refusal where none does."""
+        """Cancel the running rebuild; no half file is left. Raises Refusal if none runs."""
         if not self.shown.running:
             raise Refusal(409, "not_running", "no rebuild runs")
         if self._task is not None:

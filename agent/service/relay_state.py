@@ -46,7 +46,7 @@ class RelayBook:
 
     @classmethod
     async def open(cls, database: Database, now: float) -> Self:
-        """Read what is kept; what cannot be read is as if it had never been learnt."""
+        """Read the stored state; an unreadable row counts as absent."""
         read = {url: _read(text, now - at) for url, text, at in await database.read(_rows)}
         return cls(database, {url: able for url, able in read.items() if able is not None})
 

@@ -179,7 +179,7 @@ async def running(
 
 @asynccontextmanager
 async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> AsyncIterator[None]:
-    """The work beside the block; in the end it is drained, then cut off."""
+    """Run the work beside the block; at the end drain it, then cancel the rest."""
     agent = service.agent
     working = asyncio.create_task(_work(agent, ticker))
     working.add_done_callback(lambda _: service.stop())

@@ -19,7 +19,7 @@ PACKED: Final = "lz4"
 
 
 def emptied(folder: Path) -> Path:
-    """A folder with nothing in it: what an earlier run left half is gone."""
+    """Empty a folder of what an earlier run left half done, or create it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder

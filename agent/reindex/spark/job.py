@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 def run_job(job: Job, reporter: Reporter) -> None:
     """Start Spark, stage, publish; then compare if asked. Raises SparkFailed, StoreError.
 
-    What was submitted has the cluster's folders; else all that is not staged is in one that goes
-    with the run, the files of Java and Python too.
+    A submitted job uses the cluster's folders. Else all that is not staged is in one folder that is
+    removed with the run, with the files of Java and Python.
     """
     if job.submitted:
         _in_session(job, reporter, None)
@@ -88,7 +88,7 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
 
 
 def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
-    """The job at the time of the stages that it goes on with; a store has judged its own."""
+    """The job with the time of the stages that it resumes; a store has judged its own events."""
     if job.source.kind == "store":
         return job
     now = staging.as_of(job.settings, STAGES[1:])

@@ -37,9 +37,9 @@ class Abandoned(Exception):
 
 
 class Publishing:
-    """Writes one job's index beside its stages; leaving the block without `finish` throws it away.
+    """Writes one job's index beside its stages; leaving the block without `finish` removes it.
 
-    `mark` is asked once the first stage that is written is done.
+    `mark` is called after the first written stage is done.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Publishing:
         self._pool.shutdown()
 
     def staged(self, stage: str, table: str) -> None:
-        """A table is there. Raises what writing raised, if it did."""
+        """Announce that a table is staged. Raises the error of the writing thread, if any."""
         with self._changed:
             self._done.add((stage, table))
             self._changed.notify_all()

@@ -1,7 +1,7 @@
 """Stores stages as Parquet folders with a mark of success, on any file system of Hadoop.
 
-`<work>/<fingerprint>/<stage>/<table>`: a stage is done when its mark is there, which is written
-last; what a run left half is written over by the next.
+`<work>/<fingerprint>/<stage>/<table>`: a stage is done when it has its mark, which is written
+last. The next run overwrites a half-written stage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KEPT_S: Final = 86_400
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What a finished stage says of itself: rows and schema by table, what later stages need."""
+    """The mark of a finished stage: rows and schema by table, and notes for later stages."""
 
     rows: dict[str, int]
     schemas: dict[str, str]
@@ -118,7 +118,7 @@ class Staging:
         schemas: Mapping[str, str],
         write: Callable[[], tuple[dict[str, int], dict[str, int]]],
     ) -> Mark:
-        """The same for tables that `write` puts in their places; it gives their rows, and notes."""
+        """As `run`, for tables that `write` writes itself; it returns their rows, and notes."""
 
         def make() -> Mark:
             for table, schema in schemas.items():
@@ -154,7 +154,7 @@ class Staging:
     def _table(
         self, stage: str, table: str, make: Callable[[], DataFrame], packed: str | None
     ) -> int:
-        """Write one table; its rows, counted on their way."""
+        """Write one table; return its rows, counted while they are written."""
         made, counted = make(), Observation()
         number = f.count(f.lit(1)) if packed is None else f.coalesce(f.sum(packed), f.lit(0))
         observed = made.observe(counted, number.alias("rows"))
