@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 BURST: Final = 5
-"""Lines about one relay and one event that may come at once."""
+"""Lines about one relay and one event that are written in a burst."""
 
 REFILL_S: Final = 60.0
 """Seconds after which one more may come."""
 
 KEPT: Final = 1000
-"""Lines kept for the API."""
+"""Newest lines in memory, for the API."""
 
 MOST_RATIONS: Final = 5000
 
@@ -109,7 +109,7 @@ class Log:
         try:
             self._out.write(self._render(line) + "\n")
             self._out.flush()
-        except (OSError, ValueError):  # nobody reads our stderr any more
+        except (OSError, ValueError):  # stderr is closed
             self.dropped += 1
 
 

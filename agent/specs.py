@@ -93,7 +93,7 @@ def check_agent_url(url: str) -> None:
     """
     check_http_url(url)
     if "@" in urlsplit(url).netloc:
-        raise InvalidInput("has a user or password: the API takes its token alone")
+        raise InvalidInput("has a user or password: the API takes only its token")
 
 
 def check_http_url(url: str) -> None:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from nostr_client.watch.definition import Watch
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
-"""Before each attempt; after the last the channel is given up, and the log says so."""
+"""Seconds before each attempt; after the last one the channel is given up, and this is logged."""
 
 LATEST_S: Final = 86_400.0
-"""After a line was crossed nothing more is tried: an alert that is a day old helps nobody."""
+"""Seconds from a crossing until attempts end: an alert that is a day old helps nobody."""
 
 COMMAND_S: Final = 30.0
 AT_ONCE: Final = 8
@@ -146,7 +146,7 @@ class AlertDispatcher:
                 await self._some.wait()
 
     async def settle(self, seconds: float) -> None:
-        """Wait until each delivery was tried once, at most `seconds`; the next run does the rest."""
+        """Wait until each delivery was tried once, at most `seconds`; the next run tries on."""
         await self._clock.wait(self._all_tried, seconds)
 
     async def _attend(self, one: Delivery) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 30.0
 QUIET_S: Final = 45.0
-"""A stream without a word for so long is dead: the agent sends one every 15."""
+"""Seconds without a message after which a stream is dead: the agent sends one every 15."""
 
 _WRONG_NAMES: Final = ((404, "not_found"), (409, "duplicate"))
 

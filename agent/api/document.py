@@ -22,7 +22,7 @@ _SCOPES: Final = (
 )
 
 _ANSWERED: Final = {STREAM: "Each `data` is one message as JSON."}
-"""What a good answer is, where it is more than done."""
+"""The description of a good answer, where it is more than "done"."""
 
 _REFUSALS: Final = {
     400: "The request cannot be read or is not valid.",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.api.schema import Snapshot
 
 KEPT: Final = 10_000
-"""Deltas that are kept for those who come again: some minutes of a busy agent."""
+"""Deltas stored for clients that reconnect: some minutes of a busy agent."""
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """Bytes of them: a sync with many relays is a large delta."""
@@ -38,7 +38,7 @@ class Feed:
         self.run = run
         self.n = 0
         self.cut = 0
-        """Streams that were cut because nobody read them."""
+        """Streams that were cut because their client did not read."""
         self._backlog = backlog
         self._kept: deque[tuple[int, bytes]] = deque()
         self._most = kept

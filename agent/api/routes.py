@@ -65,7 +65,7 @@ class Route:
         self.also = also
         """Further statuses that come with the answer."""
         self.takes = takes
-        """Seconds that the work itself may take; a client waits so much longer."""
+        """Seconds that the work itself may take; a client adds them to its timeout."""
         self._function = function
         self._answers = answers
 

@@ -42,7 +42,7 @@ REQUEST_S: Final = 130.0
 """How long an answer may take: a count may take its longest timeout."""
 
 HEARTBEAT_S: Final = 15.0
-"""A comment on a quiet stream, so that both sides notice when the other is gone."""
+"""A comment on a quiet stream, so that each side notices when the other has disconnected."""
 
 STALL_S: Final = 20.0
 """How long a stream client may take nothing before it is cut."""
@@ -158,7 +158,7 @@ class ApiServer:
         self, request: web.BaseRequest, route: Route, params: dict[str, str]
     ) -> dict[str, Any]:
         """The arguments of a request. Raises Refusal for what the contract does not allow."""
-        # Without a token nobody holds a connection by a slow body.
+        # Without a token no client can hold a connection by a slow body.
         body = await _body(request, self._bounds.body) if route.scope else b""
         query = _query(request)
         if route.name == "events":  # browsers send the number that they saw last as a header

@@ -34,7 +34,7 @@ MOST: Final = 10_000
 """Rows of one answer."""
 
 LOOK_S: Final = 0.2
-"""Seconds between two looks at whether a sync has ended."""
+"""Seconds between two checks whether a sync has ended."""
 
 
 def find(store: Path | None, api: str | None, token_file: Path | None) -> ThroughAgent | None:
@@ -61,7 +61,7 @@ def holder(store: Path) -> Addresses | None:
         WriterLock(store).release()
     except StoreLocked as error:
         return next((one for one in running() if one.pid == error.pid), None)
-    except StoreError:  # a folder that we cannot write, which says nothing about a holder
+    except StoreError:  # a folder that this user cannot write: the holder is unknown
         return None
     return None
 

@@ -20,7 +20,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 Path = tuple[str | int, ...]
 Complain = Callable[[Path, str], None]
 
-# "Object contains unknown field `x` - at `$.rules[0]`": what msgspec says, and where.
+# "Object contains unknown field `x` - at `$.rules[0]`": the error of msgspec, and its path.
 _AT: Final = re.compile(r" - at `(?:key in )?\$(.*?)(?:\[\.\.\.\].*)?`$")
 _PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _KEY: Final = re.compile(r"Object (contains unknown|missing required) field `(.*)`")

@@ -25,7 +25,7 @@ PREFIX: Final = "NOSTR_AGENT_"
 CONFIG_VARIABLE: Final = "NOSTR_AGENT_CONFIG"
 
 Override = tuple[str, tuple[str, ...], Any]
-"""Where it was given, the path of the key, and the value."""
+"""The source of a value, the path of its key, and the value."""
 
 
 def from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
@@ -228,7 +228,7 @@ class _Report:
         for n in range(len(path), 0, -1):
             if path[:n] in self._given:
                 return self._given[path[:n]]
-        if path[:1] and path[0] not in self._sections:  # overrides alone have made the section
+        if path[:1] and path[0] not in self._sections:  # only overrides have made the section
             for given, where in self._given.items():
                 if given[: len(path)] == path:
                     return where

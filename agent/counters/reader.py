@@ -42,7 +42,7 @@ def batch_of(found: Messages, stream: str, after: int, *, whole: bool) -> Batch:
     ways = lineage.checked(found.lineage, lineage.node(stream, found.store))
     arrivals = found.messages
     if found.more and not arrivals:
-        raise InvalidInput("it has more, and shows nothing")
+        raise InvalidInput("it announces more messages, but sends none")
     upto = arrivals[-1].seq if found.more else max(found.last_seq, 0)
     batch = Batch(_head(found), arrivals, upto, whole, ways, after)
     check_batch(batch)
@@ -53,9 +53,9 @@ def _head(found: Messages) -> Head:
     ids = [found.store, found.epoch, *(run for run, _ in found.runs)]
     numbers = [found.first_seq, found.last_seq, *(seq for _, seq in found.runs)]
     if not all(0 < len(id) <= LONGEST_ID and id.isprintable() for id in ids):
-        raise InvalidInput("it says no ids")
+        raise InvalidInput("its ids are missing or malformed")
     if not all(0 <= n <= MOST_SEQ for n in numbers) or len(found.runs) > KEPT_RUNS:
-        raise InvalidInput("its numbers cannot be")
+        raise InvalidInput("its sequence numbers are out of range")
     return Head(found.store, found.epoch, found.first_seq, found.last_seq, found.runs)
 
 
@@ -66,13 +66,13 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """
     first, last = batches[0], batches[-1]
     if any(batch.head.key != first.head.key for batch in batches):
-        raise InvalidInput("it changed while it was read")
+        raise InvalidInput("the stream changed while it was read")
     newest = {one.subject: one for batch in batches for one in batch.arrivals}
     return last._replace(arrivals=tuple(newest.values()), after=0)
 
 
 PAGE: Final = 1000
-"""Messages asked for at once."""
+"""Messages of one request."""
 
 FAR_BEHIND: Final = 5_000
 """Messages after which only the newest of each subject is read: the sum needs no more."""
@@ -83,7 +83,7 @@ MOST_ANSWER: Final = 16 * 1024 * 1024
 TIMEOUT_S: Final = 30.0
 
 VERSIONS: Final = 10
-"""Events asked for: one is there, and some more of a relay that keeps old versions."""
+"""Events asked for: normally one, some more from a relay that keeps old versions."""
 
 BUDGET: Final = ReadBudget(events=2 * VERSIONS, bytes=4 * 1024 * 1024)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MOST_ROUNDS: Final = 50
-"""Batches of one turn: a source that is far behind goes on at its next."""
+"""Batches of one turn: a source that is far behind continues at its next turn."""
 
 LONGEST_VALUE: Final = 200
 """Digits of a value in a status: a longer value is left out."""
@@ -44,7 +44,7 @@ class Source:
         self.reader = reader
         self.remote = Remote(section.stream, source_config(section), section.most_subjects)
         self.newest = -1
-        """When the newest version was made that came, taken or not: Unix seconds."""
+        """`created_at` of the newest version that came, taken or not: Unix seconds."""
 
 
 class Sourcing:
@@ -224,7 +224,7 @@ def _link(one: Source) -> schema.CounterLink:
 
 
 SOON_S: Final = 0.2
-"""The hook runs before the commit: a reader that came at once would not see the event."""
+"""Seconds: the hook runs before the commit, and a read before that would miss the event."""
 
 
 class Arrivals:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGES: Final = 2048
-"""Pages copied in one step, 8 MB: the writer goes on in between."""
+"""Pages copied in one step, 8 MB: the writer works between two steps."""
 
 
 def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> int:
@@ -193,7 +193,7 @@ def _other_causes(conn: sqlite3.Connection) -> list[str]:
     """Further faults, if pages, events and derived rows are whole: records, words, sums."""
     try:
         check_current(conn, (STORE, SYNC, FINGERPRINTS))
-    except SchemaTooOld as error:  # the record of a schema that is there
+    except SchemaTooOld as error:  # the version record of an existing schema
         return [str(error)]
     if has_search(conn):
         check_words(conn)

@@ -31,7 +31,7 @@ class Indexing:
         self._store = store
         self.index = index
         self.exchange = asyncio.Lock()
-        """Held while a file is taken over: the writer may then be busy for a minute on purpose."""
+        """Held while a file is adopted: the writer may then be busy for a minute."""
 
     async def stats(self) -> IndexStats:
         """The state of the derived tables."""

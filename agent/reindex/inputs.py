@@ -35,7 +35,7 @@ ONCE: Final = "once-"
 with the same names."""
 
 GLOB: Final = frozenset("{}[]*?\\")
-"""What Hadoop takes for a pattern in a path."""
+"""Characters that Hadoop reads as a pattern in a path."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     def store(self) -> Path:
         """The store's file. Raises InvalidInput for archives."""
         if self.kind != "store":
-            raise InvalidInput("archives are no store")
+            raise InvalidInput("archives are not a store")
         return Path(self.paths[0])
 
 
@@ -141,7 +141,7 @@ def archive(kind: Kind, paths: Sequence[str]) -> Input:
 def refuse_packed(path: str) -> None:
     """Raise InvalidInput for a packing of which Spark reads no row without a word."""
     if path.endswith(".lz4"):
-        raise InvalidInput(f"{path}: lz4 gives no rows without a word; use zstd or gzip")
+        raise InvalidInput(f"{path}: Spark silently reads no rows of lz4; use zstd or gzip")
 
 
 def files(source: Input) -> Iterator[Path]:

@@ -29,7 +29,7 @@ GRACE_S: Final = 30.0
 STDERR_KEPT: Final = 50
 
 LAST_WORDS_S: Final = 1.0
-"""Seconds for what a child that has ended said on stderr: what it started may hold that open."""
+"""Seconds to read the stderr of an ended child: a process that it started may hold it open."""
 
 COMMAND = (sys.executable, "-m", "agent.reindex.child")
 
@@ -60,7 +60,7 @@ async def messages(job: Job) -> AsyncGenerator[Message]:
     try:
         child.stdin.write(to_line(job))
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            await child.stdin.drain()  # a child that has ended said why before
+            await child.stdin.drain()  # a child that has ended has sent the reason before
         async for line in child.stdout:
             message = _read(line)
             explained = explained or isinstance(message, Failed)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Rows = Iterator[tuple[Any, ...]]
     Numbered = Callable[[Rows, Numbers], Rows]
     RowsOf = Callable[[str, Numbers], Rows]
-    """The rows of a table of an index: what `tables.COLUMNS` says, with people by number."""
+    """The rows of a table of an index: the columns of `tables.COLUMNS`, with people by number."""
 
 _INSERTS: Final = {
     "hot_author": "INSERT INTO hot_author VALUES (?, ?, ?)",

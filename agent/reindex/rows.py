@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 CHUNK: Final = 5_000
 
 KEPT_BYTES: Final = 65_536
-"""Bytes of a rejected line that are kept."""
+"""Bytes of a rejected line that are stored."""
 
 BOM: Final = b"\xef\xbb\xbf"
 

@@ -92,7 +92,7 @@ def _runs(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True  # somebody else's
+        return True  # another user's
     return True
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SWITCH_S = 0.0005
 """How long a thread may keep the GIL while another wants it: the sockets' loop shares it with the
-store's threads, and Python's 5 ms would stand in the way of every answer."""
+store's threads, and Python's 5 ms would delay every answer."""
 
 DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
 

@@ -23,7 +23,7 @@ GOING_AWAY = 1001
 """WebSocket code for a server that stops."""
 
 LAST_WORDS_S = 1.0
-"""How long a reader may take for what was answered before the relay went away."""
+"""Seconds for a reader to take the remaining answers when the relay stops."""
 
 
 class Connection:

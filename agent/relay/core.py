@@ -32,7 +32,7 @@ INTERNAL_ERROR = 1011
 """WebSocket code for a server's own fault."""
 
 TICK_S = 1.0
-"""How often idle NIP-77 sessions are looked for."""
+"""Seconds between two searches for idle NIP-77 sessions."""
 
 WORKERS = 2
 """Threads for signatures, and as many for NIP-77: libsecp256k1 and numpy release the GIL."""
@@ -93,7 +93,7 @@ class Core:
         self.stopped = False
         self.waiting = Waiting(context.options.limits.send_total_bytes)
         self.large = asyncio.Lock()
-        """Held while one large event is read: what the others may read is known only then."""
+        """Held while one large event is read: only after that is the room for others known."""
 
     @property
     def options(self) -> RelayOptions:

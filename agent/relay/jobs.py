@@ -149,7 +149,7 @@ async def _do(job: Job, core: Core, connection: Reader) -> Sequence[Output]:
             return await open_session(job, core, connection.session)
         case NegStepJob():
             return await step_session(job, core, connection.session)
-        case SaveJob():  # goes through Ingest
+        case SaveJob():  # `Ingest` saves it
             raise AssertionError(job)
 
 
@@ -163,7 +163,7 @@ async def _fetch(job: FetchJob, core: Core, connection: Reader) -> Sequence[Outp
         async for events in pages:
             frames = connection.session.stored(job, events[: most - found] if most else events)
             found += len(events)
-            events.clear()  # what waits for the reader is its frames alone, which are counted
+            events.clear()  # only its frames wait for the reader, and they are counted
             await connection.put_slowly(frames)
             del frames
             if not await connection.ready():  # rows are read as the reader takes them

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 BATCH = 64 * 1024
-"""Characters that are written at once: more would only wait in the kernel."""
+"""Characters of one write: more would only wait in the kernel."""
 
 
 class Waiting:

@@ -217,7 +217,7 @@ class RelayServer:
         )
         try:
             await ws.prepare(request)
-        except ConnectionError:  # the client has gone: no error of ours, and nothing to log
+        except ConnectionError:  # the client has disconnected: nothing to log
             return web.Response()
         connection = Connection(self._core, Session(self._core.context, peer), Sender(request, ws))
         self._core.context.counted["connections"] += 1
@@ -324,7 +324,7 @@ async def _frames(ws: web.WebSocketResponse) -> AsyncIterator[str | bytes]:
 
 
 AT_ONCE = 500
-"""Events that the store is asked for at once."""
+"""Events of one read of the store."""
 
 WAITING = 20_000
 """Events that wait to be announced; above it the oldest go: a live feed is no backlog."""

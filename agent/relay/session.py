@@ -195,7 +195,7 @@ class Session:
             return "rate-limited: slow down, send it again later"
         if event.kind == CLIENT_AUTH:
             return "invalid: AUTH events are sent by AUTH and never stored"
-        # NIP-70: the tag asks every relay to take it from nobody else.
+        # NIP-70: the tag asks relays to accept the event only from its author.
         if event.pubkey not in self.viewer.keys and is_protected(event):
             prefix = "restricted" if self.viewer.keys else "auth-required"
             return f"{prefix}: a protected event is taken from its author only"

@@ -113,14 +113,14 @@ if TYPE_CHECKING:
     Items = tuple[NDArray[np.uint64], NDArray[np.uint8]]
 
 QUERY_S = 30.0
-"""Seconds that the store may take for one question: nobody waits longer for a relay."""
+"""Seconds that the store may take for one query: clients wait no longer for a relay."""
 
 PAGE = 100
-"""Events that are made into frames at once: the loop is free between two pages."""
+"""Events of one page of frames: the event loop is free between two pages."""
 
 PAGE_BYTES = 64 * 1024
-"""Tags and contents of events that are read in one go without a question; a larger event is read
-alone, and where there is room for it."""
+"""Bytes of tags and contents that are read together; a larger event is read by itself, when
+there is room for it."""
 
 T = TypeVar("T")
 
@@ -226,7 +226,7 @@ class Visible:
         """The items of `wanted`, which names no kinds, without other people's private events."""
         private = self._viewer.private_part(wanted).replace(limit=None)
         most = wanted.limit
-        if most is not None:  # as many more as may be taken off
+        if most is not None:  # as many more as may be removed
             wanted = wanted.replace(limit=most + await _ask(self._store.count([private])))
         hidden = await self._taken([private])
         shown = await self._taken(await self._own([wanted.replace(limit=None)]))

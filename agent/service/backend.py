@@ -53,7 +53,7 @@ class AgentBackend(CounterCalls):
         self.restart_for: tuple[str, ...] = ()
         """Keys of the configuration that have changed and wait for a restart."""
         self.reloader: Callable[[], Awaitable[schema.Reloaded]] | None = None
-        """Reads the configuration again; None where nobody reads one."""
+        """Reads the configuration again; None if the agent has no source for it."""
 
     async def ready(self) -> schema.Ready:
         reasons = self._agent.reasons()

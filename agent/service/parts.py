@@ -184,7 +184,7 @@ def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> Count
 
     async def keep(relay: str, events: Sequence[VerifiedEvent]) -> None:
         if store.full:
-            return  # counting goes on
+            return  # counting continues
         try:
             await ingest.save(events, relay)
         except StoreFull:

@@ -24,7 +24,7 @@ DOUBTED_AFTER_S: Final = 7 * 86_400.0
 """Age from which a relay is asked again for what it could not do."""
 
 MOST: Final = 5_000
-"""Relays that are kept, the newest; a stranger's list may name any."""
+"""Most relays that are stored, the newest; a stranger's list may name any."""
 
 
 _TABLE: Final = """
@@ -51,7 +51,7 @@ class RelayBook:
         return cls(database, {url: able for url, able in read.items() if able is not None})
 
     async def save(self, pool: RelayPool, now: float) -> int:
-        """Keep what has been learnt since; how many relays."""
+        """Store what has been learnt since; return the number of relays."""
         learnt = {
             url: relay.capabilities
             for url, relay in pool.relays.items()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKED: Final = "lz4"
-"""Of text alone: ids and keys are as good as random, and packing them gains nothing."""
+"""Only for text: ids and keys are as good as random, and compressing them gains nothing."""
 
 
 def emptied(folder: Path) -> Path:

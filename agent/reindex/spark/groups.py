@@ -38,7 +38,7 @@ HOT: Final = (
 PAIRS: Final = "t long, pubkey binary, n long"
 
 CHUNK: Final = 1_000_000
-"""Events and pairs that are grouped at once: about 150 bytes each of a worker's memory."""
+"""Events and pairs grouped in one step: about 150 bytes each of a worker's memory."""
 
 SPLIT: Final = 1_000_000
 """Events of a target from which its authors are split."""

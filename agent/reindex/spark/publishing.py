@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from nostr_client.store.index_schema import Mark
 
 FIRST: Final = PLACES["hot_author"]
-"""The stage and table after which writing begins: the largest is there."""
+"""The stage and table after which writing begins: it is the largest."""
 
 AGAIN_S: Final = 1.0
-"""Seconds after which a waiting thread looks again whether it is still wanted."""
+"""Seconds between two checks of a waiting thread whether the job still runs."""
 
 
 class Abandoned(Exception):

@@ -28,7 +28,7 @@ SPLIT_BYTES: Final = 64 * 2**20
 
 
 COMPILER: Final = "-XX:TieredStopAtLevel=1"
-"""Java's quick compiler alone: its thorough one took a quarter of all CPU seconds of a million
+"""Only Java's quick compiler: its thorough one took a quarter of all CPU seconds of a million
 events, and found little to gain, as Java only moves what numpy works on."""
 
 
@@ -41,13 +41,13 @@ class SparkOptions:
     """How to run Spark here. `submitted`: spark-submit gave master, memory and Java already."""
 
     work: Path | None = None
-    """Spark's own files (shuffles, warehouse); None leaves them where the cluster says."""
+    """Spark's own files (shuffles, warehouse); None leaves them to the cluster."""
     master: str = LOCAL
     memory: str = "4g"
     partitions: int = 8
     submitted: bool = False
     aot: Literal["train", "use", "off"] = "train"
-    """Java's class cache: make it where it is missing, use it if it is there, or neither."""
+    """Java's class cache: make it if it is missing, use it if it exists, or neither."""
     serial_gc: bool = False
     """Fewer threads, for tests; in parallel otherwise."""
 

@@ -34,7 +34,7 @@ NOW: Final = "_NOW"
 """What keeps the time at which the events of a folder were judged."""
 
 KEPT_S: Final = 86_400
-"""Seconds for which a run keeps the time of the one that it goes on with."""
+"""Seconds for which a run keeps the time of the run that it resumes."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Staging:
         self._schemas: dict[tuple[str, str], StructType] = {}
         self.marks: dict[str, Mark] = {}
         self.on_table: Callable[[str, str], None] = lambda stage, table: None
-        """Hears of each table of a stage that is there, once or twice."""
+        """Called for each staged table, once or twice."""
 
     def path(self, stage: str, table: str) -> str:
         """Where a table of a stage is."""

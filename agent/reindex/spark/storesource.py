@@ -86,7 +86,7 @@ def staging(
 def _stage(store: str, seqs: Range, folders: Mapping[str, str]) -> tuple[int, int]:
     """Events and tags of a range. Raises StoreError and its kinds."""
     name = f"part-{seqs.first:012}.parquet"
-    gc.disable()  # what is made here dies at once, and is much: collecting takes a tenth more
+    gc.disable()  # many short-lived objects: garbage collection takes a tenth more
     try:
         with ExitStack() as stack:
             conn = stack.enter_context(closing(open_store(Path(store))))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 TRAINING_S: Final = 300.0
-"""Seconds that the training of an AOT cache may take; a starved machine goes on without one."""
+"""Seconds that the training of an AOT cache may take; a slow machine works without one."""
 
 
 def train(cache: Path, report: Callable[[str], None]) -> bool:
