@@ -45,7 +45,7 @@ class Synced:
         self.shown = schema.Sync(spec=spec, origin=kind)
 
 
-class Syncing:
+class SyncRunner:
     """All syncs: their tasks, their runs, and their states for the API.
 
     `on_change` gets every change of one, as the API shows it. `on_event` gets the id and the relay

@@ -47,10 +47,10 @@ class WatchStates:
                 spec=spec,
                 origin=origin,
                 asked=len(one.relays),
-                warnings=self._said(one),
+                warnings=self._all_warnings(one),
             )
 
-    def _said(self, one: Watched) -> tuple[str, ...]:
+    def _all_warnings(self, one: Watched) -> tuple[str, ...]:
         lack = (one.lack,) if one.lack else ()
         return (*lack, *self._warnings.get(one.watch.name, ()))
 
@@ -72,7 +72,7 @@ class WatchStates:
             figure=figure,
             updated_at=now,
             answered=result.answered,
-            warnings=self._said(one),
+            warnings=self._all_warnings(one),
             changes=moved.changes,
             spark=moved.spark,
             failing=tuple(sorted(one.failing)),

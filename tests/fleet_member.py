@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from agent.config.model import PublishSection, RelaysSection, SourceSection, TransformSection
 from agent.counters.links import Links
-from agent.counters.publisher import Publishing, link_name
+from agent.counters.publisher import PublishRunner, link_name
 from agent.counters.reader import NostrReader
-from agent.counters.sources import Sourcing
+from agent.counters.sources import SourceRunner
 from agent.log import Log
 from agent.state import AGENT
 from nostr_client.counters.config import StreamConfig
@@ -44,7 +44,7 @@ class Member:
         self.links = Links(lambda link: None, lambda name: None)
         self.relays: Sequence[str] = ()
         remotes = counters.remotes
-        self.sourcing = Sourcing(
+        self.sourcing = SourceRunner(
             clock,
             log,
             remotes,
@@ -53,7 +53,7 @@ class Member:
                 section, lambda: section.relays, pool, store, clock, signer, lambda id, url: None
             ),
         )
-        self.publishing = Publishing(clock, log, remotes, self.links, store, pool, signer)
+        self.publishing = PublishRunner(clock, log, remotes, self.links, store, pool, signer)
 
     async def add(self, subject: str, n: int) -> None:
         await (await self.counters.counters(STREAM)).add(subject, n)

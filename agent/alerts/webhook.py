@@ -68,8 +68,8 @@ async def post(
     except NetworkError as error:  # of the proxy, or no route
         raise NetworkError(f"{_shown(url)}: {error}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or type(error).__name__
-        raise NetworkError(f"{_shown(url)}: {said}") from error
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise NetworkError(f"{_shown(url)}: {why}") from error
     if not 200 <= status < 300:
         raise NetworkError(f"{_shown(url)}: HTTP {status}")
 

@@ -45,7 +45,7 @@ def addresses() -> Addresses:
     """The run file of the running agent. Raises NetworkError (there is none), InvalidInput."""
     for path in addresses_places():
         try:
-            return _said(path)
+            return _addresses_in(path)
         except OSError:
             continue
         except msgspec.MsgspecError as error:
@@ -57,7 +57,7 @@ def running() -> Iterator[Addresses]:
     """Yield every readable run file; an agent that was killed leaves its file."""
     for path in addresses_places():
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            yield _said(path)
+            yield _addresses_in(path)
 
 
 def reach(api: str | None, token_file: Path | None, *, read_only: bool = False) -> tuple[str, str]:
@@ -82,7 +82,7 @@ def on_port(port: int | None) -> tuple[Path, Addresses] | None:
     """The agent whose API or relay listens on a port, and its run file."""
     for path in addresses_places():
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            found = _said(path)
+            found = _addresses_in(path)
             if port is not None and port in (_port(found.api), _port(found.relay)):
                 return path, found
     return None
@@ -116,5 +116,5 @@ def _port(url: str) -> int | None:
     return None
 
 
-def _said(path: Path) -> Addresses:
+def _addresses_in(path: Path) -> Addresses:
     return msgspec.json.decode(path.read_bytes(), type=Addresses)

@@ -42,7 +42,7 @@ class Push:
         """Whether the streams there are known to exist."""
 
 
-class Pushing:
+class PushRunner:
     """All pushes, by the name of their links. Each turn has a connection of its own."""
 
     def __init__(

@@ -61,7 +61,7 @@ class Published:
         """Whether this run has asked the relays for an existing event."""
 
 
-class Publishing:
+class PublishRunner:
     """All streams that are published, by the name of their links."""
 
     def __init__(

@@ -47,7 +47,7 @@ class Source:
         """`created_at` of the newest version that came, taken or not: Unix seconds."""
 
 
-class Sourcing:
+class SourceRunner:
     """All sources. `make` gives the reader of one."""
 
     def __init__(

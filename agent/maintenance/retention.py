@@ -28,7 +28,7 @@ KINDS_OF_DELETION: Final = frozenset({5, 62})
 """Never removed by age: without them, what they deleted would come back with the next sync."""
 
 
-class Keeping:
+class RetentionRunner:
     """One task that applies the rules again and again."""
 
     def __init__(self, clock: Clock, log: Log, store: SqliteStore, index: Indexing | None) -> None:

@@ -95,8 +95,8 @@ async def build(job: Job, why: str, report: Report) -> Result:
     built: Built | None = None
     checked: Checked | None = None
     report(Talk(f"engine: {job.engine} ({why})"))
-    async with aclosing(messages(job)) as said:
-        async for message in said:
+    async with aclosing(messages(job)) as received:
+        async for message in received:
             if isinstance(message, Failed):
                 kind = InvalidInput if message.code == 2 else ReindexFailed
                 raise kind(message.message)

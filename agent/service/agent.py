@@ -12,16 +12,16 @@ from agent.counters.links import KIND as LINK
 from agent.counters.links import Links
 from agent.counters.sources import SOON_S
 from agent.maintenance.retention import KIND as HOUSE
-from agent.maintenance.retention import Keeping
+from agent.maintenance.retention import RetentionRunner
 from agent.relay_eviction import RelayEviction
 from agent.selection import chosen
-from agent.service.linking import Linking
+from agent.service.linking import LinkRunner
 from agent.service.metrics import Metrics
 from agent.service.parts import make_counter, make_finder, make_streams
-from agent.service.reindexing import Reindexing
+from agent.service.reindexing import RebuildRunner
 from agent.service.specs import Specs
 from agent.specs import SyncSpec
-from agent.syncing import AT_ONCE, Syncing
+from agent.syncing import AT_ONCE, SyncRunner
 from agent.syncing import KIND as SYNC
 from agent.syncing import LANE as SYNC_LANE
 from agent.watch_states import WatchStates
@@ -86,7 +86,7 @@ class Agent:
             ingest=parts.ingest,
         )
         self.states = WatchStates(database, lambda: self.engine.watches, self.watch_specs.all)
-        self.syncing = Syncing(
+        self.syncing = SyncRunner(
             clock,
             log,
             parts.store,
@@ -96,16 +96,16 @@ class Agent:
             parts.provenance.note,
         )
         self.eviction = RelayEviction(parts.pool)
-        self.keeping = Keeping(clock, log, parts.store, parts.index)
-        self.linking = Linking(config, parts, clock, log, self.links, self._soon)
+        self.retention = RetentionRunner(clock, log, parts.store, parts.index)
+        self.linking = LinkRunner(config, parts, clock, log, self.links, self._soon)
         self.alerts = AlertDispatcher(clock, log, database, parts.pool.options.connection)
-        self.reindexing = Reindexing(clock, log, parts.store, parts.index)
+        self.reindexing = RebuildRunner(clock, log, parts.store, parts.index)
         self.worker.runners |= {
             SYNC: self.syncing.run,
             HOUSE: self._keep_house,
             LINK: self.linking.run,
         }
-        self.worker.sources += [self.syncing, self.keeping, self.linking]
+        self.worker.sources += [self.syncing, self.retention, self.linking]
         self.stored = 0
         """Events of the store when the metrics were last asked for."""
         self.metrics = Metrics(
@@ -128,7 +128,7 @@ class Agent:
         await self.watch_specs.load(config.watches, self.log)
         await self.sync_specs.load(config.syncs, self.log)
         self.alerts.configure(config.watches)
-        self.keeping.section = config.retention
+        self.retention.section = config.retention
         self.engine.counter = make_counter(config, self.parts.store, self.clock)
         self.engine.options = self._count_options(config)
         if self._relays != config.relays:
@@ -165,7 +165,7 @@ class Agent:
             self.metrics.merges.observe(seconds)
 
     async def _keep_house(self, rest: str) -> bool:
-        ok = await self.keeping.run(rest)
+        ok = await self.retention.run(rest)
         for url in await self.eviction.round(self.loads()):
             self.feed.publish(removed_relay=url)
         return ok
@@ -277,7 +277,7 @@ class Agent:
             "unkept_events_total": ("Live events that did not fit.", self.engine.live.dropped),
             "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),
             "uploaded_events_total": ("Events that relays took.", self.syncing.uploaded),
-            "removed_events_total": ("Events removed by age.", self.keeping.removed_total),
+            "removed_events_total": ("Events removed by age.", self.retention.removed_total),
             "received_characters_total": (
                 "Characters received from relays.",
                 sum(one.bytes_received for one in stats) + self.eviction.gone.bytes_received,

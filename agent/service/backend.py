@@ -360,7 +360,7 @@ class AgentBackend(CounterCalls):
         return index
 
     async def retention(self) -> schema.Retention:
-        return self._agent.keeping.shown()
+        return self._agent.retention.shown()
 
     async def run_retention(self) -> schema.Done:
         self._agent.worker.nudge(f"{HOUSE} {KEEPING}")

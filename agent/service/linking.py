@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.counters.nats_push import Pushing
-from agent.counters.publisher import Publishing
+from agent.counters.nats_push import PushRunner
+from agent.counters.publisher import PublishRunner
 from agent.counters.reader import AgentReader, NostrReader
-from agent.counters.sources import Arrivals, Sourcing
+from agent.counters.sources import Arrivals, SourceRunner
 from agent.selection import chosen
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nostr_client.watch.scheduler import Task
 
 
-class Linking:
+class LinkRunner:
     """Runs links by their names, whatever they are made of."""
 
     def __init__(
@@ -41,11 +41,11 @@ class Linking:
         self._clock = clock
         self._links = links
         remotes = parts.counters.remotes
-        self.sourcing = Sourcing(clock, log, remotes, links, self._reader)
-        self.publishing = Publishing(
+        self.sourcing = SourceRunner(clock, log, remotes, links, self._reader)
+        self.publishing = PublishRunner(
             clock, log, remotes, links, parts.store, parts.pool, parts.signer
         )
-        self.pushing = Pushing(clock, log, parts.counters, links, parts.pool.options.connection)
+        self.pushing = PushRunner(clock, log, parts.counters, links, parts.pool.options.connection)
         self.arrivals = Arrivals(soon)
         parts.store.on_batch.append(self.arrivals.hook)
 

@@ -33,7 +33,7 @@ SHOWN: Final = 20
 """Differences of each table that an agent shows; `nostr-agent reindex --check` lists more."""
 
 
-class Reindexing:
+class RebuildRunner:
     """Runs rebuilds as they are asked for; `shown` is the newest one."""
 
     def __init__(self, clock: Clock, log: Log, store: SqliteStore, index: Indexing | None) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent.config.model import LocalRelaySection
     from agent.relay.policy import WritePolicy
     from agent.service.parts import Parts
-    from agent.syncing import Syncing
+    from agent.syncing import SyncRunner
     from nostr_client.codecs.filters import Filter
     from nostr_client.watch.engine import Engine
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class WantedFilters:
     """The filters of all watches and syncs, computed again when their configuration changes."""
 
-    def __init__(self, engine: Engine, syncing: Syncing) -> None:
+    def __init__(self, engine: Engine, syncing: SyncRunner) -> None:
         self._engine = engine
         self._syncing = syncing
         self._watches: object = None

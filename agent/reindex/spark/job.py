@@ -17,7 +17,7 @@ from agent.reindex.protocol import STAGES, Built
 from agent.reindex.single import about, check_built
 from agent.reindex.spark import plan
 from agent.reindex.spark.ending import childless, closed
-from agent.reindex.spark.publishing import Publishing
+from agent.reindex.spark.publishing import IndexPublisher
 from agent.reindex.spark.readers import listed
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session, short
 from agent.reindex.spark.stages import Stages
@@ -111,7 +111,7 @@ def _run(
         with reporter.stage("publish"):
             _copy_tables(spark, staging, job)
             return _fields(staging, job, name, stages.mark()), None
-    with Publishing(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
+    with IndexPublisher(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
         staging.on_table = index.staged
         stages.run()
         with reporter.stage("publish", with_aside=True) as count:

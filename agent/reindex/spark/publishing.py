@@ -36,7 +36,7 @@ class Abandoned(Exception):
     """The rebuild ended without this index."""
 
 
-class Publishing:
+class IndexPublisher:
     """Writes one job's index beside its stages; leaving the block without `finish` removes it.
 
     `mark` is called after the first written stage is done.
@@ -57,7 +57,7 @@ class Publishing:
         self._clock: int | None = None
         self._written: Future[Published] | None = None
 
-    def __enter__(self) -> Publishing:
+    def __enter__(self) -> IndexPublisher:
         self._reporter.aside = self.cpu
         return self
 
