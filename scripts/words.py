@@ -58,7 +58,7 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
     "CONTRIBUTING.md": ("tell", "the rule that refuses the word"),
     "agent/maintenance/backup.py": ("journal", "the name of SQLite's file"),
     "agent/reindex/publish.py": ("journal", "the name of SQLite's file"),
-    "agent/reindex/rows.py": ("tell", "the method of a file object"),
+    "agent/reindex/event_rows.py": ("tell", "the method of a file object"),
     "agent/reindex/run.py": ("journal", "the name of SQLite's file"),
     "scripts/words.py": (".*", "the list itself"),
 }

@@ -1,8 +1,8 @@
 """Writes events to archives and reads them: JSONL, plain or compressed, or Parquet by kind and day.
 
 Parquet is written in folders `kind=…/day=…`, which Spark, DuckDB and polars read as columns: a
-question about followers reads kind 3 alone. Its columns are `reindex.rows.ARCHIVE_COLUMNS`, ids and
-keys as bytes, tags as their JSON.
+question about followers reads only kind 3. Its columns are `reindex.event_rows.ARCHIVE_COLUMNS`:
+ids and keys as bytes, tags as their JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
-from agent.reindex.rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
+from agent.reindex.event_rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
 from agent.reindex.tempdir import part_of, remove
 from nostr_client.errors import InvalidInput, optional
 from nostr_client.store.index_schema import DAY

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.reindex import inputs, rows
+from agent.reindex import event_rows, inputs
 from agent.reindex.check import check
 from agent.reindex.parquet import write_tables
 from agent.reindex.protocol import Built
@@ -36,7 +36,7 @@ ARCHIVED = Mark(1, 0)
 def run_job(job: Job, reporter: Reporter) -> None:
     """Read, count, publish; then compare if asked."""
     start = time.monotonic()
-    rejects = rows.Rejects()
+    rejects = event_rows.Rejects()
     if job.source.kind == "store":
         tables, mark = _from_store(job, reporter)
     else:
@@ -124,13 +124,13 @@ def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
     return tables, mark
 
 
-def _from_archive(job: Job, reporter: Reporter, rejects: rows.Rejects) -> Accumulator:
+def _from_archive(job: Job, reporter: Reporter, rejects: event_rows.Rejects) -> Accumulator:
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
     with reporter.stage("events") as count, rejects.kept_in(Path(job.out)):
         with tempfile.TemporaryDirectory(dir=work) as folder:
-            spool = rows.Spool(Path(folder) / "rows")
-            read = rows.events_of(job.source, job.settings.verify, rejects)
+            spool = event_rows.Spool(Path(folder) / "rows")
+            read = event_rows.events_of(job.source, job.settings.verify, rejects)
             spool.fill(_with_progress((row_of(event) for event in read), reporter, 0))
             tables = from_archive(spool.rows, job.settings)
         count(sum(tables.statuses.values()))

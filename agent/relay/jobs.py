@@ -11,7 +11,7 @@ import msgspec
 from agent.relay.limits import check_filters
 from agent.relay.negotiation import FILTER_INVALID, FILTER_NOT_FOUND
 from agent.relay.outputs import CountJob, FetchJob, NegOpenJob, NegStepJob, SaveJob
-from agent.relay.visible import Refused, Visible
+from agent.relay.visibility import Refused, Visible
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
 from nostr_client.errors import InvalidFilter, InvalidInput, NegentropyError, StoreError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.relay.core import Core
     from agent.relay.outputs import Job, Output
     from agent.relay.session import Session
-    from agent.relay.visible import Items
+    from agent.relay.visibility import Items
 
 
 UNLIMITED = 2**63

@@ -19,7 +19,7 @@ from agent.config import InvalidConfig
 from agent.log import Log, LogHandler
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
-from agent.service.front import Door, front_door, make_access
+from agent.service.listener import Door, front_door, make_access
 from agent.service.parts import open_parts
 from agent.service.relaying import WantedFilters, relay_urls, serve_relay
 from agent.service.reload import changes

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from agent.cli import cli, run
 from agent.maintenance import archive
-from agent.reindex.rows import Rejects, archive_values, events_of
+from agent.reindex.event_rows import Rejects, archive_values, events_of
 from nostr_client.codecs.keys import verify
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore

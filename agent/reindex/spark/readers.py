@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from agent.reindex import inputs
+from agent.reindex.event_rows import ARCHIVE_COLUMNS as COLUMNS
+from agent.reindex.event_rows import KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.inputs import for_hadoop
-from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
-from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
 from agent.reindex.spark.files import emptied

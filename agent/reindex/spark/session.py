@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from agent.reindex import jvm
 from agent.reindex.protocol import LOCAL
-from agent.reindex.spark.training import train
+from agent.reindex.spark.aot_cache import train
 from nostr_client.errors import NostrTallyError
 
 if TYPE_CHECKING:

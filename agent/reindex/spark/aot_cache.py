@@ -1,4 +1,4 @@
-"""Runs one small rebuild, from which Java learns its classes: `-m … FILE`."""
+"""Trains Java's class cache (AOT cache) by one small rebuild: `-m … FILE`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def train(cache: Path, report: Callable[[str], None]) -> bool:
     report("training Java's class cache: 30 to 60 s once, then Spark starts in a third of the time")
     with scratch(cache.parent) as folder, childless():
         part = folder / cache.name
-        command = [sys.executable, "-m", "agent.reindex.spark.training", str(part)]
+        command = [sys.executable, "-m", "agent.reindex.spark.aot_cache", str(part)]
         try:
             done = subprocess.run(
                 command,
