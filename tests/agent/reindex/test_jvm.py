@@ -53,7 +53,7 @@ def test_without_a_java_it_is_said_what_was_seen(
 ) -> None:
     monkeypatch.setattr(jvm, "find_spec", lambda name: None)
     home = fake_java(tmp_path / "jdk", "11.0.2")
-    with pytest.raises(jvm.NoJava, match=r"is version 11.*nostr-tally\[spark\]"):
+    with pytest.raises(jvm.NoJava, match=r"is version 11.*\[spark\]"):
         jvm.find({"JAVA_HOME": str(home), "PATH": ""})
 
 
