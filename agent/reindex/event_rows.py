@@ -234,7 +234,7 @@ def _decoded(column: Any) -> Any:
 def _unpacked_bytes(metadata: Any) -> int:
     """What the file says its row groups unpack to, dictionaries counted once.
 
-    What the footer says of single columns is not looked at: pyarrow ends the process where
+    The footer of single columns is not read: pyarrow ends the process where
     statistics there are damaged.
     """
     groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))
