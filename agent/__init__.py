@@ -1,1 +1,1 @@
-"""The service: watches, sync, local relay, API, reindex."""
+"""The service: watches, syncs, local relay, API, alerts, bulk rebuild."""

@@ -1,11 +1,11 @@
-"""What is synced and removed: the values that configuration, API and store share.
+"""Declares what is synced and removed: values that configuration, API and store share.
 
 Light on purpose: the terminal application imports it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -79,14 +79,21 @@ class RetentionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     keep_authors: Annotated[tuple[Key, ...], Meta(description="except of these keys")] = ()
 
 
-def check_agent_url(url: str) -> None:
-    """Raise InvalidInput for what cannot be the URL of an agent's API, without repeating it.
+class Added(NamedTuple):
+    """Names of the watches and syncs that commands and the API added to the store."""
 
-    One with a user or password is refused: the API takes its token alone.
+    watches: frozenset[str] = frozenset()
+    syncs: frozenset[str] = frozenset()
+
+
+def check_agent_url(url: str) -> None:
+    """Raise InvalidInput for text that cannot be the URL of an agent's API, without repeating it.
+
+    A URL with a user or password is refused: the API takes only its token.
     """
     check_http_url(url)
     if "@" in urlsplit(url).netloc:
-        raise InvalidInput("has a user or password: the API takes its token alone")
+        raise InvalidInput("has a user or password: the API takes only its token")
 
 
 def check_http_url(url: str) -> None:
@@ -114,10 +121,10 @@ def _port(parts: SplitResult) -> int | None:
 
 
 def with_known_webhooks(spec: Watch, known: Watch) -> Watch:
-    """A changed watch whose webhooks may stand as they are shown: those are what they were.
+    """Replace webhooks in their shown form by the known URLs; return the changed watch.
 
-    So that a change of something else needs no URL that nobody is shown. Raises InvalidInput where
-    several webhooks of `known` are shown alike.
+    So a change of another field does not need the URL, which is never shown. Raises InvalidInput if
+    several webhooks of `known` have the same shown form.
     """
     alerts = (
         msgspec.structs.replace(one, webhook=_known_webhook(one, known)) for one in spec.alerts

@@ -1,4 +1,4 @@
-"""Syncs at work: each is one run over all its relays, which may be stopped at any byte."""
+"""Runs syncs: each run asks all relays of a sync, and may stop at any byte."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import stored
+from agent import state
 from agent.api import schema
-from agent.watches import chosen, sync_filters
+from agent.selection import chosen, sync_filters
 from nostr_client.codecs.display import seconds
 from nostr_client.errors import StoreFull
 from nostr_client.sync.options import Direction, Mode, SyncOptions
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from agent.config.model import RelaysSection
-    from agent.journal import Journal
+    from agent.log import Log
     from agent.specs import SyncSpec
     from nostr_client.network.pool import RelayPool
     from nostr_client.store.sqlite import SqliteStore
@@ -32,7 +32,7 @@ LANE: Final = "syncing"
 AT_ONCE: Final = 2
 """Syncs that run at once: each has its own windows and downloads in flight."""
 
-TELL_EVERY_S: Final = 0.5
+REPORT_EVERY_S: Final = 0.5
 
 
 class Synced:
@@ -45,21 +45,21 @@ class Synced:
         self.shown = schema.Sync(spec=spec, origin=kind)
 
 
-class Syncing:
-    """All syncs: their tasks, their runs, and what is told about them.
+class SyncRunner:
+    """All syncs: their tasks, their runs, and their states for the API.
 
-    `tell` gets every change of one, as the API shows it; `on_event` the id and the relay of each
-    event before it is saved.
+    `on_change` gets every change of one, as the API shows it. `on_event` gets the id and the relay
+    of each event before it is saved.
     """
 
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         store: SqliteStore,
         pool: RelayPool,
         memory: SyncMemory,
-        tell: Callable[[schema.Sync], None],
+        on_change: Callable[[schema.Sync], None],
         on_event: Callable[[str, str], None],
     ) -> None:
         self.syncs: dict[str, Synced] = {}
@@ -68,16 +68,16 @@ class Syncing:
         self.downloaded = 0
         self.uploaded = 0
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._store = store
         self._pool = pool
         self._memory = memory
-        self._tell = tell
+        self._on_change = on_change
         self._on_event = on_event
-        self._told_at = 0.0
+        self._reported_at = 0.0
 
     def configure(self, specs: Mapping[str, tuple[SyncSpec, str]], relays: RelaysSection) -> None:
-        """Take these syncs, by name with their origin, in the place of all."""
+        """Replace all syncs by these, by name with their origin."""
         before = self.syncs
         self.syncs = {}
         for name, (spec, origin) in specs.items():
@@ -98,9 +98,9 @@ class Syncing:
         ]
 
     async def last(self) -> dict[str, float]:
-        """When each ended last; brings what is known of those runs back, too."""
+        """When each ended last; restores the states of those runs, too."""
         found: dict[str, float] = {}
-        kept = await self._store.database.read(lambda conn: stored.notes(conn, f"{KIND}:"))
+        kept = await self._store.database.read(lambda conn: state.notes(conn, f"{KIND}:"))
         for key, text in kept.items():
             one = self.syncs.get(key.removeprefix(f"{KIND}:"))
             if one is None:
@@ -113,12 +113,12 @@ class Syncing:
         return found
 
     async def run(self, name: str) -> bool:
-        """Run a sync with all its relays; whether everything was settled."""
+        """Run a sync with all its relays; return whether it is complete."""
         one = self.syncs.get(name)
         if one is None:  # removed after its turn had come
             return True
         if self._store.full and one.spec.direction != "up":
-            return False  # what it would download has no place; the ticker reports it, once
+            return False  # no room for downloads; the ticker reports it, once
         started = self._clock.wall()
         self._show(one, running=True, started_at=started, ended_at=None, outcome="", relays=())
         outcome = "cancelled"
@@ -136,7 +136,7 @@ class Syncing:
         )
         if outcome == "complete":
             self.succeeded[name] = run.ended_at
-        await self._store.database.write(lambda conn: stored.note(conn, f"{KIND}:{name}", run))
+        await self._store.database.write(lambda conn: state.note(conn, f"{KIND}:{name}", run))
         return outcome == "complete"
 
     async def _sync(self, one: Synced, now: float) -> str:
@@ -162,7 +162,7 @@ class Syncing:
         self.uploaded += report.uploaded
         for relay in report.relays:
             if str(relay.status) != "complete":
-                self._journal.warning(
+                self._log.warning(
                     "sync_incomplete",
                     relay=relay.relay,
                     sync=one.spec.name,
@@ -170,24 +170,24 @@ class Syncing:
                     why=relay.reason,
                 )
         moved = {"downloaded": report.downloaded, "uploaded": report.uploaded}
-        self._journal.info("synced", sync=one.spec.name, complete=report.complete, **moved)
+        self._log.info("synced", sync=one.spec.name, complete=report.complete, **moved)
         self._show(one, relays=report.relays)
         return "complete" if report.complete else "partial"
 
     def _progress(self, one: Synced, relays: Sequence[RelayReport]) -> None:
         one.shown = msgspec.structs.replace(one.shown, relays=tuple(relays))
         now = self._clock.wall()
-        if abs(now - self._told_at) >= TELL_EVERY_S:
-            self._told_at = now
-            self._tell(one.shown)
+        if abs(now - self._reported_at) >= REPORT_EVERY_S:
+            self._reported_at = now
+            self._on_change(one.shown)
 
     def _show(self, one: Synced, **changes: object) -> None:
         one.shown = msgspec.structs.replace(one.shown, **changes)
-        self._tell(one.shown)
+        self._on_change(one.shown)
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """What is kept of a run."""
+    """What the store has of a run."""
 
     started_at: float
     ended_at: float

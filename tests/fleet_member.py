@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from agent.config.model import PublishSection, RelaysSection, SourceSection, TransformSection
 from agent.counters.links import Links
-from agent.counters.publisher import Publishing, link_name
+from agent.counters.publisher import PublishRunner, link_name
 from agent.counters.reader import NostrReader
-from agent.counters.sources import Sourcing
-from agent.journal import Journal
-from agent.stored import AGENT
+from agent.counters.sources import SourceRunner
+from agent.log import Log
+from agent.state import AGENT
 from nostr_client.counters.config import StreamConfig
 from nostr_client.counters.engine.schema import MIGRATIONS as COUNTERS
 from nostr_client.counters.sqlite.store import SqliteCounterStore
@@ -40,20 +40,20 @@ class Member:
     ) -> None:
         self.store, self.counters, self.pool, self.signer = store, counters, pool, signer
         self.log = io.StringIO()
-        clock, journal = SystemClock(), Journal(time.time, style="json", out=self.log)
+        clock, log = SystemClock(), Log(time.time, style="json", out=self.log)
         self.links = Links(lambda link: None, lambda name: None)
         self.relays: Sequence[str] = ()
         remotes = counters.remotes
-        self.sourcing = Sourcing(
+        self.sourcing = SourceRunner(
             clock,
-            journal,
+            log,
             remotes,
             self.links,
             lambda section: NostrReader(
                 section, lambda: section.relays, pool, store, clock, signer, lambda id, url: None
             ),
         )
-        self.publishing = Publishing(clock, journal, remotes, self.links, store, pool, signer)
+        self.publishing = PublishRunner(clock, log, remotes, self.links, store, pool, signer)
 
     async def add(self, subject: str, n: int) -> None:
         await (await self.counters.counters(STREAM)).add(subject, n)

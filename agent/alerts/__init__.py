@@ -1,1 +1,1 @@
-"""Alerts: conditions of a watch's number, texts that webhooks get, and what waits to be sent."""
+"""Alerts: conditions, texts for webhooks, the outbox of deliveries, and their dispatcher."""

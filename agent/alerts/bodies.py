@@ -1,4 +1,4 @@
-"""What each receiver of an alert gets: the JSON of the agent, or the text that a service shows.
+"""Builds what each receiver of an alert gets: JSON, or the text that a chat service shows.
 
 The text is one line. Each service reads some characters of it as its markup; those are escaped as
 its documentation says, so that the name of a watch stays what it is.
@@ -92,7 +92,7 @@ def _ntfy(text: str) -> Body:
 
 
 def _slack(text: str) -> Body:
-    """Three characters are escaped, and `mrkdwn` false leaves `*` and `_` alone."""
+    """Three characters are escaped, and with `mrkdwn` false `*` and `_` are plain text."""
     return _json({"text": html.escape(text, quote=False), "mrkdwn": False})
 
 
@@ -102,7 +102,7 @@ def _matrix(text: str) -> Body:
 
 
 def _discord(text: str) -> Body:
-    """Content is Markdown of 2,000 characters at most; nobody is to be pinged by it."""
+    """Content is Markdown of 2,000 characters at most; it mentions no user."""
     content = _MARKDOWN.sub(r"\\\1", text)[:2000]
     return _json({"content": content, "allowed_mentions": {"parse": []}})
 

@@ -1,4 +1,4 @@
-"""Conditions over the numbers of a watch decide when an alert is due. Pure."""
+"""Decides by conditions over the numbers of a watch when an alert is due. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Alerts that wait to be delivered, one row for each channel, kept in the store.
+"""Stores alerts that wait to be delivered, one row for each channel.
 
-A row is put in with the line that was crossed, in one transaction, and is taken out when that
-channel was served or given up. So a restart neither loses nor repeats a delivery, and what happens
-to one channel changes nothing for the other.
+One transaction adds a row and the crossed line; the row is removed when its channel has delivered
+it or gives it up. So a restart neither loses nor repeats a delivery, and no channel depends on
+another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One POST to a URL of an alert; nothing of the answer is kept.
+"""Sends one POST to the URL of an alert, and stores nothing of the answer.
 
-A webhook that came through the API may not reach this machine or its network: its host is judged
-as written, and again by every address that it resolves to, before a connection is made.
+A webhook from the API may not reach this machine or its network: its host is checked as written,
+and each address that it resolves to is checked before a connection is made.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ async def post(
     *,
     public_only: bool = False,
 ) -> None:
-    """Hand over `body` of the media type `kind`, by a proxy where there is one.
+    """POST `body` with the media type `kind`, through the proxy if one is configured.
 
     Follows no redirects.
 
     `public_only`: connect to no address of this machine or of a private network.
 
-    Raises NetworkError unless the answer is 2xx. It names the host alone: the rest of a URL may
+    Raises NetworkError unless the answer is 2xx. It names only the host: the rest of a URL may
     hold a token.
     """
     why = private(url, connection) if public_only else None
@@ -68,8 +68,8 @@ async def post(
     except NetworkError as error:  # of the proxy, or no route
         raise NetworkError(f"{_shown(url)}: {error}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or type(error).__name__
-        raise NetworkError(f"{_shown(url)}: {said}") from error
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise NetworkError(f"{_shown(url)}: {why}") from error
     if not 200 <= status < 300:
         raise NetworkError(f"{_shown(url)}: HTTP {status}")
 

@@ -1,4 +1,4 @@
-"""Where a running agent says that it listens. Light: the terminal application imports it."""
+"""Reads where a running agent listens. Light: the terminal application imports it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READ_SUFFIX: Final = ".read"
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """What a running agent writes beside its state: where it listens, and where its tokens are.
+    """The run file of an agent: where it listens, and the files of its tokens.
 
     `token` and `read_token` are files. An agent of an earlier version has no `read_token`.
     """
@@ -42,10 +42,10 @@ class Addresses(msgspec.Struct, frozen=True):
 
 
 def addresses() -> Addresses:
-    """Where the running agent is. Raises NetworkError when none has said so, InvalidInput."""
+    """The run file of the running agent. Raises NetworkError (there is none), InvalidInput."""
     for path in addresses_places():
         try:
-            return _said(path)
+            return _addresses_in(path)
         except OSError:
             continue
         except msgspec.MsgspecError as error:
@@ -54,16 +54,16 @@ def addresses() -> Addresses:
 
 
 def running() -> Iterator[Addresses]:
-    """What every file says that can be read; an agent that was killed leaves its file."""
+    """Yield every readable run file; an agent that was killed leaves its file."""
     for path in addresses_places():
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            yield _said(path)
+            yield _addresses_in(path)
 
 
 def reach(api: str | None, token_file: Path | None, *, read_only: bool = False) -> tuple[str, str]:
     """URL and token of the agent: those given, else the running one's.
 
-    A URL alone goes with the token of the agent that says it listens there, else with the user's.
+    A URL without a token gets the token of the agent that listens there, else the user's.
     `read_only`: the token that only reads, where no file is given.
     Raises NetworkError, InvalidInput (the token cannot be read).
     """
@@ -79,10 +79,10 @@ def reach(api: str | None, token_file: Path | None, *, read_only: bool = False) 
 
 
 def on_port(port: int | None) -> tuple[Path, Addresses] | None:
-    """The agent that says that its API or relay listens on a port, and the file that says so."""
+    """The agent whose API or relay listens on a port, and its run file."""
     for path in addresses_places():
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            found = _said(path)
+            found = _addresses_in(path)
             if port is not None and port in (_port(found.api), _port(found.relay)):
                 return path, found
     return None
@@ -116,5 +116,5 @@ def _port(url: str) -> int | None:
     return None
 
 
-def _said(path: Path) -> Addresses:
+def _addresses_in(path: Path) -> Addresses:
     return msgspec.json.decode(path.read_bytes(), type=Addresses)

@@ -1,4 +1,4 @@
-"""Badges: the number of a watch as a small picture for web pages, and as shields.io reads it. Pure.
+"""Renders the number of a watch as an SVG badge, and as JSON for shields.io. Pure.
 
 A badge shows a name and a number, and how sure the number is: nothing else leaves by it.
 """

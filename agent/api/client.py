@@ -1,4 +1,4 @@
-"""The typed client of the agent's API, for the command line and the terminal application."""
+"""Calls the agent's API with types, for the command line and the terminal application."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 30.0
 QUIET_S: Final = 45.0
-"""A stream without a word for so long is dead: the agent sends one every 15."""
+"""Seconds without a message after which a stream is dead: the agent sends one every 15."""
 
 _WRONG_NAMES: Final = ((404, "not_found"), (409, "duplicate"))
 
@@ -122,7 +122,7 @@ class AgentClient(AgentApi):
         await self._sessions.close()
 
     async def events(self, last: str = "") -> AsyncIterator[tuple[str, Message]]:
-        """The stream: pairs of an id to come back with, and a message; ends after a `Cut`.
+        """The stream: pairs of an id to resume from, and a message; ends after a `Cut`.
 
         `last`: the id seen last, to go on from there. Raises NetworkError when it breaks off.
         """

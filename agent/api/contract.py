@@ -1,4 +1,4 @@
-"""The contract of the agent's HTTP API: each request once, with its parameters and its answer.
+"""Declares each request of the agent's HTTP API once, with its parameters and its answer.
 
 A method here is the route, the client's method, what the backend overrides, and an operation of the
 OpenAPI document. Its signature gives the types that validate; its docstring gives the summary.

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the contract's routes and the types that validate."""
+"""Builds the OpenAPI 3.1 document from the contract's routes and the types that validate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCOPES: Final = (
 )
 
 _ANSWERED: Final = {STREAM: "Each `data` is one message as JSON."}
-"""What a good answer is, where it is more than done."""
+"""The description of a good answer, where it is more than "done"."""
 
 _REFUSALS: Final = {
     400: "The request cannot be read or is not valid.",

@@ -1,8 +1,8 @@
-"""The event stream without its sockets: numbered deltas, kept for a while, bounded for each client.
+"""Numbers the deltas of the event stream, stores the newest, and bounds each client. No sockets.
 
-A client begins with a snapshot, or with the number that it saw last: when everything after that
-number is still here and comes from this run of the agent, it gets just that. One that does not
-read is cut with a reason, and comes again.
+A client begins with a snapshot, or with the number that it saw last. If all later deltas are still
+here and of this run of the agent, it gets only those. A client that does not read is cut with a
+reason, and connects again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.api.schema import Snapshot
 
 KEPT: Final = 10_000
-"""Deltas that are kept for those who come again: some minutes of a busy agent."""
+"""Deltas stored for clients that reconnect: some minutes of a busy agent."""
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """Bytes of them: a sync with many relays is a large delta."""
@@ -38,7 +38,7 @@ class Feed:
         self.run = run
         self.n = 0
         self.cut = 0
-        """Streams that were cut because nobody read them."""
+        """Streams that were cut because their client did not read."""
         self._backlog = backlog
         self._kept: deque[tuple[int, bytes]] = deque()
         self._most = kept
@@ -66,7 +66,7 @@ class Feed:
             self._bytes -= len(self._kept.popleft()[1])
 
     def open(self, last: tuple[str, int] | None, snapshot: Callable[[], Snapshot]) -> Stream:
-        """A stream that goes on after `last` (run and number), or starts with a snapshot."""
+        """Open a stream that resumes after `last` (run and number), or starts with a snapshot."""
         stream = Stream(self, self._backlog)
         missed = self._after(last)
         if missed is None:
@@ -78,7 +78,7 @@ class Feed:
         return stream
 
     def _after(self, last: tuple[str, int] | None) -> list[tuple[int, bytes]] | None:
-        """What a client has missed; None when that is not known any more, or too much."""
+        """The deltas that a client has missed; None if they are no longer stored, or too many."""
         if last is None or last[0] != self.run or last[1] > self.n:
             return None
         oldest = self._kept[0][0] if self._kept else self.n + 1
@@ -129,7 +129,7 @@ class Stream:
         self._feed.dropped(self)
 
     def close(self) -> None:
-        """The client is gone."""
+        """Release the stream of a client that has disconnected."""
         self._ended = True
         self._feed.dropped(self)
         self._ready.set()

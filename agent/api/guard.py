@@ -1,4 +1,4 @@
-"""Who may use the API: the Host, the Origin and the token of a request. Pure."""
+"""Decides who may use the API, by the Host, the Origin and the token of a request. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes: what a decorated method of the contract says of its HTTP request and answer.
+"""Builds a route from a decorated method of the contract: its HTTP request and answer.
 
 `route` turns a method that has a signature and a docstring, and no body, into a `Route` and a
 method that sends it. The server, the client and the document read the `Route`.
@@ -65,7 +65,7 @@ class Route:
         self.also = also
         """Further statuses that come with the answer."""
         self.takes = takes
-        """Seconds that the work itself may take; a client waits so much longer."""
+        """Seconds that the work itself may take; a client adds them to its timeout."""
         self._function = function
         self._answers = answers
 
@@ -93,12 +93,12 @@ class Route:
 
     @functools.cached_property
     def params(self) -> type[msgspec.Struct]:
-        """What stands in the path."""
+        """The parameters of the path."""
         return self._struct("Path", [one for one in self._signature.parameters if self._in(one)])
 
     @functools.cached_property
     def query(self) -> type[msgspec.Struct]:
-        """What stands in the query string."""
+        """The parameters of the query string."""
         return self._struct("Query", [] if self._has_body else self._others)
 
     @functools.cached_property
@@ -114,7 +114,7 @@ class Route:
 
     @functools.cached_property
     def _others(self) -> list[str]:
-        """Parameters that do not stand in the path."""
+        """Parameters that are not in the path."""
         names = list(self._signature.parameters)[1:]
         return [one for one in names if not self._in(one)]
 
@@ -143,7 +143,7 @@ class Route:
         )
 
     def match(self, raw_path: str) -> dict[str, str] | None:
-        """What the path names, None where it is another's; `raw_path` has its percent signs."""
+        """The parameters of a percent-encoded path; None for the path of another route."""
         found = self._pattern.fullmatch(raw_path)
         if found is None:
             return None
@@ -223,5 +223,5 @@ def route(
 
 
 def routes_of(contract: type) -> tuple[Route, ...]:
-    """The routes of a contract, in the order in which they stand there."""
+    """The routes of a contract, in the order of their declaration."""
     return tuple(one.route for one in vars(contract).values() if hasattr(one, "route"))

@@ -1,4 +1,4 @@
-"""What goes over the agent's API, both ways. The OpenAPI document is made of these types.
+"""Declares the types of the agent's API, in both directions; OpenAPI is made from them.
 
 Light on purpose: the terminal application imports it. Times are Unix seconds.
 """

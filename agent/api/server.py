@@ -1,4 +1,4 @@
-"""The API's sockets: aiohttp under the table of routes, and nothing else of it.
+"""Serves the table of routes over HTTP; of the API only this module imports aiohttp.web.
 
 async with serve(access, bind("127.0.0.1", 0)) as server:
     server.backend = backend
@@ -42,7 +42,7 @@ REQUEST_S: Final = 130.0
 """How long an answer may take: a count may take its longest timeout."""
 
 HEARTBEAT_S: Final = 15.0
-"""A comment on a quiet stream, so that both sides notice when the other is gone."""
+"""A comment on a quiet stream, so that each side notices when the other has disconnected."""
 
 STALL_S: Final = 20.0
 """How long a stream client may take nothing before it is cut."""
@@ -158,7 +158,7 @@ class ApiServer:
         self, request: web.BaseRequest, route: Route, params: dict[str, str]
     ) -> dict[str, Any]:
         """The arguments of a request. Raises Refusal for what the contract does not allow."""
-        # Without a token nobody holds a connection by a slow body.
+        # Without a token no client can hold a connection by a slow body.
         body = await _body(request, self._bounds.body) if route.scope else b""
         query = _query(request)
         if route.name == "events":  # browsers send the number that they saw last as a header
@@ -182,7 +182,7 @@ class ApiServer:
         return response
 
     def _own(self, route: Route, scope: Scope) -> object:
-        """What is answered without a backend, None where a backend has to."""
+        """The answer that needs no backend, None where one is needed."""
         if route.name == "health":
             return Health(alive=True, uptime=round(time.monotonic() - self._began, 3))
         if route.name == "ready" and self.backend is None:
@@ -207,7 +207,7 @@ class ApiServer:
         return self.backend
 
     async def _events(self, request: web.BaseRequest, last: str) -> web.StreamResponse:
-        """The event stream, until the client goes, is too slow, or the agent stops.
+        """The event stream, until the client disconnects, is too slow, or the agent stops.
 
         `last` is the run and the number that the client saw last, `run:n`, or "".
         """
@@ -247,13 +247,13 @@ class ApiServer:
 
 
 def _frame(run: str, n: int, data: bytes) -> bytes:
-    """One message as a server-sent event; its id is what a client comes back with."""
+    """One message as a server-sent event; a client resumes from its id."""
     head = f"id: {run}:{n}\n".encode() if n else b""
     return head + b"data: " + data + b"\n\n"
 
 
 def _query(request: web.BaseRequest) -> dict[str, str]:
-    """The query string; a key that stands there twice is refused."""
+    """The query string; a key that occurs twice is refused."""
     found: dict[str, str] = {}
     for key, value in request.query.items():
         if key in found:

@@ -1,4 +1,4 @@
-"""The bases of what goes over the agent's API, and the types about counters and the store.
+"""Declares the base classes of the API's types, and the types of counters and the store.
 
 Counters are decimal strings, since they have no largest value.
 """

@@ -1,4 +1,4 @@
-"""A running agent as `nostr-client` asks it: the client side of `nostr_client.cli.place.Agent`.
+"""Connects `nostr-client` to a running agent: implements `nostr_client.cli.place.Agent`.
 
 The SDK does not import the agent. It finds this module by the entry point of its group.
 """
@@ -34,7 +34,7 @@ MOST: Final = 10_000
 """Rows of one answer."""
 
 LOOK_S: Final = 0.2
-"""Seconds between two looks at whether a sync has ended."""
+"""Seconds between two checks whether a sync has ended."""
 
 
 def find(store: Path | None, api: str | None, token_file: Path | None) -> ThroughAgent | None:
@@ -54,14 +54,14 @@ def find(store: Path | None, api: str | None, token_file: Path | None) -> Throug
 
 
 def holder(store: Path) -> Addresses | None:
-    """The running agent that writes a store, None where nobody or another program does."""
+    """The running agent that writes a store, None if no process or another program does."""
     if not store.is_file():
         return None
     try:
         WriterLock(store).release()
     except StoreLocked as error:
         return next((one for one in running() if one.pid == error.pid), None)
-    except StoreError:  # a folder that we cannot write, which says nothing about a holder
+    except StoreError:  # a folder that this user cannot write: the holder is unknown
         return None
     return None
 

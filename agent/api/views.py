@@ -1,4 +1,4 @@
-"""From the SDK's results to what the API says. Pure."""
+"""Converts the SDK's results to the API's types. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def relay(one: Relay, *, tasks: int, failing: int, trusted: Collection[str]) -> 
 
 
 def unmet_relay(url: str, *, tasks: int, trusted: Collection[str]) -> schema.Relay:
-    """A relay that nobody has asked anything yet."""
+    """A relay that no task has asked yet."""
     return schema.Relay(url=url, status="initialized", tasks=tasks, trusted=url in trusted)
 
 

@@ -64,8 +64,8 @@ def export_(
         _export(path, filters, include_private, target, form)
     )
     if as_json:
-        told = {"events": number, "held_back": held_back, "target": str(target), "form": form}
-        print_json(told)
+        answer = {"events": number, "held_back": held_back, "target": str(target), "form": form}
+        print_json(answer)
     else:
         say(f"{plural(number, 'event')} in {target}")
         say_held_back(held_back)

@@ -37,7 +37,7 @@ def backup(
     with Progress(console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("copying", total=None)
         size = back_up(source, file, lambda n, of: bar.update(task, completed=n, total=of))
-    _tell(file, size, "checked", as_json=as_json)
+    _print_result(file, size, "checked", as_json=as_json)
 
 
 @click.command()
@@ -56,7 +56,7 @@ def restore(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Put the backup FILE in the place of the store; the agent must not run.
+    """Replace the store by the backup FILE. The agent must not run.
 
     Its SHA-256 in FILE.sha256 is compared, then every page, id, signature and index row is checked.
     """
@@ -66,10 +66,10 @@ def restore(
     size, kept = put_back(file, target, force=force, sums=not without_sum)
     what = f"restored; what was there is {kept}" if kept else "restored"
     more = {"kept": str(kept) if kept else None}
-    _tell(target, size, what, as_json=as_json, more=more)
+    _print_result(target, size, what, as_json=as_json, more=more)
 
 
-def _tell(
+def _print_result(
     path: Path, size: int, what: str, *, as_json: bool, more: Mapping[str, str | None] | None = None
 ) -> None:
     if as_json:

@@ -55,7 +55,7 @@ def init(
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
-    """Write a file for its owner alone, whole or not at all."""
+    """Write a file that only its owner can read, whole or not at all."""
     if path.exists() and not force:
         raise InvalidInput(f"{path} is there; --force replaces it")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def check(
     """Say what is wrong with the configuration. Exit code 2 for any mistake.
 
     Names are compared with those that were added to the store; keys, tokens, credentials, TLS files
-    and the store's place are looked at. A secret that others can read is a mistake.
+    and the store's folder are checked. A secret that others can read is a mistake.
     """
     from agent.config import InvalidConfig, read
     from agent.service.preflight import check_machine
@@ -102,7 +102,7 @@ def check(
 
 
 def _added(draft: Draft) -> Added:
-    """What was added to the store that the configuration names; nothing where there is none."""
+    """Names that were added to the configured store; none if that does not exist."""
     from agent.config import Added
     from agent.service.parts import store_file
 
@@ -117,7 +117,7 @@ def _added(draft: Draft) -> Added:
 
 
 async def _read_added(path: Path) -> Added:
-    from agent.stored import all_added
+    from agent.state import all_added
     from nostr_client.store.database import Database
 
     async with await Database.open(path, read_only=True) as database:

@@ -1,4 +1,4 @@
-"""Options that several commands share: which configuration, and how to print."""
+"""Declares options that several commands share: which configuration, and how to print."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from agent.reindex.inputs import Input
     from agent.reindex.protocol import Job, Message
-    from agent.reindex.run import Result, Tell
+    from agent.reindex.run import Report, Result
 
 
 @contextmanager
@@ -87,14 +87,14 @@ def _line(message: Message) -> None:
 
 
 ASK_S: Final = 0.5
-"""Seconds between two looks at how far it is."""
+"""Seconds between two requests for the progress."""
 
 
 def agent_writes(store: Path) -> bool:
     """Whether a running agent holds this store.
 
-    Raises StoreLocked where another process does, InvalidInput where there is none, StoreError
-    for what can be none.
+    Raises StoreLocked (another process holds it), InvalidInput (no such file), StoreError (not a
+    store).
     """
     if not store.exists():
         raise InvalidInput(f"there is no store at {store}")
@@ -105,10 +105,12 @@ def agent_writes(store: Path) -> bool:
     return False
 
 
-async def by_agent(given: dict[str, Any], tell: Tell) -> Rebuild:
-    """Have the agent do it, and tell how it goes. Cancelled, it has the agent cancel it too.
+async def by_agent(given: dict[str, Any], report: Report) -> Rebuild:
+    """Start a rebuild in the running agent and report its progress.
 
-    Raises InvalidInput for what an agent is not asked for.
+    A cancellation cancels the rebuild in the agent too.
+
+    Raises InvalidInput for options that only a rebuild in this process takes.
     """
     if given["master"] != LOCAL:
         raise InvalidInput("--master: the agent is running, and rebuilds on its own machine")
@@ -122,30 +124,30 @@ async def by_agent(given: dict[str, Any], tell: Tell) -> Rebuild:
 
     async with AgentClient(*reach(None, None)) as client:
         shown = await client.start_rebuild(body)
-        tell(Talk("the running agent does it"))
-        told: set[str] = set()
+        report(Talk("the running agent does it"))
+        reported: set[str] = set()
         try:
             while shown.running:
                 await asyncio.sleep(ASK_S)
                 shown = await client.rebuild()
-                _tell_new(shown, told, tell)
+                _report_new(shown, reported, report)
         except asyncio.CancelledError:
             await asyncio.shield(client.cancel_rebuild())
             raise
     return shown
 
 
-def _tell_new(shown: Rebuild, told: set[str], tell: Tell) -> None:
+def _report_new(shown: Rebuild, reported: set[str], report: Report) -> None:
     for one in shown.stages:
-        if one.name in told:
+        if one.name in reported:
             continue
         if one.state in ("done", "skipped"):
-            told.add(one.name)
-        tell(Stage(*msgspec.structs.astuple(one)))
+            reported.add(one.name)
+        report(Stage(*msgspec.structs.astuple(one)))
 
 
 def show(done: Rebuild, *, as_json: bool) -> None:
-    """Print what came of it."""
+    """Print the result of a rebuild in the agent."""
     if as_json:
         print_json(done)
         return
@@ -205,7 +207,7 @@ def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool
     callback=_alone,
     help="Compare with what is live, and change nothing.",
 )
-@click.option("--repair", is_flag=True, callback=_alone, help="Compare, then mend what differs.")
+@click.option("--repair", is_flag=True, callback=_alone, help="Compare, then repair what differs.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "spark", "reference"]),
@@ -248,16 +250,16 @@ def reindex(
     from agent.commands import reindex
 
     source = _source(store, given, config, settings)
-    with bars(quiet=as_json) as tell:
+    with bars(quiet=as_json) as report:
         if source.kind == "store" and reindex.agent_writes(source.store):
-            done = run_async_until_sigterm(reindex.by_agent(given, tell))
+            done = run_async_until_sigterm(reindex.by_agent(given, report))
             reindex.show(done, as_json=as_json)
             click.get_current_context().exit(reindex.code_of(done, given))
-        result = run_async_until_sigterm(_run(source, given, tell))
+        result = run_async_until_sigterm(_run(source, given, report))
     if as_json:
         print_json(result)
     else:
-        _tell(result, given["out"])
+        _print_result(result, given["out"])
     found = 0 if result.checked is None else result.checked.found
     click.get_current_context().exit(1 if found and not given["repair"] else 0)
 
@@ -281,7 +283,7 @@ def _source(
     return Input(kind="store", paths=(str(path),))
 
 
-async def _run(source: Input, given: dict[str, Any], tell: Tell) -> Result:
+async def _run(source: Input, given: dict[str, Any], report: Report) -> Result:
     from agent.reindex import run
 
     job, why = await asyncio.to_thread(
@@ -296,14 +298,14 @@ async def _run(source: Input, given: dict[str, Any], tell: Tell) -> Result:
         master=given["master"],
         memory=given["memory"],
     )
-    result = await run.build(job, why, tell)
+    result = await run.build(job, why, report)
     if source.kind != "store":
         return result
     return await _finish(job, result, given)
 
 
 async def _finish(job: Job, result: Result, given: dict[str, Any]) -> Result:
-    """Put a store's new index in its place, or throw it away after a mere check."""
+    """Adopt the new index of a store, or remove it if only a check was asked for."""
     from agent.reindex import run
     from agent.service.parts import open_for_reindex
 
@@ -317,7 +319,7 @@ async def _finish(job: Job, result: Result, given: dict[str, Any]) -> Result:
         run.discard(Path(result.built.path))
 
 
-def _tell(result: Result, out: str | None) -> None:
+def _print_result(result: Result, out: str | None) -> None:
 
     from nostr_client.cli.output import console
 
@@ -332,13 +334,13 @@ def _tell(result: Result, out: str | None) -> None:
         say(f"{number:,} rejected: {reason}")
     if built.rejects and out is not None:
         say(f"what was rejected is in {out.rstrip('/')}/rejects")
-    _tell_check(result)
+    _print_check(result)
     if result.generation is not None:
         say(f"index generation {result.generation} is in its place")
     say(f"{result.engine}, {built.seconds:.1f} s")
 
 
-def _tell_check(result: Result) -> None:
+def _print_check(result: Result) -> None:
     checked = result.checked
     if checked is None:
         return
@@ -349,4 +351,4 @@ def _tell_check(result: Result) -> None:
     if checked.found > len(checked.differences):
         say(f"{checked.found - len(checked.differences):,} more of the same tables are not listed")
     for name, number in result.repaired.items():
-        say(f"{number:,} {name} mended")
+        say(f"{number:,} {name} repaired")

@@ -70,7 +70,7 @@ def _instead(error: NetworkError) -> str:
     """What to do about an address in use: an agent that runs there is the likeliest reason."""
     from agent.api.address import on_port
     from agent.relay.listen import CannotListen
-    from agent.service.published import holds
+    from agent.service.runfile import holds
 
     elsewhere = "other addresses: --set relay.listen=HOST:PORT, --set api.listen=HOST:PORT"
     found = on_port(error.port) if isinstance(error, CannotListen) else None
@@ -94,10 +94,10 @@ def _run(config: Path | None, settings: tuple[str, ...], *, once: bool) -> int:
 
 
 class Source:
-    """Where the configuration of a run comes from: the file that it was read of, then and later.
+    """Reads the configuration of a run, at the start and again at each reload, from one file.
 
-    Without one there may be one later; a file that was there and is gone is never "no file": the
-    defaults would take the place of everything in it.
+    If no file existed at the start, a reload may find one. A file that has disappeared since is an
+    error, not "no file": the defaults would replace everything in it.
     """
 
     def __init__(self, given: Path | None, settings: tuple[str, ...]) -> None:

@@ -52,12 +52,13 @@ async def _asked(
 
 
 def asks(
-    tell: Callable[[Any], object] | str, *, code: Callable[[Any], int] = lambda _: OK
+    show: Callable[[Any], object] | str, *, code: Callable[[Any], int] = lambda _: OK
 ) -> Callable[[Callable[..., Ask]], Callable[..., None]]:
     """A command that asks the running agent one thing and prints the answer.
 
-    The function gets the command's own arguments and gives what to ask. `tell` prints the answer
-    on a terminal; a text is printed with the arguments in its braces. `code` is the exit code.
+    The function takes the command's own arguments and returns the request. `show` prints the
+    answer on a terminal; a text is printed with the arguments in its braces. `code` gives the exit
+    code.
     """
 
     def made(ask: Callable[..., Ask]) -> Callable[..., None]:
@@ -73,10 +74,10 @@ def asks(
             found = asked(api, token_file, ask(**given))
             if as_json:
                 print_json(found)
-            elif isinstance(tell, str):
-                click.echo(tell.format(**given))
+            elif isinstance(show, str):
+                click.echo(show.format(**given))
             else:
-                tell(found)
+                show(found)
             ctx.exit(code(found))
 
         named = functools.update_wrapper(click.pass_context(command), ask)
@@ -85,8 +86,8 @@ def asks(
     return made
 
 
-def _tell_status(found: schema.Status) -> None:
-    """The agent at a glance."""
+def _print_status(found: schema.Status) -> None:
+    """Print the state of the agent in a few lines."""
     ready = "ready" if found.ready else "not ready: " + "; ".join(found.reasons)
     click.echo(f"nostr-agent {found.version}, pid {found.pid}, up {age(found.uptime)}, {ready}")
     click.echo(f"store {found.store}, local relay {found.relay_url or 'off'}")
@@ -99,8 +100,8 @@ def _tell_status(found: schema.Status) -> None:
         click.echo(f"waiting for a restart: {', '.join(found.restart_for)}")
 
 
-def _tell_reloaded(found: schema.Reloaded) -> None:
-    """What reading the configuration again did."""
+def _print_reloaded(found: schema.Reloaded) -> None:
+    """Print which keys a reload applied."""
     for mistake in found.mistakes:
         click.echo(mistake)
     if found.ok:
@@ -109,8 +110,8 @@ def _tell_reloaded(found: schema.Reloaded) -> None:
         click.echo(f"after a restart: {', '.join(found.restart)}")
 
 
-def _tell_retention(found: schema.Retention) -> None:
-    """Rules, and their newest run."""
+def _print_retention(found: schema.Retention) -> None:
+    """Print the rules and their newest run."""
     if not found.rules:
         click.echo("no rules: nothing is removed")
     for one in found.rules:
@@ -122,8 +123,8 @@ def _tell_retention(found: schema.Retention) -> None:
     click.echo(f"{ran}; {found.removed_total:,} since the start")
 
 
-def _tell_line(line: schema.LogLine) -> None:
-    """One line of the log."""
+def _print_line(line: schema.LogLine) -> None:
+    """Print one line of the log."""
     fields = " ".join(f"{key}={clip(str(value))}" for key, value in line.fields.items())
     click.echo(f"{when(line.at)} {line.level:7} {line.event} {fields}")
 
@@ -134,14 +135,14 @@ def when(at: float | None) -> str:
 
 
 @click.command()
-@asks(_tell_status, code=lambda found: OK if found.ready else FAILURE)
+@asks(_print_status, code=lambda found: OK if found.ready else FAILURE)
 def status() -> Ask:
     """Whether the agent runs and is ready. Exit code 0 ready, 1 not ready, 3 not running."""
     return lambda c: c.status()
 
 
 @click.command()
-@asks(_tell_reloaded, code=lambda found: OK if found.ok else USAGE)
+@asks(_print_reloaded, code=lambda found: OK if found.ok else USAGE)
 def reload() -> Ask:
     """Have the agent read its configuration again. Exit code 2 where it has mistakes."""
     return lambda c: c.reload()
@@ -182,7 +183,7 @@ def _print(line: LogLine, as_json: bool) -> None:
     if as_json:
         print_json(line)
     else:
-        _tell_line(line)
+        _print_line(line)
 
 
 @click.group(cls=CommandGroup)
@@ -191,7 +192,7 @@ def retention() -> None:
 
 
 @retention.command("show")
-@asks(_tell_retention)
+@asks(_print_retention)
 def rules() -> Ask:
     """The rules, and what their newest run removed."""
     return lambda c: c.retention()
@@ -200,5 +201,5 @@ def rules() -> Ask:
 @retention.command("run")
 @asks("removing what is old")
 def run() -> Ask:
-    """Apply the rules now; `retention show` tells when that was done."""
+    """Apply the rules now; `retention show` prints when they ran."""
     return lambda c: c.run_retention()

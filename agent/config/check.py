@@ -1,4 +1,4 @@
-"""Plain values to checked ones: msgspec checks every section and every watch."""
+"""Converts plain values to checked ones: msgspec checks every section and every watch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 Path = tuple[str | int, ...]
 Complain = Callable[[Path, str], None]
 
-# "Object contains unknown field `x` - at `$.rules[0]`": what msgspec says, and where.
+# "Object contains unknown field `x` - at `$.rules[0]`": the error of msgspec, and its path.
 _AT: Final = re.compile(r" - at `(?:key in )?\$(.*?)(?:\[\.\.\.\].*)?`$")
 _PART: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _KEY: Final = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
@@ -42,7 +42,7 @@ def fields(struct: type[msgspec.Struct]) -> list[Field]:
 
 
 def convert(value: object, struct: type[S], complain: Complain, path: Path = ()) -> S | None:
-    """`value` as `struct`; None, and a complaint with msgspec's path, where it is not one."""
+    """Convert `value` to `struct`; None, and a complaint with msgspec's path, if that fails."""
     try:
         return msgspec.convert(value, struct)
     except msgspec.ValidationError as error:
@@ -54,7 +54,7 @@ def convert(value: object, struct: type[S], complain: Complain, path: Path = ())
 class Found(NamedTuple):
     """The values of a file that have the right types; a section in `wrong` is its default here.
 
-    Watches and syncs stand with their number in the file.
+    Watches and syncs have their number in the file.
     """
 
     config: Config
@@ -70,7 +70,7 @@ def whole(config: Config) -> Found:
 
 
 def convert_sections(table: Mapping[str, Any], complain: Complain) -> Found:
-    """Look at every section, every watch and every sync: each complains of its first mistake."""
+    """Convert each section, watch and sync; complain about the first mistake of each."""
     known = {one.name: one for one in fields(Config)}
     good: dict[str, Any] = {"watches": (), "syncs": ()}
     for name, value in table.items():
@@ -111,7 +111,7 @@ def _explained(text: str, struct: Any) -> tuple[Path, str]:
 
 
 def _type_at(kind: Any, path: Path) -> Any:
-    """The type of what stands at a path of a struct."""
+    """The type at a path of a struct."""
     for part in path:
         if isinstance(part, int):
             kind = get_args(_bare(kind))[0]

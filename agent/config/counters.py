@@ -1,4 +1,4 @@
-"""What the section of the counters must hold beyond types."""
+"""Checks what types cannot express in the section of the counters."""
 
 from __future__ import annotations
 

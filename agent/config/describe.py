@@ -1,4 +1,4 @@
-"""The template of `nostr-agent init` and the reference document, both made of the model."""
+"""Writes the template of `nostr-agent init` and the reference page, both from the model."""
 
 from __future__ import annotations
 

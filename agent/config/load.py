@@ -1,4 +1,4 @@
-"""Reading the configuration: flags over environment over file over defaults, and then checks."""
+"""Loads the configuration: flags over environment over file over defaults, then the checks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 
 from agent.config.check import convert_sections, fields, whole
 from agent.config.model import Config
+from agent.specs import Added
 from nostr_client.errors import InvalidInput, without_secret_keys
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ PREFIX: Final = "NOSTR_AGENT_"
 CONFIG_VARIABLE: Final = "NOSTR_AGENT_CONFIG"
 
 Override = tuple[str, tuple[str, ...], Any]
-"""Where it was given, the path of the key, and the value."""
+"""The source of a value, the path of its key, and the value."""
 
 
 def from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
@@ -86,13 +87,6 @@ class InvalidConfig(InvalidInput):
         self.mistakes = tuple(mistakes)
 
 
-class Added(NamedTuple):
-    """Names of what commands and the API added to the store."""
-
-    watches: frozenset[str] = frozenset()
-    syncs: frozenset[str] = frozenset()
-
-
 NOTHING: Final = Added()
 
 
@@ -124,7 +118,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
 ) -> Config:
-    """The configuration; without a `path`, of environment, flags and defaults alone.
+    """The configuration; without a `path`, from environment, flags and defaults only.
 
     `settings` are flags, `section.key=value`. Raises InvalidConfig with every mistake, InvalidInput
     for a file that cannot be read.
@@ -149,7 +143,7 @@ def read(
 
 
 def parse(text: str, name: str = "config", overrides: Iterable[Override] = ()) -> Config:
-    """A TOML text as a configuration, with `overrides` on top; `name` stands in the mistakes."""
+    """Parse a TOML text, with `overrides` on top; mistakes name the text `name`."""
     return draft(text, name, overrides).checked()
 
 
@@ -162,7 +156,7 @@ class Draft(NamedTuple):
     def checked(self, added: Added = NOTHING) -> Config:
         """The configuration, with everything checked. Raises InvalidConfig.
 
-        `added`: what the store has beside it, where that is known.
+        `added`: names that were added to the store, if known.
         """
         from agent.config.rules import check  # the SDK's queries come with it: half a second
 
@@ -234,7 +228,7 @@ class _Report:
         for n in range(len(path), 0, -1):
             if path[:n] in self._given:
                 return self._given[path[:n]]
-        if path[:1] and path[0] not in self._sections:  # overrides alone have made the section
+        if path[:1] and path[0] not in self._sections:  # only overrides have made the section
             for given, where in self._given.items():
                 if given[: len(path)] == path:
                     return where

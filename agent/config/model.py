@@ -1,4 +1,4 @@
-"""Every setting with type, default and reason; reference and template are made of it."""
+"""Declares every setting with type, default and reason; reference and template are made from it."""
 
 from __future__ import annotations
 

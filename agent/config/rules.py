@@ -1,4 +1,4 @@
-"""What a configuration must hold beyond types: names, relays, filters, targets."""
+"""Checks what types cannot express: names, relays, filters and targets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from agent.alerts.conditions import parse_condition
 from agent.config.counters import check_counters
 from agent.relay.listen import allowed_origin, own_url, parse_address, web_origin
+from agent.selection import sync_filters
 from agent.specs import check_http_url
-from agent.watches import sync_filters
 from nostr_client.codecs import nip19
 from nostr_client.codecs.proxies import NO_PROXY, parse_proxy
 from nostr_client.codecs.relay_url import normalize

@@ -1,1 +1,1 @@
-"""How counters travel between agents: reading others, and publishing for others to read."""
+"""Moves counters between agents: reads those of others, and publishes for others to read."""

@@ -1,4 +1,4 @@
-"""The board of all links of counters: what their runners say of them, and who hears of it."""
+"""Holds the state of all links of counters, and reports each change."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ if TYPE_CHECKING:
     from agent.api.schema import CounterLink
 
 KIND: Final = "link"
-"""Every link is one task of the scheduler, `link NAME`, whatever it is made of."""
+"""Every link is one task of the scheduler, `link NAME`, whatever its carrier."""
 
 
 class Links:
-    """Links by name. `tell` gets each one that has changed, `gone` the name of one that is no more.
+    """Links by name. `on_change` gets each changed link, `on_removal` the name of each removed one.
 
-    A runner sets its own links and changes them as it goes; nobody else does.
+    Only the runner of a link sets and changes it.
     """
 
-    def __init__(self, tell: Callable[[CounterLink], None], gone: Callable[[str], None]) -> None:
+    def __init__(
+        self, on_change: Callable[[CounterLink], None], on_removal: Callable[[str], None]
+    ) -> None:
         self._links: dict[str, CounterLink] = {}
-        self._tell = tell
-        self._gone = gone
+        self._on_change = on_change
+        self._on_removal = on_removal
 
     def all(self) -> tuple[CounterLink, ...]:
         """Every link, by name."""
@@ -34,20 +36,20 @@ class Links:
         return self._links.get(name)
 
     def put(self, link: CounterLink) -> None:
-        """Set a link, whole."""
+        """Add or replace a link."""
         if self._links.get(link.name) != link:
             self._links[link.name] = link
-            self._tell(link)
+            self._on_change(link)
 
     def change(self, name: str, **fields: Any) -> None:
-        """Change some fields of a link; one that is gone stays so."""
+        """Change some fields of a link; does nothing if the link was removed."""
         link = self._links.get(name)
         if link is not None:
             self.put(msgspec.structs.replace(link, **fields))
 
     def keep(self, via: Collection[tuple[str, str]], names: Collection[str]) -> None:
-        """Of the links of these kinds (`via`, `direction`) keep those of these names."""
+        """Remove links of these kinds (`via`, `direction`) whose names are not in `names`."""
         for name, link in list(self._links.items()):
             if (link.via, link.direction) in via and name not in names:
                 del self._links[name]
-                self._gone(name)
+                self._on_removal(name)

@@ -1,4 +1,4 @@
-"""Counters that are pushed to nats-servers: one task for each, which compares and sends."""
+"""Pushes counters to nats-servers: one task for each push, which compares and sends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from agent.config.model import PushSection
     from agent.counters.links import Links
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.counters.jetstream import JetStreamCounterStore
     from nostr_client.counters.push import PushReport
     from nostr_client.counters.sqlite import SqliteCounterStore
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from nostr_client.watch.clock import Clock
 
 LONGEST_VALUE: Final = 200
-"""Digits of a value in a status: further ones tell nobody anything."""
+"""Digits of a value in a status: a longer value is left out."""
 
 MOST_PROBLEMS: Final = 20
 
 
 class Push:
-    """One configured push at work: what is remembered of it lies in the store."""
+    """One configured push at work: its state is in the store."""
 
     def __init__(self, section: PushSection, pusher: Pusher) -> None:
         self.section = section
         self.pusher = pusher
         self.made = not section.create
-        """Whether the streams there are known to be there."""
+        """Whether the streams there are known to exist."""
 
 
-class Pushing:
+class PushRunner:
     """All pushes, by the name of their links. Each turn has a connection of its own."""
 
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         counters: SqliteCounterStore,
         links: Links,
         connection: ConnectionOptions,
@@ -56,14 +56,14 @@ class Pushing:
         self.pushes: dict[str, Push] = {}
         self.sent = 0
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._counters = counters
         self._links = links
         self._connection = connection
         self._confirmed: set[str] = set()
 
     def configure(self, sections: Sequence[PushSection]) -> None:
-        """Take these in the place of all."""
+        """Replace all pushes by these."""
         before, self.pushes = self.pushes, {}
         for section in sections:
             name = link_name(section)
@@ -91,7 +91,7 @@ class Pushing:
         ]
 
     def confirm(self, name: str) -> bool:
-        """Counters may fall there that somebody else raised; False where none waits for that."""
+        """Let the next round lower counters that others raised; False if no push waits for it."""
         link = self._links.get(name)
         if name not in self.pushes or link is None or not link.confirmable:
             return False
@@ -99,7 +99,7 @@ class Pushing:
         return True
 
     async def run(self, name: str) -> bool:
-        """One round of a push; whether everything is there as it is here."""
+        """Run one round of a push; return whether all values there equal those here."""
         one = self.pushes.get(name)
         if one is None:
             return True
@@ -110,7 +110,7 @@ class Pushing:
         except NostrTallyError as error:
             self._say(name, "failing", clip(str(error)))
             return False
-        if confirmed:  # a word that came while this ran is for the next
+        if confirmed:  # a confirmation during this round is for the next
             self._confirmed.discard(name)
         self._show(name, report)
         return report.settled
@@ -148,15 +148,15 @@ class Pushing:
         self._say(name, *_state(report))
 
     def _say(self, name: str, state: str, why: str) -> None:
-        """Show how a push does; the log says it once."""
+        """Set the state of a push; log a failure once."""
         link = self._links.get(name)
         if state in ("failing", "stopped") and link is not None and link.why != why:
-            self._journal.warning("push_failed", push=name, state=state, why=why)
+            self._log.warning("push_failed", push=name, state=state, why=why)
         self._links.change(name, state=state, why=why)
 
 
 def link_name(section: PushSection) -> str:
-    """The name of a push's link: no source is called so."""
+    """The name of a push's link, which no source can have."""
     return f"nats:{section.name}"
 
 
@@ -171,7 +171,7 @@ def _link(section: PushSection) -> schema.CounterLink:
 
 
 def _state(report: PushReport) -> tuple[str, str]:
-    """How a push does after a round, and why."""
+    """The state of a push after a round, and the reason."""
     if report.stopped:
         first = report.stopped[0]
         more = f" and {len(report.stopped) - 1} more" if len(report.stopped) > 1 else ""
@@ -210,7 +210,7 @@ TIMEOUT_S: Final = 5.0
 
 
 async def _make_streams(remote: JetStreamCounterStore, section: PushSection) -> None:
-    """What the push needs there; streams that are there are left as they are."""
+    """Create the streams that the push needs there; existing ones do not change."""
     wanted = [own_stream(section.into)]
     if section.total:
         wanted.append(aggregate_stream(section.total, section.into))

@@ -1,4 +1,4 @@
-"""Streams whose values are published as events: one task for each, at most once an interval."""
+"""Publishes streams as events: one task for each stream, at most once an interval."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import stored
+from agent import state
 from agent.api import schema
 from agent.counters.links import KIND
 from agent.counters.reader import BUDGET, VERSIONS
-from agent.watches import chosen
+from agent.selection import chosen
 from nostr_client.codecs import nip19
 from nostr_client.codecs.display import plural, seconds
 from nostr_client.codecs.filters import Filter
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from agent.config.model import PublishSection, RelaysSection
     from agent.counters.links import Links
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.codecs.event import Event
     from nostr_client.codecs.keys import Signer, VerifiedEvent
     from nostr_client.counters.sqlite.remotes import Remotes, Values
@@ -40,7 +40,7 @@ OFFER_AGAIN: Final = 10
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What is kept of a stream's newest event; `created_at` is written before it goes out."""
+    """What the store has of a stream's newest event; `created_at` is written before it is sent."""
 
     created_at: int = -1
     digest: str = ""
@@ -58,16 +58,16 @@ class Published:
         self.readers = tuple(dict.fromkeys(map(nip19.decode_pubkey, section.readers)))
         self.turns = 0
         self.looked = False
-        """Whether relays were asked in this run for what may be there already."""
+        """Whether this run has asked the relays for an existing event."""
 
 
-class Publishing:
+class PublishRunner:
     """All streams that are published, by the name of their links."""
 
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         remotes: Remotes,
         links: Links,
         store: SqliteStore,
@@ -77,7 +77,7 @@ class Publishing:
         self.streams: dict[str, Published] = {}
         self.published = 0
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._remotes = remotes
         self._links = links
         self._store = store
@@ -86,7 +86,7 @@ class Publishing:
         self._confirmed: set[str] = set()
 
     def configure(self, sections: Sequence[PublishSection], relays: RelaysSection) -> None:
-        """Take these streams in the place of all."""
+        """Replace all published streams by these."""
         before, self.streams = self.streams, {}
         for section in sections:
             name = link_name(section)
@@ -121,7 +121,7 @@ class Publishing:
 
     async def last(self) -> dict[str, float]:
         """When each was published last: a restart does not publish sooner."""
-        notes = await self._store.database.read(lambda conn: stored.notes(conn, _PREFIX))
+        notes = await self._store.database.read(lambda conn: state.notes(conn, _PREFIX))
         found = {key.removeprefix(_PREFIX): text for key, text in notes.items()}
         return {
             f"{KIND} {name}": msgspec.json.decode(found[one.section.stream], type=Note).at
@@ -146,7 +146,7 @@ class Publishing:
             why = clip(str(error))
             link = self._links.get(name)
             if link is not None and link.why != why:
-                self._journal.warning("publish_failed", stream=one.section.stream, why=why)
+                self._log.warning("publish_failed", stream=one.section.stream, why=why)
             self._links.change(name, state="failing", why=why)
             return False
 
@@ -166,27 +166,27 @@ class Publishing:
         verified = await self._kept(note) if note.digest == digest else None
         if verified is None:
             verified, note = await self._make(one, values, note, digest)
-        told = await self._offer(one, verified, note)
-        return await self._show(name, one, values, note, told)
+        results = await self._offer(one, verified, note)
+        return await self._show(name, one, values, note, results)
 
     async def _look(self, name: str, one: Published, values: Values, note: Note) -> Note | None:
-        """What relays have of us already: never to be older than that, and the only writer."""
+        """Read our newest event from the relays: the next must be newer and of the same store."""
         signer = self._sign_with()
         asked = nostr.address(signer.pubkey, one.section.stream)
-        told = await self._pool.gather(
+        found = await self._pool.gather(
             one.relays, lambda relay: relay.fetch(asked.replace(limit=VERSIONS), budget=BUDGET)
         )
-        there = [v.event for page in told.answers.values() for v in page.events]
+        there = [v.event for page in found.answers.values() for v in page.events]
         there += await self._store.query([asked])
         newest = max(there, key=lambda event: event.created_at, default=None)
         if newest is not None and newest.created_at > note.created_at:
             if self._is_foreign(newest, values, one.section.stream) and name not in self._confirmed:
                 why = "another store publishes this stream with this key; confirm to replace it"
-                self._journal.error("publish_stopped", stream=one.section.stream, why=why)
+                self._log.error("publish_stopped", stream=one.section.stream, why=why)
                 self._links.change(name, state="stopped", why=why, confirmable=True)
                 return None
             note = msgspec.structs.replace(note, created_at=newest.created_at, digest="")
-        one.looked = bool(told.answers) or not one.relays
+        one.looked = bool(found.answers) or not one.relays
         return note
 
     def _is_foreign(self, event: Event, values: Values, stream: str) -> bool:
@@ -204,7 +204,7 @@ class Publishing:
     async def _make(
         self, one: Published, values: Values, note: Note, digest: str
     ) -> tuple[VerifiedEvent, Note]:
-        """A new event, in our store before it goes anywhere; its time is used up first."""
+        """Make a new event and store it before it is sent; its time is recorded before that."""
         content = nostr.render(values)
         if one.readers:
             signer = self._sign_with()
@@ -247,12 +247,12 @@ class Publishing:
         one: Published,
         values: Values,
         note: Note,
-        told: dict[str, PublishResult],
+        results: dict[str, PublishResult],
     ) -> bool:
-        good = {url for url, result in told.items() if result.status is PublishStatus.OK}
-        took = (set(note.took) - told.keys()) | good
+        good = {url for url, result in results.items() if result.status is PublishStatus.OK}
+        took = (set(note.took) - results.keys()) | good
         problems = [
-            clip(f"{u}: {r.status} {r.message}", 300) for u, r in told.items() if u not in good
+            clip(f"{u}: {r.status} {r.message}", 300) for u, r in results.items() if u not in good
         ]
         if took != set(note.took):
             note = msgspec.structs.replace(note, took=tuple(sorted(took)))
@@ -286,12 +286,12 @@ class Publishing:
         return stored_event(found[0]) if found else None
 
     async def _note(self, stream: str) -> Note:
-        notes = await self._store.database.read(lambda c: stored.notes(c, _PREFIX + stream))
+        notes = await self._store.database.read(lambda c: state.notes(c, _PREFIX + stream))
         text = notes.get(_PREFIX + stream)
         return Note() if text is None else msgspec.json.decode(text, type=Note)
 
     async def _keep(self, stream: str, note: Note) -> None:
-        await self._store.database.write(lambda conn: stored.note(conn, _PREFIX + stream, note))
+        await self._store.database.write(lambda conn: state.note(conn, _PREFIX + stream, note))
 
     def _sign_with(self) -> Signer:
         if self._signer is None:
@@ -314,7 +314,7 @@ def link_name(section: PublishSection) -> str:
 
 
 def _digest(values: Values, one: Published) -> str:
-    """What has to change for a new event; the sequence alone does not."""
+    """A digest of all that makes a new event necessary; a new sequence number does not."""
     head = values.head
     parts = (head.store, head.epoch, values.ways, values.values, one.readers)
     return blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

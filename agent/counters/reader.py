@@ -1,4 +1,4 @@
-"""What a source is read by: an agent's API, or events on relays and in the store."""
+"""Reads sources of counters: by an agent's API, or from events on relays and in the store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batch_of(found: Messages, stream: str, after: int, *, whole: bool) -> Batch:
     ways = lineage.checked(found.lineage, lineage.node(stream, found.store))
     arrivals = found.messages
     if found.more and not arrivals:
-        raise InvalidInput("it has more, and shows nothing")
+        raise InvalidInput("it announces more messages, but sends none")
     upto = arrivals[-1].seq if found.more else max(found.last_seq, 0)
     batch = Batch(_head(found), arrivals, upto, whole, ways, after)
     check_batch(batch)
@@ -53,9 +53,9 @@ def _head(found: Messages) -> Head:
     ids = [found.store, found.epoch, *(run for run, _ in found.runs)]
     numbers = [found.first_seq, found.last_seq, *(seq for _, seq in found.runs)]
     if not all(0 < len(id) <= LONGEST_ID and id.isprintable() for id in ids):
-        raise InvalidInput("it says no ids")
+        raise InvalidInput("its ids are missing or malformed")
     if not all(0 <= n <= MOST_SEQ for n in numbers) or len(found.runs) > KEPT_RUNS:
-        raise InvalidInput("its numbers cannot be")
+        raise InvalidInput("its sequence numbers are out of range")
     return Head(found.store, found.epoch, found.first_seq, found.last_seq, found.runs)
 
 
@@ -66,13 +66,13 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """
     first, last = batches[0], batches[-1]
     if any(batch.head.key != first.head.key for batch in batches):
-        raise InvalidInput("it changed while it was read")
+        raise InvalidInput("the stream changed while it was read")
     newest = {one.subject: one for batch in batches for one in batch.arrivals}
     return last._replace(arrivals=tuple(newest.values()), after=0)
 
 
 PAGE: Final = 1000
-"""Messages asked for at once."""
+"""Messages of one request."""
 
 FAR_BEHIND: Final = 5_000
 """Messages after which only the newest of each subject is read: the sum needs no more."""
@@ -83,7 +83,7 @@ MOST_ANSWER: Final = 16 * 1024 * 1024
 TIMEOUT_S: Final = 30.0
 
 VERSIONS: Final = 10
-"""Events asked for: one is there, and some more of a relay that keeps old versions."""
+"""Events asked for: normally one, some more from a relay that keeps old versions."""
 
 BUDGET: Final = ReadBudget(events=2 * VERSIONS, bytes=4 * 1024 * 1024)
 
@@ -96,7 +96,7 @@ class Reader(Protocol):
     """What went wrong at the newest reading without ending it: relays that did not answer."""
 
     async def read(self, known: Known | None, *, again: bool) -> Batch | None:
-        """What is new, or with `again` the newest of every subject; None: nothing is there yet."""
+        """Read what is new, or with `again` the newest of every subject; None if nothing exists."""
         ...
 
     async def close(self) -> None: ...
@@ -150,7 +150,7 @@ class AgentReader:
 
     def _open(self) -> AgentClient:
         if self._closed:
-            raise InvalidInput("the source has been configured anew")
+            raise InvalidInput("the configuration of the source has changed")
         if self._client is None:
             self._client = AgentClient(
                 self._section.agent,
@@ -179,7 +179,7 @@ class AgentReader:
 
 
 class NostrReader:
-    """Reads the values that a key publishes: from relays, and from the store whoever filled it."""
+    """Reads the values that a key publishes: from relays, and from events already in the store."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class NostrReader:
         store: SqliteStore,
         clock: Clock,
         signer: Signer | None,
-        heard: Callable[[str, str], None],
+        on_event: Callable[[str, str], None],
     ) -> None:
         self._pubkey = nip19.decode_pubkey(section.pubkey)
         self._stream = section.of or section.stream
@@ -200,7 +200,7 @@ class NostrReader:
         self._store = store
         self._clock = clock
         self._signer = signer
-        self._heard = heard
+        self._on_event = on_event
         self.troubles: tuple[str, ...] = ()
         self._answered = True
 
@@ -220,17 +220,17 @@ class NostrReader:
 
     async def _fetch(self) -> None:
         """Bring what relays have into the store, which keeps the version that counts."""
-        told = await self._pool.gather(
+        found = await self._pool.gather(
             self._relays(),
             lambda relay: relay.fetch(self._asked.replace(limit=VERSIONS), budget=BUDGET),
         )
-        self.troubles = tuple(clip(str(error), 200) for error in told.errors.values())
-        self._answered = bool(told.answers) or not told.errors
+        self.troubles = tuple(clip(str(error), 200) for error in found.errors.values())
+        self._answered = bool(found.answers) or not found.errors
         now = self._clock.wall()
-        for url, page in told.answers.items():
+        for url, page in found.answers.items():
             good = [one for one in page.events if nostr.newest([one.event], self._asked, now)]
             for one in good:
-                self._heard(one.event.id, url)
+                self._on_event(one.event.id, url)
             if good:
                 await self._store.save(good)
 

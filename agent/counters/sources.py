@@ -1,4 +1,4 @@
-"""Sources at work: each is one task, which reads what is new and hands it to the counters."""
+"""Runs sources: one task for each, which reads new values and gives them to the counters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.config.model import SourceSection
     from agent.counters.links import Links
     from agent.counters.reader import Reader
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.codecs.event import Event
     from nostr_client.counters.engine.take import Taken
     from nostr_client.counters.sqlite.remotes import Remotes
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 MOST_ROUNDS: Final = 50
-"""Batches of one turn: a source that is far behind goes on at its next."""
+"""Batches of one turn: a source that is far behind continues at its next turn."""
 
 LONGEST_VALUE: Final = 200
-"""Digits of a value in a status: further ones tell nobody anything."""
+"""Digits of a value in a status: a longer value is left out."""
 
 
 class Source:
@@ -44,16 +44,16 @@ class Source:
         self.reader = reader
         self.remote = Remote(section.stream, source_config(section), section.most_subjects)
         self.newest = -1
-        """When the newest version was made that came, taken or not: Unix seconds."""
+        """`created_at` of the newest version that came, taken or not: Unix seconds."""
 
 
-class Sourcing:
+class SourceRunner:
     """All sources. `make` gives the reader of one."""
 
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         remotes: Remotes,
         links: Links,
         make: Callable[[SourceSection], Reader],
@@ -61,13 +61,13 @@ class Sourcing:
         self.sources: dict[str, Source] = {}
         self.moved = 0
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._remotes = remotes
         self._links = links
         self._make = make
 
     async def configure(self, sections: Sequence[SourceSection]) -> None:
-        """Take these sources in the place of all; what others brought stays, with its place."""
+        """Replace all sources by these; values and positions of removed ones stay in the store."""
         before, self.sources = self.sources, {}
         for section in sections:
             old = before.get(section.name)
@@ -87,7 +87,7 @@ class Sourcing:
     def tasks(self) -> list[scheduler.Task]:
         """One task for each source, each in a lane of its own.
 
-        A source that is away is not asked more rarely: what it counts meanwhile is wanted at once.
+        A failing source keeps its interval: what it counts meanwhile is wanted at once.
         """
         return [
             scheduler.Task(
@@ -102,11 +102,11 @@ class Sourcing:
             await one.reader.close()
 
     async def confirm(self, name: str) -> bool:
-        """The lower values of a source are right; False where it does not wait for that."""
+        """Accept the lower values of a source; False if it does not wait for that."""
         return await self._remotes.confirm(name)
 
     async def run(self, name: str) -> bool:
-        """Bring what a source has; whether it could be read."""
+        """Read a source and take its values; return whether it could be read."""
         one = self.sources.get(name)
         if one is None:
             return True
@@ -116,14 +116,14 @@ class Sourcing:
         except NostrTallyError as error:
             why = clip(str(error))
             if self._changed(name, "failing", why):
-                self._journal.warning("source_failed", source=name, why=why)
+                self._log.warning("source_failed", source=name, why=why)
             self._links.change(name, state="failing", why=why, path=(), confirmable=False)
             return False
         await self._show(one, taken)
         return taken is None or taken.outcome in ("taken", "stale", "met")
 
     async def _bring(self, one: Source) -> Taken | None:
-        """Read and take until there is nothing more; what became of the last batch."""
+        """Read and take batches until none is left; return the outcome of the last one."""
         again, taken, moved = False, None, 0
         for _ in range(MOST_ROUNDS):
             state = await self._remotes.known(one.section.name)
@@ -134,7 +134,7 @@ class Sourcing:
                 one.newest = batch.version[0]
             taken = await self._remotes.take(one.remote, batch)
             moved += taken.moved
-            self._tell(one, taken)
+            self._log_outcome(one, taken)
             if again and taken.outcome == "again":
                 break
             again = taken.outcome == "again"
@@ -145,16 +145,16 @@ class Sourcing:
         self.moved += moved
         return taken
 
-    def _tell(self, one: Source, taken: Taken) -> None:
+    def _log_outcome(self, one: Source, taken: Taken) -> None:
         name = one.section.name
         for gap in taken.gaps[:10]:
-            self._journal.warning("source_gap", source=name, after=gap.after, before=gap.before)
+            self._log.warning("source_gap", source=name, after=gap.after, before=gap.before)
         if taken.outcome in ("refused", "backwards") and self._changed(name, "stopped", taken.why):
             path = " <- ".join(taken.path) or None
-            self._journal.error("source_stopped", source=name, why=taken.why, path=path)
+            self._log.error("source_stopped", source=name, why=taken.why, path=path)
 
     def _changed(self, name: str, state: str, why: str) -> bool:
-        """Whether a link has not said that before: a log says it once."""
+        """Whether state and reason are new for a link, so that they are logged once."""
         link = self._links.get(name)
         return link is None or (link.state, link.why) != (state, why)
 
@@ -178,7 +178,7 @@ class Sourcing:
         await self._show_known(one)
 
     async def _show_known(self, one: Source) -> None:
-        """Bring what is kept of a source into its link."""
+        """Show in its link what the store has of a source."""
         name = one.section.name
         found, link = await self._remotes.known(name), self._links.get(name)
         if found is None or link is None:
@@ -224,7 +224,7 @@ def _link(one: Source) -> schema.CounterLink:
 
 
 SOON_S: Final = 0.2
-"""The hook runs before the commit: a reader that came at once would not see the event."""
+"""Seconds: the hook runs before the commit, and a read before that would miss the event."""
 
 
 class Arrivals:

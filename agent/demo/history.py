@@ -1,4 +1,4 @@
-"""The history that the agent would have written in the week before, merged from posts of then."""
+"""Computes the history of the week before, as the agent would have written it."""
 
 from __future__ import annotations
 

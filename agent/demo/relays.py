@@ -1,4 +1,4 @@
-"""Local relays of every kind: with registers, without, slow, reading only, lying, refusing."""
+"""Starts local relays of every kind: with registers, without, slow, read-only, lying, refusing."""
 
 from __future__ import annotations
 

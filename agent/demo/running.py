@@ -1,4 +1,4 @@
-"""Everything that the demonstration runs: relays, people, and an agent that watches them."""
+"""Starts the parts of the demonstration: relays, people, and an agent that watches them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tour of the demonstration: counts, a sync and an agent, with the truth beside each number."""
+"""Runs the tour of the demonstration: counts, a sync and an agent, each compared with the truth."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PATIENCE_S: Final = 60.0
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """One number of the tour beside the truth; `value` is None where nobody knows it."""
+    """One number of the tour and the truth; `value` is None if unknown."""
 
     name: str
     value: int | None
@@ -58,7 +58,7 @@ def holds(figure: Figure | None, truth: int) -> bool:
 
 
 def check(name: str, figure: Figure | None, truth: int) -> Checked:
-    """A figure beside the truth."""
+    """Compare a figure with the truth."""
     if figure is None:
         value, low, high, exact = None, None, None, False
     else:
@@ -70,7 +70,7 @@ def check(name: str, figure: Figure | None, truth: int) -> Checked:
 
 
 def check_exact(name: str, value: int, truth: int) -> Checked:
-    """A number that is known, beside the truth."""
+    """Compare an exact number with the truth."""
     right = value == truth
     return Checked(
         name=name, value=value, low=value, high=value, exact=True, truth=truth, right=right

@@ -1,4 +1,4 @@
-"""Made-up people over a week: who follows, reacts, reposts and replies when. Of a seed."""
+"""Draws made-up people over a week from a seed: who follows, reacts, reposts and replies when."""
 
 from __future__ import annotations
 

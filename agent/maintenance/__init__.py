@@ -1,1 +1,1 @@
-"""Care of the store: retention, derived tables, backups, and events in archives."""
+"""Maintains the store: retention, derived tables, backups, and events in archives."""

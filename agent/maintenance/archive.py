@@ -1,8 +1,8 @@
-"""Archives of events: JSONL, plain or packed, or Parquet by kind and day, from a store and back.
+"""Writes events to archives and reads them: JSONL, plain or compressed, or Parquet by kind and day.
 
 Parquet is written in folders `kind=…/day=…`, which Spark, DuckDB and polars read as columns: a
-question about followers reads kind 3 alone. Its columns are `reindex.rows.ARCHIVE_COLUMNS`, ids and
-keys as bytes, tags as their JSON.
+question about followers reads only kind 3. Its columns are `reindex.event_rows.ARCHIVE_COLUMNS`:
+ids and keys as bytes, tags as their JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
-from agent.reindex.rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
+from agent.reindex.event_rows import ARCHIVE_COLUMNS, Rejects, archive_values, events_of
 from agent.reindex.tempdir import part_of, remove
 from nostr_client.errors import InvalidInput, optional
 from nostr_client.store.index_schema import DAY
@@ -38,23 +38,23 @@ NAMED: Final[dict[str, Form]] = {
     ".zstd": "zstd",
     ".parquet": "parquet",
 }
-"""The form of an archive by the ending of its name, as whoever reads one takes it."""
+"""The form of an archive by the ending of its name, which readers go by."""
 
 ROWS: Final = 20_000
 """Events that are gathered before they are written: some 40 MB."""
 
 GZIP_LEVEL: Final = 6
-"""As `gzip` itself has it: 9 takes twice the time for a hundredth of the bytes."""
+"""The default of `gzip`: 9 takes twice the time and saves a hundredth of the bytes."""
 
 OPEN_FILES: Final = 64
-"""Parquet files that are open at once: beyond, the oldest is closed and another one begun."""
+"""Parquet files that are open at once: above that the oldest is closed, and a new one begun."""
 
 
 def form_of(path: Path, form: Form | None) -> Form:
     """The form that is asked for, else that of the name; a name without an ending is a folder's.
 
-    Raises InvalidInput where the name says no form that is written, or another one than asked for:
-    who reads an archive goes by its name.
+    Raises InvalidInput if the name has no known form, or another one than asked for: readers go by
+    the name.
     """
     if str(path) == "-":
         raise InvalidInput(

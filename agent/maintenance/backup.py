@@ -1,4 +1,4 @@
-"""Copies of a store that are whole: SQLite's online backup beside a running agent, then checked.
+"""Copies a store by SQLite's online backup beside a running agent, and checks the copy.
 
 A backup has its SHA-256 sum beside it, in `<backup>.sha256` as `sha256sum -c` reads it. A restore
 compares it, then checks what it copied by every page, id, signature and index row, and by the
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGES: Final = 2048
-"""Pages copied in one step, 8 MB: the writer goes on in between."""
+"""Pages copied in one step, 8 MB: the writer works between two steps."""
 
 
 def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> int:
     """Copy a store into a new file and check the copy; its bytes.
 
-    Works beside the process that writes. `progress` is told pages done and pages in all. The
+    Works beside the process that writes. `progress` gets the pages done and the pages in all. The
     target appears whole, or not at all; its sum appears just before it. Raises InvalidInput (it
     is there), StoreError.
     """
@@ -69,14 +69,14 @@ def back_up(store: Path, target: Path, progress: Callable[[int, int], None]) -> 
 
 
 class Restored(NamedTuple):
-    """The bytes of a store that was put back, and where the one that was there is kept."""
+    """The bytes of a restored store, and the path of the store that it replaced."""
 
     bytes: int
     kept: Path | None
 
 
 def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Restored:
-    """Put a checked backup in the place of a store that nobody has open.
+    """Replace a store that no process has open by a checked backup.
 
     Raises StoreLocked when an agent runs, InvalidInput when a store is there and not `force`,
     StoreCorrupt for a backup that is not whole, or not the one that was made. What was there is
@@ -113,7 +113,7 @@ def restore(backup: Path, store: Path, *, force: bool, sums: bool = True) -> Res
 
 
 def sum_path(backup: Path) -> Path:
-    """Where the sum of a backup stands."""
+    """The path of a backup's sum."""
     return _beside(backup, ".sha256")
 
 
@@ -129,8 +129,8 @@ def check_sum(backup: Path) -> None:
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise StoreCorrupt(f"{path} cannot be read: {error}") from error
-    told = _SUM.fullmatch(text)
-    if told is None or told[1] != found:
+    written = _SUM.fullmatch(text)
+    if written is None or written[1] != found:
         raise StoreCorrupt(f"{backup} is not what was backed up: its SHA-256 is {found}")
 
 
@@ -144,7 +144,7 @@ def _sum(path: Path) -> str:
 
 
 def _write_sum(part: Path, target: Path) -> None:
-    """The sum in its place, on the disk."""
+    """Write the sum and sync it to the disk."""
     place = sum_path(target)
     new = _beside(part, ".sha256")
     try:
@@ -181,8 +181,8 @@ def check(path: Path) -> None:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise StoreCorrupt(f"{path} is damaged: {error}") from error
     if causes:
-        told = "; ".join(list(dict.fromkeys(causes))[:_CAUSES])
-        raise StoreCorrupt(f"{path} is damaged: {told}")
+        named = "; ".join(list(dict.fromkeys(causes))[:_CAUSES])
+        raise StoreCorrupt(f"{path} is damaged: {named}")
 
 
 _CAUSES: Final = 5
@@ -190,10 +190,10 @@ _CAUSES: Final = 5
 
 
 def _other_causes(conn: sqlite3.Connection) -> list[str]:
-    """What else is wrong where pages, events and derived rows are whole: records, words, sums."""
+    """Further faults, if pages, events and derived rows are whole: records, words, sums."""
     try:
         check_current(conn, (STORE, SYNC, FINGERPRINTS))
-    except SchemaTooOld as error:  # the record of a schema that is there
+    except SchemaTooOld as error:  # the version record of an existing schema
         return [str(error)]
     if has_search(conn):
         check_words(conn)
@@ -224,7 +224,7 @@ def _discard(part: Path) -> None:
 
 
 def _make(part: Path, target: Path) -> None:
-    """An empty file, so that what is wrong with its folder is told of that, not of the source."""
+    """Create an empty file, so that an error of its folder names the folder, not the source."""
     try:
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -271,8 +271,8 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 def _put_in_place(part: Path, store: Path) -> Path:
     """Replace the store by one rename, so that at each moment the old or the new one is there.
 
-    The old store is kept by a second name. Its log is folded into it first: a log that stayed would
-    be read into the new store, and one that went would take the newest commits with it. The derived
+    The old store gets a second name. Its log is folded into it first: SQLite would read an old log
+    into the new store, and a removed one would take the newest commits with it. The derived
     tables go too, as they say of which generation and not of which store they are.
     """
     for old in store.parent.glob(f"{glob.escape(store.stem)}.index-*.db*"):
@@ -296,7 +296,7 @@ def _put_in_place(part: Path, store: Path) -> Path:
 
 
 def _fold_log(store: Path) -> None:
-    """Bring the newest commits into the file itself; a damaged store keeps its log beside it.
+    """Move the commits of the log into the file itself; a damaged store keeps its log beside it.
 
     Raises StoreError where the disk does not take them.
     """
@@ -339,7 +339,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def _free(store: Path) -> Path:
-    """A name to keep a store by under which nothing was kept yet."""
+    """A free name for the store that is replaced."""
     names = (f".before.{n}" if n else ".before" for n in itertools.count())
     kept = (_beside(store, name) for name in names)
     return next(one for one in kept if not any(_beside(one, s).exists() for s in _FILES))

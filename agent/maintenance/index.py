@@ -1,4 +1,4 @@
-"""The store's derived tables (`index.db`) in the agent: kept along, read, and exchanged.
+"""Updates, reads and exchanges the store's derived tables (`index.db`) in the agent.
 
 A bulk rebuild in another process asks for a snapshot, builds a file, and has it adopted: the agent
 alone writes the store, so it makes the exchange, while it goes on with its work.
@@ -31,10 +31,10 @@ class Indexing:
         self._store = store
         self.index = index
         self.exchange = asyncio.Lock()
-        """Held while a file is taken over: the writer may then be busy for a minute on purpose."""
+        """Held while a file is adopted: the writer may then be busy for a minute."""
 
     async def stats(self) -> IndexStats:
-        """How it stands."""
+        """The state of the derived tables."""
         return await self._store.database.read(index_read.stats)
 
     async def hottest(self, name: str | None, kind: int | None, limit: int) -> schema.HotTargets:
@@ -52,14 +52,14 @@ class Indexing:
         return done
 
     async def snapshot(self) -> schema.IndexMark:
-        """Where a bulk rebuild begins."""
+        """The mark at which a bulk rebuild begins."""
         mark = await self.index.snapshot()
         return schema.IndexMark(next_seq=mark.next_seq, removals=mark.removals)
 
     async def adopt(self, built: Path) -> IndexStats:
         """Take a file that was built in bulk as the next generation.
 
-        Raises InvalidInput for what is no such file, StoreError.
+        Raises InvalidInput (not such a file), StoreError.
         """
         async with self.exchange:
             await asyncio.to_thread(_check, built)

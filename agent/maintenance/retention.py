@@ -1,4 +1,4 @@
-"""Keeping the store in shape: retention, expired events, history that got old; in small steps."""
+"""Removes events by retention rules, expired events and old history, in small steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nostr_client.watch import repository, scheduler
 
 if TYPE_CHECKING:
     from agent.config.model import RetentionSection
-    from agent.journal import Journal
+    from agent.log import Log
     from agent.maintenance.index import Indexing
     from agent.specs import RetentionRule
     from nostr_client.store.sqlite import SqliteStore
@@ -28,18 +28,16 @@ KINDS_OF_DELETION: Final = frozenset({5, 62})
 """Never removed by age: without them, what they deleted would come back with the next sync."""
 
 
-class Keeping:
+class RetentionRunner:
     """One task that applies the rules again and again."""
 
-    def __init__(
-        self, clock: Clock, journal: Journal, store: SqliteStore, index: Indexing | None
-    ) -> None:
+    def __init__(self, clock: Clock, log: Log, store: SqliteStore, index: Indexing | None) -> None:
         self.ran_at: float | None = None
         self.removed = 0
         self.removed_total = 0
         self.section: RetentionSection | None = None
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._store = store
         self._index = index
 
@@ -68,7 +66,7 @@ class Keeping:
         self.ran_at, self.removed = now, removed
         self.removed_total += removed
         if removed:
-            self._journal.info("removed", events=removed)
+            self._log.info("removed", events=removed)
         return True
 
     async def _thin(self, now: float, step: int) -> None:

@@ -1,1 +1,1 @@
-"""Bulk rebuild of everything that is derived from events, by Spark or by one plain process."""
+"""Rebuilds in bulk all that is derived from events, by Spark or by one plain process."""

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def check(store: Path, built: Path, settings: Settings) -> Checked:
-    """Compare in one snapshot; what came since `built` was read is added to it first.
+    """Compare in one snapshot; events that came after `built` was read are added to it first.
 
-    Raises StoreError where the live index is behind, or events were removed meanwhile: then
-    nothing can be compared, and another run can.
+    Raises StoreError if the live index is behind, or events were removed meanwhile: run it again
+    then.
     """
     found = Found()
     hasher = TagHasher(hash_key(store))

@@ -1,4 +1,4 @@
-"""The child process of a rebuild: one job on stdin, JSON lines on stdout, gone when it is done.
+"""Runs one rebuild as a child process: a job on stdin, JSON lines on stdout.
 
 It ends with its parent: stdin stays open as long as that lives. SIGTERM ends it with 130, and
 nothing half is left.
@@ -105,7 +105,7 @@ def _line(line: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    """Whoever started this holds the other end of stdin: its end is a request to stop."""
+    """The parent holds the other end of stdin; when it closes, this process stops."""
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

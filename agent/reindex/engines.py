@@ -1,4 +1,4 @@
-"""Which engine takes a rebuild, and why."""
+"""Chooses the engine of a rebuild, and says why."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is rebuilt from: a store, or archives that never were in one; and what names the work.
+"""Describes the input of a rebuild, a store or archives, and names its work folder by it.
 
-The fingerprint names the folder of the work: the same input finds what is done already, another
-one starts afresh.
+The fingerprint names the folder of the work: the same input finds the stages that are done,
+another one starts from the beginning.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PLAN: Final = 5
 Kind = Literal["store", "jsonl", "parquet"]
 
 ONCE: Final = "once-"
-"""Before the name of work that no other run may go on with: its input cannot be told from another
-one that has the same names."""
+"""Prefix of work that no other run may resume: its input cannot be distinguished from another one
+with the same names."""
 
 GLOB: Final = frozenset("{}[]*?\\")
-"""What Hadoop takes for a pattern in a path."""
+"""Characters that Hadoop reads as a pattern in a path."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +57,12 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     def store(self) -> Path:
         """The store's file. Raises InvalidInput for archives."""
         if self.kind != "store":
-            raise InvalidInput("archives are no store")
+            raise InvalidInput("archives are not a store")
         return Path(self.paths[0])
 
 
 class Listed(NamedTuple):
-    """A file elsewhere as its file system tells of it: path, bytes, microseconds of its change."""
+    """A remote file as its file system lists it: path, bytes, microseconds of its change."""
 
     path: str
     length: int
@@ -78,8 +78,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What decides the result beside the input.
 
     `now`: Unix seconds at which expired events of an archive are dead; a store keeps them until
-    it sweeps. `fixed`: somebody asked for this very time; else a run that goes on with another
-    one's stages keeps its time. `urls`: normalised URLs that requests to vanish may name. `hot`:
+    it sweeps. `fixed`: the caller chose this time; else a run that resumes the stages of
+    another keeps its time. `urls`: normalised URLs that requests to vanish may name. `hot`:
     events from which a target is kept. `verify`: check every signature (ids of archives are always
     checked).
     """
@@ -92,7 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_url(path: str) -> bool:
-    """True for a path that has a scheme, as `s3a://bucket/key`; C:/ is none."""
+    """True for a path with a scheme, as `s3a://bucket/key`; `C:/` has none."""
     return len(urlsplit(path).scheme) > 1
 
 
@@ -111,7 +111,7 @@ def local(path: str) -> Path | None:
 
 
 def for_hadoop(path: str) -> str:
-    """A path as Hadoop has to be told it: of this machine, and no pattern, unless it is a URL."""
+    """A path as Hadoop needs it: a local one with its patterns escaped, unless it is a URL."""
     if is_url(path):
         return path
     absolute = str(Path(path).absolute())
@@ -141,7 +141,7 @@ def archive(kind: Kind, paths: Sequence[str]) -> Input:
 def refuse_packed(path: str) -> None:
     """Raise InvalidInput for a packing of which Spark reads no row without a word."""
     if path.endswith(".lz4"):
-        raise InvalidInput(f"{path}: lz4 gives no rows without a word; use zstd or gzip")
+        raise InvalidInput(f"{path}: Spark silently reads no rows of lz4; use zstd or gzip")
 
 
 def files(source: Input) -> Iterator[Path]:
@@ -194,7 +194,7 @@ def mark_of(store: Path) -> Mark:
 
 
 def hash_key(store: Path) -> bytes:
-    """The key of a store's tag index, which tells one store from another. Raises StoreError."""
+    """The key of a store's tag index, which is different for each store. Raises StoreError."""
     try:
         with closing(open_store(store)) as conn:
             row = conn.execute("SELECT value FROM meta WHERE key = ?", (HASH_KEY,)).fetchone()
@@ -206,7 +206,7 @@ def hash_key(store: Path) -> bytes:
 
 
 def open_store(path: Path) -> sqlite3.Connection:
-    """A reading connection beside whoever writes. Raises StoreError."""
+    """A reading connection beside the writing process. Raises StoreError."""
     if not path.exists():
         raise StoreError(f"no store at {path}")
     check_file(path)

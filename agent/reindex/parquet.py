@@ -1,7 +1,7 @@
-"""The tables of the plain engine as Parquet, in the form in which Spark leaves its own.
+"""Writes the tables of the reference engine as Parquet, in the form that Spark writes.
 
-`about` is written last, and all of it beside the tables of before: what is half written has another
-name, or lacks what says when it is of.
+All tables are written beside the earlier ones, `about` last: a half-written set has another name,
+or lacks the table with its time.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ _TEXT: Final = frozenset({"name", "value", "status"})
 
 
 def write_tables(tables: Tables, out: Path, about: Mapping[str, int]) -> str | None:
-    """Put `<out>/tables/<table>` in the place of what is there; why not, where it cannot be.
+    """Replace `<out>/tables/<table>`; return why not if it cannot.
 
-    Without pyarrow the tables of before go all the same: they are of another rebuild.
+    Without pyarrow the earlier tables are removed too: they are of another rebuild.
     """
     place, part = out / "tables", out / "tables.tmp"
     shutil.rmtree(part, ignore_errors=True)

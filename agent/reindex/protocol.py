@@ -1,4 +1,4 @@
-"""What a rebuild's child process is told, and the JSON lines that it answers with."""
+"""Types of a rebuild's job, and of the JSON lines that the child process answers with."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ STAGES: Final = ("events", "dead", "tags", "registers", "daily", "counters", "fi
 """What is staged, in order; `publish` and `check` follow."""
 
 LOCAL: Final = "local[*]"
-"""Where Spark runs unless it is told: on all cores of this machine."""
+"""Where Spark runs by default: on all cores of this machine."""
 
 LEAST_MEMORY: Final = 512
-"""MiB of heap: Spark refuses to start where Java says that it has less than 450 of them."""
+"""MiB of heap: Spark refuses to start if Java reports less than 450 of them."""
 
 INTERRUPTED: Final = 130
 """The exit code after a cancellation."""
@@ -33,7 +33,7 @@ def checked_memory(text: str) -> str:
     with."""
     found = re.fullmatch(r"([1-9][0-9]{0,3})([gm])", text)
     if found is None:
-        raise InvalidInput(f"{clip(text)} is no size of memory: a number of g or m, as 4g")
+        raise InvalidInput(f"{clip(text)} is not a size of memory: a number with g or m, as 4g")
     if int(found[1]) * (1024 if found[2] == "g" else 1) < LEAST_MEMORY:
         raise InvalidInput(f"{text} is too little memory: Spark needs {LEAST_MEMORY}m")
     return text
@@ -110,7 +110,7 @@ def to_line(message: Any) -> bytes:
 
 
 def from_line(line: bytes) -> Message:
-    """A line of the child. Raises msgspec.MsgspecError for what is none."""
+    """Parse a line of the child. Raises msgspec.MsgspecError."""
     message: Message = _decode(line)
     return message
 

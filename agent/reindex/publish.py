@@ -1,4 +1,4 @@
-"""From tables to an index file: written aside, checked, renamed. Whole or not there."""
+"""Writes an index file from tables: written aside, checked, then renamed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Rows = Iterator[tuple[Any, ...]]
     Numbered = Callable[[Rows, Numbers], Rows]
     RowsOf = Callable[[str, Numbers], Rows]
-    """The rows of a table of an index: what `tables.COLUMNS` says, with people by number."""
+    """The rows of a table of an index: the columns of `tables.COLUMNS`, with people by number."""
 
 _INSERTS: Final = {
     "hot_author": "INSERT INTO hot_author VALUES (?, ?, ?)",
@@ -74,8 +74,8 @@ def publish(
 ) -> Published:
     """Write the tables as an index of the store at `mark`; `progress` gets a table's rows so far.
 
-    `about` is what the file says of itself beside its version and mark. `ready` returns when the
-    file may have its name. Either of the two may raise, which ends this.
+    `about` has the file's other facts, beside its version and mark. `ready` returns when the file
+    may get its name. Either of the two may raise, which ends this.
 
     `<target>.tmp` is written, synced and checked, then renamed; whatever ends this leaves no
     half of it. `numbers`: the store's number of each pubkey. Raises StoreError and its kinds.
@@ -106,7 +106,7 @@ def store_numbers(store: Path) -> dict[bytes, int]:
 
 
 class NewNumbers(dict[bytes, int]):
-    """Numbers for people of archives, who have none: given as they come."""
+    """Numbers the authors of archives in the order in which they come."""
 
     def __missing__(self, pubkey: bytes) -> int:
         self[pubkey] = len(self) + 1

@@ -1,7 +1,7 @@
-"""The reference engine: the same tables by one plain process.
+"""Computes the tables in one plain process: the reference engine.
 
-It is what Spark is compared with, and what a store of ordinary size is rebuilt by: Spark costs 10
-to 15 CPU seconds before its first row. Everything about authors is one 64-bit key (what, who) per
+It is the oracle of the Spark engine, and the engine of stores of ordinary size: Spark costs 10 to
+15 CPU seconds before its first row. Everything about authors is one 64-bit key (what, who) per
 event and tag, sorted by numpy at the end: 8 bytes each where sets would take a hundred.
 """
 
@@ -101,7 +101,7 @@ class Accumulator:
         return makers[table]()
 
     def _hot_groups(self) -> Groups:
-        """The groups of hot targets alone, sorted by target."""
+        """The groups of hot targets, sorted by target."""
         if self._hot is None:
             groups = _grouped(self._of_targets)
             events = np.bincount(groups.what, groups.n, len(self._targets)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""`--repair`: mend the derived parts of a store in place, in the writer's own transactions."""
+"""`--repair`: repairs derived rows of a store in place, in the writer's own transactions."""
 
 from __future__ import annotations
 
@@ -20,35 +20,38 @@ if TYPE_CHECKING:
     from nostr_client.store.derived import Repairs
     from nostr_client.store.sqlite import SqliteStore
 
-    Mend = Callable[[sqlite3.Connection, Sequence[int]], None]
+    Repair = Callable[[sqlite3.Connection, Sequence[int]], None]
 
 T = TypeVar("T")
 
 BATCH: Final = 2_000
-"""Events mended in one transaction, so that other writers wait for a moment only."""
+"""Events repaired in one transaction, so that other writers wait for a moment only."""
 
 
 async def repair_rows(store: SqliteStore, wanted: Repairs) -> dict[str, int]:
-    """Mend rows that are missing or wrong; how many of each kind. Raises StoreError.
+    """Repair rows that are missing or wrong; return how many of each kind. Raises StoreError.
 
-    Safe to cancel and to repeat: each batch is mended whole or not at all.
+    Safe to cancel and to repeat: each batch is repaired whole or not at all.
     """
-    steps: tuple[tuple[str, tuple[int, ...], Mend], ...] = (
+    steps: tuple[tuple[str, tuple[int, ...], Repair], ...] = (
         ("tags", wanted.tags, lambda conn, seqs: _tags(conn, store, seqs)),
         ("columns", wanted.columns, _columns),
         ("requests", wanted.requests, _requests),
     )
     done: dict[str, int] = {}
-    for name, seqs, mend in steps:
+    for name, seqs, repair in steps:
         for part in _batches(seqs):
-            await store.database.write(partial(_apply, mend, part))
+            await store.database.write(partial(_apply, repair, part))
         done[name] = len(seqs)
     return done
 
 
 async def remove_dead(store: SqliteStore, wanted: Repairs) -> dict[str, int]:
-    """Remove what should not be stored by the store's own door, so that its index follows; then
-    make the fingerprints anew that did not fit. Raises StoreError. Safe to cancel and to repeat."""
+    """Remove events that should not be stored, then compute the fingerprints that differ again.
+
+    The store itself removes them, so that its index follows. Raises StoreError. Safe to cancel and
+    to repeat.
+    """
     done = {"dead": 0, "scopes": 0}
     for ids in _batches(wanted.dead):
         done["dead"] += await store.delete([Filter(ids=ids)])
@@ -58,8 +61,8 @@ async def remove_dead(store: SqliteStore, wanted: Repairs) -> dict[str, int]:
     return done
 
 
-def _apply(mend: Mend, seqs: Sequence[int], conn: sqlite3.Connection) -> None:
-    mend(conn, seqs)
+def _apply(repair: Repair, seqs: Sequence[int], conn: sqlite3.Connection) -> None:
+    repair(conn, seqs)
 
 
 def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -75,7 +78,7 @@ def _events(conn: sqlite3.Connection, seqs: Sequence[int]) -> list[tuple[int, in
 
 
 def _tags(conn: sqlite3.Connection, store: SqliteStore, seqs: Sequence[int]) -> None:
-    """The rows of the tag index of these events, made anew."""
+    """Make the rows of these events in the tag index again."""
     for part in chunks(seqs):
         marks = ",".join("?" * len(part))
         conn.execute(f"DELETE FROM tag WHERE seq IN ({marks})", part)

@@ -1,4 +1,4 @@
-"""How an engine tells what it does: JSON lines on stdout, stages at most twice a second."""
+"""Reports the progress of an engine: JSON lines on stdout, stages at most twice a second."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PROC: Final = Path("/proc")
 
 
 def tree_cpu(root: int | None = None) -> float:
-    """CPU seconds of a process (this one) and its descendants, ended ones too where waited for.
+    """CPU seconds of a process (this one) and its descendants, with ended ones it waited for.
 
-    On systems without /proc that of this process alone.
+    On systems without /proc only that of this process.
     """
     if not _PROC.exists():
         times = os.times()
@@ -51,7 +51,7 @@ def tree(root: int | None = None) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the state on; empty when it is gone."""
+    """Fields of /proc/PID/stat from the state on; empty if the process has ended."""
     try:
         text = (_PROC / str(pid) / "stat").read_text("ascii", "replace")
     except OSError:
@@ -68,29 +68,29 @@ class Reporter:
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
-        self._told = 0.0
+        self._sent_at = 0.0
         self._lock = threading.Lock()
         self.aside: Callable[[], float] | None = None
         """CPU seconds so far of what is done beside the stages, and belongs to its own."""
 
     def send(self, message: Message) -> None:
-        """Tell something now."""
+        """Send a message at once."""
         with self._lock:  # a stage's progress is polled by a thread
             self._write(to_line(message))
 
     def talk(self, text: str) -> None:
-        """Tell people something."""
+        """Send a text for people."""
         self.send(Talk(text))
 
     def running(self, name: str, done: int, total: int = 0, rows: int = 0) -> None:
-        """Tell how far a stage is, unless the last line is too fresh."""
+        """Send the progress of a stage, unless the last line is newer than INTERVAL_S."""
         now = time.monotonic()
-        if now - self._told >= INTERVAL_S:
-            self._told = now
+        if now - self._sent_at >= INTERVAL_S:
+            self._sent_at = now
             self.send(Stage(name, "running", done, total, rows))
 
     def skipped(self, name: str, rows: int = 0) -> None:
-        """A stage was done by an earlier run."""
+        """Report a stage that an earlier run has done."""
         self.send(Stage(name, "skipped", rows=rows))
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""One rebuild from its question to the new index in its place, for those who own the store."""
+"""Runs one rebuild, and puts the new index in its place, for the owner of the store."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from agent.reindex.protocol import Message
     from nostr_client.store.sqlite import SqliteStore
 
-    Tell = Callable[[Message], None]
+    Report = Callable[[Message], None]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a rebuild. `generation`: of the index that is in its place now, if one is."""
+    """The result of a rebuild. `generation` is that of the adopted index, if one was adopted."""
 
     engine: str
     why: str
@@ -80,13 +80,13 @@ def make_job(
 
 
 def work_folder(source: inputs.Input, out: Path | str) -> str:
-    """Where stages are kept: beside the store, or inside of where the tables go."""
+    """The folder of the stages: beside the store, or inside the folder of the tables."""
     if source.kind == "store" and not out:
         return str(source.store.with_name(f"{source.store.stem}.reindex"))
     return f"{str(out).rstrip('/')}/work"
 
 
-async def build(job: Job, why: str, tell: Tell) -> Result:
+async def build(job: Job, why: str, report: Report) -> Result:
     """Run the child until the tables are there. Raises ReindexFailed, InvalidInput.
 
     Cancelled, it ends the child and leaves no half index; finished stages stay for another run.
@@ -94,9 +94,9 @@ async def build(job: Job, why: str, tell: Tell) -> Result:
     start = time.monotonic()
     built: Built | None = None
     checked: Checked | None = None
-    tell(Talk(f"engine: {job.engine} ({why})"))
-    async with aclosing(messages(job)) as said:
-        async for message in said:
+    report(Talk(f"engine: {job.engine} ({why})"))
+    async with aclosing(messages(job)) as received:
+        async for message in received:
             if isinstance(message, Failed):
                 kind = InvalidInput if message.code == 2 else ReindexFailed
                 raise kind(message.message)
@@ -104,7 +104,7 @@ async def build(job: Job, why: str, tell: Tell) -> Result:
                 built = message
             elif isinstance(message, Checked):
                 checked = message
-            tell(message)
+            report(message)
     if built is None:
         raise ReindexFailed("the rebuild's process ended without a result")
     took = round(time.monotonic() - start, 3)  # the process's own beginning and end too
@@ -115,9 +115,9 @@ async def build(job: Job, why: str, tell: Tell) -> Result:
 async def put_in_place(
     store: SqliteStore, index: Index | None, result: Result, *, repairs: bool
 ) -> Result:
-    """Adopt the built file as the store's index, and mend the store if asked. Raises StoreError.
+    """Adopt the built file as the store's index, and repair the store if asked. Raises StoreError.
 
-    `index` is the store's open one, or None where the store was opened for this alone.
+    `index` is the store's open one, or None where the store was opened only for this.
     """
     wanted = result.checked.repairs if repairs and result.checked is not None else Repairs()
     path = Path(result.built.path)
@@ -135,12 +135,12 @@ async def put_in_place(
 
 
 def _staged(built: Path, store: SqliteStore) -> str:
-    """What was staged for an index that is in its place now: of no more use."""
+    """The folder of the stages of an adopted index, which no run needs again."""
     return work_folder(inputs.Input(kind="store", paths=(str(store.database.path or built),)), "")
 
 
 def discard_checked(job: Job, result: Result) -> None:
-    """Throw away what was built for a mere check of a store, and what was staged for it."""
+    """Remove the index and the stages of a rebuild that only checked a store."""
     discard(Path(result.built.path))
     shutil.rmtree(job.work, ignore_errors=True)
 

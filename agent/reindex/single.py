@@ -1,4 +1,4 @@
-"""A rebuild by the reference engine, from its job to its last message."""
+"""Runs a rebuild by the reference engine, from its job to its last message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.reindex import inputs, rows
+from agent.reindex import event_rows, inputs
 from agent.reindex.check import check
 from agent.reindex.parquet import write_tables
 from agent.reindex.protocol import Built
@@ -36,15 +36,15 @@ ARCHIVED = Mark(1, 0)
 def run_job(job: Job, reporter: Reporter) -> None:
     """Read, count, publish; then compare if asked."""
     start = time.monotonic()
-    rejects = rows.Rejects()
+    rejects = event_rows.Rejects()
     if job.source.kind == "store":
         tables, mark = _from_store(job, reporter)
     else:
         tables, mark = _from_archive(job, reporter, rejects), ARCHIVED
     name = inputs.fingerprint(job.source, job.settings, mark if mark != ARCHIVED else None)
     with reporter.stage("publish") as count:
-        told = partial(reporter.running, "publish")
-        made = publish_index(job, name, mark, of_keys(tables), told)
+        progress = partial(reporter.running, "publish")
+        made = publish_index(job, name, mark, of_keys(tables), progress)
         if job.source.kind != "store":
             _as_parquet(job, tables, reporter)
         count(sum(made.rows.values()))
@@ -95,7 +95,7 @@ def publish_index(
 
 
 def _index_target(job: Job, name: str) -> Path:
-    """Where the index file goes: beside its store, or where the archives' tables go."""
+    """The path of the index file: beside its store, or in the folder of the archives' tables."""
     if job.source.kind == "store":
         return job.source.store.with_name(f"index.db.{name}")
     folder = Path(job.out)
@@ -104,7 +104,7 @@ def _index_target(job: Job, name: str) -> Path:
 
 
 def check_built(job: Job, built: Path, reporter: Reporter) -> None:
-    """Compare with what is live, and tell."""
+    """Compare the built tables with the live ones and report the result."""
     with reporter.stage("check"):
         found = check(job.source.store, built, job.settings)
     reporter.send(found)
@@ -116,7 +116,7 @@ def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
             conn.execute("BEGIN")
             mark = Mark.of_store(conn)
             with reporter.stage("events") as count:
-                read = _told(from_store(conn, mark.next_seq), reporter, mark.next_seq - 1)
+                read = _with_progress(from_store(conn, mark.next_seq), reporter, mark.next_seq - 1)
                 tables = from_store_rows(read, job.settings)
                 count(sum(tables.statuses.values()))
     except sqlite3.Error as error:
@@ -124,20 +124,20 @@ def _from_store(job: Job, reporter: Reporter) -> tuple[Accumulator, Mark]:
     return tables, mark
 
 
-def _from_archive(job: Job, reporter: Reporter, rejects: rows.Rejects) -> Accumulator:
+def _from_archive(job: Job, reporter: Reporter, rejects: event_rows.Rejects) -> Accumulator:
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
     with reporter.stage("events") as count, rejects.kept_in(Path(job.out)):
         with tempfile.TemporaryDirectory(dir=work) as folder:
-            spool = rows.Spool(Path(folder) / "rows")
-            read = rows.events_of(job.source, job.settings.verify, rejects)
-            spool.fill(_told((row_of(event) for event in read), reporter, 0))
+            spool = event_rows.Spool(Path(folder) / "rows")
+            read = event_rows.events_of(job.source, job.settings.verify, rejects)
+            spool.fill(_with_progress((row_of(event) for event in read), reporter, 0))
             tables = from_archive(spool.rows, job.settings)
         count(sum(tables.statuses.values()))
     return tables
 
 
-def _told(found: Iterable[Row], reporter: Reporter, total: int) -> Iterator[Row]:
+def _with_progress(found: Iterable[Row], reporter: Reporter, total: int) -> Iterator[Row]:
     for n, row in enumerate(found):
         if not n % 5_000:
             reporter.running("events", n, total)

@@ -1,4 +1,4 @@
-"""Temporary folders and partly written files: removed with their process, or after it.
+"""Makes temporary folders and partly written files, removed with their process or after it.
 
 The next process of its kind removes what a killed process left.
 """
@@ -28,9 +28,9 @@ TRIES: Final = 10
 
 @contextmanager
 def scratch(parent: Path, prefix: str = PREFIX) -> Iterator[Path]:
-    """A new folder in `parent`, gone after the block; those of processes that died go first.
+    """A new folder in `parent`, removed after the block; those of dead processes are removed first.
 
-    `prefix`: with what names of this kind of folder begin.
+    `prefix`: the beginning of the names of this kind of folder.
 
     Raises StoreError where nothing can be written.
     """
@@ -63,9 +63,9 @@ def leftovers(parent: Path, prefix: str = PREFIX) -> None:
 
 
 def part_of(target: Path) -> Path:
-    """The name of a file, or folder, while it is made: this process's, beside where it will stand.
+    """The name of a file, or folder, while it is made: this process's, beside the target.
 
-    What processes that were killed left half made of the same target goes first.
+    Parts of the same target that killed processes left are removed first.
     """
     for left in target.parent.glob(f"{glob.escape(target.name)}.*.part*"):
         number = left.name[len(target.name) + 1 :].partition(".")[0]
@@ -75,7 +75,7 @@ def part_of(target: Path) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all in it, where it is there."""
+    """Remove a file, or a folder with all in it, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -84,7 +84,7 @@ def remove(path: Path) -> None:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is there; True where that cannot be known."""
+    """Whether a process runs; True if that cannot be known."""
     if sys.platform == "win32":
         return True
     try:
@@ -92,7 +92,7 @@ def _runs(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True  # somebody else's
+        return True  # another user's
     return True
 
 

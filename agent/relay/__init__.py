@@ -1,4 +1,4 @@
-"""The local relay: the store, spoken to over WebSocket by NIP-01 and the NIPs around it.
+"""The local relay: serves the store over WebSocket by NIP-01 and the NIPs around it.
 
 `session` decides (no I/O), `jobs` asks the store, `server` owns the sockets.
 """

@@ -1,4 +1,4 @@
-"""Bounds the open connections of an HTTP server: too many are closed, silent ones after a while.
+"""Bounds the connections of an HTTP server: closes those above a maximum, and silent ones.
 
 Without it a crowd takes every file descriptor of the process: the store and the log then fail with
 it, and asyncio logs a traceback for each connection that it cannot accept.

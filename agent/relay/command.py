@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SWITCH_S = 0.0005
 """How long a thread may keep the GIL while another wants it: the sockets' loop shares it with the
-store's threads, and Python's 5 ms would stand in the way of every answer."""
+store's threads, and Python's 5 ms would delay every answer."""
 
 DEFAULT_LISTEN = f"127.0.0.1:{RELAY_PORT}"
 
@@ -141,12 +141,12 @@ async def _serve(
         with _stopped_by_signals(stop):
             _announce(server, path, options, as_json=as_json)
             await stop.wait()
-        say(f"stopping: {server.connections} clients are told")
+        say(f"stopping: {server.connections} clients are notified")
         say(_summary(server))
 
 
 def _summary(server: RelayServer) -> str:
-    """What was served: one line for whoever stops it."""
+    """One line about what was served, printed when the relay stops."""
     counted = ", ".join(f"{name} {number}" for name, number in sorted(server.counted.items()))
     slowest = sorted(server.count_seconds)
     p99 = f"; COUNT p99 {1e3 * slowest[len(slowest) * 99 // 100]:.1f} ms" if slowest else ""
@@ -222,7 +222,7 @@ def _plug_in(target: str) -> WritePolicy:
 
 
 def _well_spoken(judge: Callable[[Event, WriteContext], object]) -> WritePolicy:
-    """`judge` as a policy: what is no text refuses, so that a mistake in it lets nothing in."""
+    """`judge` as a policy: a result that is not text refuses the event, the safe side."""
 
     def policy(event: Event, context: WriteContext, /) -> str:
         reason = judge(event, context)

@@ -1,4 +1,4 @@
-"""One connection: its session, its outbox, its jobs. Sockets are behind two callables."""
+"""Runs one connection: its session, its outbox, its jobs. Sockets are behind two callables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOING_AWAY = 1001
 """WebSocket code for a server that stops."""
 
 LAST_WORDS_S = 1.0
-"""How long a reader may take for what was answered before the relay went away."""
+"""Seconds for a reader to take the remaining answers when the relay stops."""
 
 
 class Connection:
@@ -59,7 +59,7 @@ class Connection:
             await self._outbox.wait_empty()
 
     async def run(self, frames: AsyncIterator[str | bytes]) -> End | None:
-        """Serve until `frames` end (None) or we end it (why). Safe to cancel."""
+        """Serve until `frames` end (None) or this side ends it (the reason). Safe to cancel."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -82,7 +82,7 @@ class Connection:
             self._ended.set_result(end)
 
     async def _say_last_words(self) -> None:
-        """When the relay goes away, what was answered is still sent, to whoever reads it."""
+        """When the relay stops, send the answers that still wait, if the client reads them."""
         if self._ended.done() and self._ended.result().code == GOING_AWAY:
             waited = asyncio.ensure_future(self.quiet())
             await asyncio.wait({waited}, timeout=LAST_WORDS_S)

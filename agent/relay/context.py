@@ -1,4 +1,4 @@
-"""What all sessions of one relay share: options, clock, budgets, and what was counted."""
+"""Holds what all sessions of one relay share: options, clock, budgets, counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the connections of one relay share: store, hub, ingest, threads."""
+"""Holds what the connections of one relay share: store, hub, ingest, threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTERNAL_ERROR = 1011
 """WebSocket code for a server's own fault."""
 
 TICK_S = 1.0
-"""How often idle NIP-77 sessions are looked for."""
+"""Seconds between two searches for idle NIP-77 sessions."""
 
 WORKERS = 2
 """Threads for signatures, and as many for NIP-77: libsecp256k1 and numpy release the GIL."""
@@ -72,14 +72,14 @@ class Route:
 
 
 class Core:
-    """One relay without its sockets. `heard`: gets the id of each event to save, and `url`."""
+    """One relay without its sockets. `on_event` gets the id of each event to save, and `url`."""
 
     def __init__(
         self,
         store: EventStore,
         context: Context,
         url: str = "",
-        heard: Callable[[str, str], None] | None = None,
+        on_event: Callable[[str, str], None] | None = None,
     ) -> None:
         self.store = store
         self.context = context
@@ -88,12 +88,12 @@ class Core:
         self.url = url
         self._verifier = ThreadVerifier(workers=WORKERS)
         """Not that of a pool, which would share events: `is_saving` goes by identity."""
-        self.ingest = Ingest(store, INGEST, verifier=self._verifier, on_event=heard)
+        self.ingest = Ingest(store, INGEST, verifier=self._verifier, on_event=on_event)
         self.connections: set[Client] = set()
         self.stopped = False
         self.waiting = Waiting(context.options.limits.send_total_bytes)
         self.large = asyncio.Lock()
-        """Held while one large event is read: what the others may read is known only then."""
+        """Held while one large event is read: only after that is the room for others known."""
 
     @property
     def options(self) -> RelayOptions:
@@ -138,7 +138,7 @@ class Core:
         self.context.counted["live_events"] += sent
 
     async def run(self) -> None:
-        """What goes on beside the connections, until cancelled; if it breaks, they are ended."""
+        """Run the work beside the connections until cancelled; if it fails, end them."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.ingest.run())
@@ -180,7 +180,7 @@ class Core:
             yield
 
     def forget(self, connection: Client) -> None:
-        """The connection is gone."""
+        """Remove a connection that has ended."""
         self.connections.discard(connection)
 
     async def close(self) -> None:

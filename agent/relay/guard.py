@@ -1,6 +1,6 @@
-"""Who may come in: Host and Origin of the request, the token, and what a listen address needs.
+"""Decides who may connect: Host, Origin and token of the request, and the listen address.
 
-A web page reaches loopback through its visitor's browser. The browser tells the truth in Origin,
+A web page reaches loopback through its visitor's browser. The browser sends the true Origin,
 and in Host the name that the page's own DNS gave to 127.0.0.1 (rebinding): both are checked.
 """
 
@@ -33,7 +33,7 @@ class Entry:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host`, a name or an address without port, is this machine alone."""
+    """Whether `host`, a name or an address without port, is only this machine."""
     if host.lower() in _LOOPBACK_NAMES:
         return True
     try:

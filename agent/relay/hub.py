@@ -1,6 +1,6 @@
-"""Live subscriptions by what they ask for, so that an event finds its readers without a scan.
+"""Indexes live subscriptions by their filters, so that an event finds its readers without a scan.
 
-Each filter stands in the index under its most selective list: ids, else one tag attribute, else
+Each filter is in the index under its most selective list: ids, else one tag attribute, else
 authors, else kinds. An event is looked up under its own id, tags, author and kind; only filters
 found there are matched whole.
 """
@@ -21,7 +21,7 @@ Key = tuple[str, str | int] | None
 
 
 class Hub(Generic[S]):
-    """Subscriber `S` (any hashable) to its filters; each subscriber is told of an event once."""
+    """Subscriber `S` (any hashable) to its filters; each subscriber gets an event once."""
 
     def __init__(self) -> None:
         self._filters: dict[S, tuple[Filter, ...]] = {}
@@ -41,18 +41,18 @@ class Hub(Generic[S]):
                 self._count_name(key, 1)
 
     def remove(self, subscriber: S) -> None:
-        """Forget `subscriber`; one that is not there is no error."""
+        """Remove `subscriber`; an unknown one is not an error."""
         for wanted in self._filters.pop(subscriber, ()):
             for key in _keys(wanted):
                 self._drop(key, subscriber)
 
     def match(self, event: Event) -> Iterator[S]:
         """The subscribers with a filter that `event` matches, each once."""
-        told: set[S] = set()
+        matched: set[S] = set()
         for key in self._lookups(event):
             for subscriber, filters in self._index.get(key, {}).items():
-                if subscriber not in told and any(f.matches(event) for f in filters):
-                    told.add(subscriber)
+                if subscriber not in matched and any(f.matches(event) for f in filters):
+                    matched.add(subscriber)
                     yield subscriber
 
     def _lookups(self, event: Event) -> Iterator[Key]:
@@ -83,7 +83,7 @@ class Hub(Generic[S]):
 
 
 def _keys(wanted: Filter) -> list[Key]:
-    """Where a filter stands: once for every value of its most selective list."""
+    """The keys of a filter in the index: one for each value of its most selective list."""
     if wanted.matches_nothing:
         return []
     if wanted.ids is not None:

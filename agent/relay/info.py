@@ -1,4 +1,4 @@
-"""The NIP-11 document: what this relay is, speaks and limits."""
+"""Builds the NIP-11 document: what this relay is, supports and limits."""
 
 from __future__ import annotations
 

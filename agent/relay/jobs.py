@@ -1,4 +1,4 @@
-"""Doing a session's jobs: ask the store, compare by NIP-77, hand the results back."""
+"""Runs a session's jobs: asks the store, compares by NIP-77, returns the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from agent.relay.limits import check_filters
 from agent.relay.negotiation import FILTER_INVALID, FILTER_NOT_FOUND
 from agent.relay.outputs import CountJob, FetchJob, NegOpenJob, NegStepJob, SaveJob
-from agent.relay.visible import Refused, Visible
+from agent.relay.visibility import Refused, Visible
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.messages import Hint
 from nostr_client.errors import InvalidFilter, InvalidInput, NegentropyError, StoreError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.relay.core import Core
     from agent.relay.outputs import Job, Output
     from agent.relay.session import Session
-    from agent.relay.visible import Items
+    from agent.relay.visibility import Items
 
 
 UNLIMITED = 2**63
@@ -149,7 +149,7 @@ async def _do(job: Job, core: Core, connection: Reader) -> Sequence[Output]:
             return await open_session(job, core, connection.session)
         case NegStepJob():
             return await step_session(job, core, connection.session)
-        case SaveJob():  # goes through Ingest
+        case SaveJob():  # `Ingest` saves it
             raise AssertionError(job)
 
 
@@ -163,7 +163,7 @@ async def _fetch(job: FetchJob, core: Core, connection: Reader) -> Sequence[Outp
         async for events in pages:
             frames = connection.session.stored(job, events[: most - found] if most else events)
             found += len(events)
-            events.clear()  # what waits for the reader is its frames alone, which are counted
+            events.clear()  # only its frames wait for the reader, and they are counted
             await connection.put_slowly(frames)
             del frames
             if not await connection.ready():  # rows are read as the reader takes them

@@ -1,4 +1,4 @@
-"""Limits on what one request and one address may ask for. Pure."""
+"""Limits what one request and one address may ask for. Pure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class AddressShare:
 
 
 REMEMBERED = 1_024
-"""Addresses without a connection whose bucket is kept: a reconnect must not refill it."""
+"""Addresses without a connection whose bucket stays: a reconnect must not refill it."""
 
 
 class Addresses:

@@ -1,4 +1,4 @@
-"""Where a relay listens and by which URLs it is known: sockets and TLS, without a framework."""
+"""Opens the sockets and TLS of a relay, and computes the URLs by which it is known."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def bind(host: str, port: int) -> socket.socket:
 def tls_context(access: Access) -> ssl.SSLContext | None:
     """The TLS side of `access`, or None without.
 
-    Raises InvalidInput for files that are none, and for a key that others can read.
+    Raises InvalidInput for files that are not PEM, and for a key that others can read.
     """
     if not access.tls_cert:
         return None

@@ -1,4 +1,4 @@
-"""The NIP-77 responder of one connection: which sessions are open, and what ends them. No I/O.
+"""Runs the NIP-77 sessions of one connection: which are open, and what ends them. No I/O.
 
 Reasons come in two forms (`RelayOptions.neg_reasons`): NIP-77's today, a prefix and prose, and
 the codes of its first text. Where the first text has no code, and for an event id as filter,
@@ -61,14 +61,14 @@ class Negotiation:
         return [state.job]
 
     def close(self, sub_id: str) -> list[Output]:
-        """NEG-CLOSE: forget the session; one that is not there is no error."""
+        """NEG-CLOSE: end the session; an unknown one is not an error."""
         state = self._open.pop(sub_id, None)
         if state is not None:
             self._context.neg_budget.items -= state.items
         return []
 
     def close_all(self) -> None:
-        """The connection is gone."""
+        """End all sessions of a closed connection."""
         for sub_id in list(self._open):
             self.close(sub_id)
 
@@ -122,7 +122,7 @@ class Negotiation:
         return [frame for state in idle for frame in self._end(state, reason)]
 
     def refuse(self, sub_id: str, reason: str) -> list[Output]:
-        """NEG-ERR; the client is told the maximum when its query is too big."""
+        """NEG-ERR, with the maximum when the query is too big."""
         too_big = reason.startswith(("blocked: too many", "RESULTS_TOO_BIG"))
         most = self._options.limits.neg_items if too_big else None
         return [NegErr(sub_id, reason, most).to_json()]

@@ -1,4 +1,4 @@
-"""What can be tuned in the local relay: values with a unit and a reason each."""
+"""Declares the options of the local relay: values with a unit and a reason each."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RelayLimits:
     """EVENTs a second of all connections of one address."""
 
     burst_s: float = 2.0
-    """Seconds' worth of EVENTs that may come at once after a pause."""
+    """Burst of EVENTs after a pause, in seconds of the rate."""
 
     connections: int = 4_096
     """Open connections in all: each is a file descriptor and some 30 kB."""
@@ -74,7 +74,7 @@ class RelayLimits:
     """Stored events are only added to what waits for a reader while it is below this."""
 
     send_timeout_s: float = 30.0
-    """How long a reader may take nothing while it has stored events to get."""
+    """How long a reader may read nothing while stored events wait for it."""
 
     live_backlog: int = 2_000
     """New events, of `send_bytes` at most, that one subscription keeps while its stored ones are
@@ -107,7 +107,7 @@ class Access:
     """Who may connect and who may write."""
 
     token: str | None = None
-    """Needed for writing, as `Authorization: Bearer` or `?token=`; None: nobody is asked."""
+    """Needed for writing, as `Authorization: Bearer` or `?token=`; None: no token is needed."""
 
     hosts: frozenset[str] = frozenset()
     """Host names besides loopback that a request may name (DNS rebinding names others)."""
@@ -116,7 +116,7 @@ class Access:
     """Web origins that may use the relay as a program of this machine may; "*" for all."""
 
     foreign_origins: Literal["refuse", "read"] = "refuse"
-    """What pages of other origins get: refuse, since the store tells what its owner reads."""
+    """What pages of other origins get: refuse, since the store shows what its owner reads."""
 
     tls_cert: Path | None = None
     """PEM certificate chain; with it the relay speaks wss://."""
@@ -154,7 +154,7 @@ class RelayOptions:
     """Words of NEG-ERR: NIP-77's today (`blocked: …`) or its first text's (`RESULTS_TOO_BIG`)."""
 
     private_kinds: frozenset[int] = PRIVATE_KINDS
-    """Kinds served and counted for their author or p-tagged reader alone, after AUTH."""
+    """Kinds served and counted only for their author or p-tagged reader, after AUTH."""
 
     auth_on_connect: bool = False
     """Send the NIP-42 challenge at once instead of when something needs it."""

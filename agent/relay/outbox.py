@@ -1,4 +1,4 @@
-"""What waits for one reader: a queue of frames, bounded in bytes."""
+"""Queues frames for one reader, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 BATCH = 64 * 1024
-"""Characters that are written at once: more would only wait in the kernel."""
+"""Characters of one write: more would only wait in the kernel."""
 
 
 class Waiting:
@@ -39,8 +39,8 @@ class Waiting:
 class Outbox:
     """Frames on their way to one client.
 
-    `put` never waits: it says False when more than `most_bytes` wait, and the reader is to be
-    disconnected. `wait_low` lets a producer of many frames wait for its reader instead. Frames
+    `put` never waits: it returns False when more than `most_bytes` wait, and the caller disconnects
+    the reader. `wait_low` lets a producer of many frames wait for its reader instead. Frames
     wait until the next `take`: those of the last one may still be on their way into the socket.
     """
 
@@ -105,7 +105,7 @@ class Outbox:
         return taken
 
     def close(self) -> None:
-        """Drop what waits: the reader is gone."""
+        """Drop the waiting frames of a reader that has disconnected."""
         self._frames.clear()
         self._flying = 0
         self._count(-self._bytes)

@@ -1,4 +1,4 @@
-"""What a session wants done: frames are text; everything else is one of these."""
+"""Declares what a session returns: frames as text, and jobs as values."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class NegState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watch:
-    """Tell `subscription` of new events from now on."""
+    """Send new events to `subscription` from now on."""
 
     subscription: Subscription
 

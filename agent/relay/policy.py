@@ -1,4 +1,4 @@
-"""Write policies: which events this relay takes. A policy is a callable; these are the usual."""
+"""Write policies decide which events this relay takes. A policy is a callable."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ _log = logging.getLogger(__name__)
 
 
 def judged(policy: WritePolicy, event: Event, context: WriteContext, counted: Counter[str]) -> str:
-    """What `policy` says; one that breaks refuses, and must not cost its client the connection.
+    """The answer of `policy`; one that raises refuses the event, and the connection stays.
 
-    Of the error its type alone is told, as its text may hold what the event holds: to the log, at
-    the first, the tenth, the hundredth time.
+    Only the type of the error is logged, as its text may have content of the event: at the first,
+    the tenth, the hundredth time.
     """
     reason = "error: the write policy broke"
     with _Judging() as judging:

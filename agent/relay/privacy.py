@@ -1,4 +1,4 @@
-"""Private kinds: who may see what. Direct messages are for their author and their reader alone."""
+"""Decides who may see private kinds: direct messages are for their author and recipient only."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Viewer:
         return [wanted.replace(kinds=kinds)] if kinds else []
 
     def private_part(self, wanted: Filter) -> Filter:
-        """`wanted` narrowed to private kinds, whoever the parties are."""
+        """`wanted` narrowed to private kinds, of any parties."""
         named = wanted.kinds
         kinds = self.private_kinds if named is None else self.private_kinds.intersection(named)
         return wanted.replace(kinds=sorted(kinds))

@@ -1,4 +1,4 @@
-"""The relay's sockets: aiohttp under the connections, and nothing else of it anywhere in here.
+"""Serves the relay over HTTP and WebSocket; with `bounded` the only module here with aiohttp.
 
 async with serve(store, host="127.0.0.1", port=0) as server:
     print(server.url)
@@ -75,7 +75,7 @@ _CORS = {
 
 
 class Sender:
-    """Writes frames to one WebSocket, many at a time; raises ConnectionError when it is gone."""
+    """Writes frames to one WebSocket, many at a time; raises ConnectionError when it is closed."""
 
     def __init__(self, request: web.BaseRequest, ws: web.WebSocketResponse) -> None:
         self._request = request
@@ -129,7 +129,7 @@ class RelayServer:
         return tuple(self._core.context.count_seconds)
 
     def announce(self, events: Sequence[Event]) -> None:
-        """Tell subscribers of events that got into the store by another way; after their commit."""
+        """Send events that another part has stored to subscribers, after their commit."""
         self._core.announce(events)
 
     def is_wanted(self, event: Event) -> bool:
@@ -217,7 +217,7 @@ class RelayServer:
         )
         try:
             await ws.prepare(request)
-        except ConnectionError:  # the client has gone: no error of ours, and nothing to log
+        except ConnectionError:  # the client has disconnected: nothing to log
             return web.Response()
         connection = Connection(self._core, Session(self._core.context, peer), Sender(request, ws))
         self._core.context.counted["connections"] += 1
@@ -238,7 +238,7 @@ class RelayServer:
                 request.transport.abort()
 
     async def goodbye(self) -> None:
-        """Tell every client that the relay goes away, and wait until they have gone."""
+        """Close every connection with 1001, and wait until the clients have gone."""
         self._core.end_all(End(GOING_AWAY, "the relay goes away"))
         if self._handlers:
             await asyncio.wait(self._handlers, timeout=LAST_WORDS_S + CLOSE_S)
@@ -256,13 +256,13 @@ async def serve(
     options: RelayOptions | None = None,
     clock: Clock | None = None,
     on_break: Callable[[], object] | None = None,
-    heard: Callable[[str, str], None] | None = None,
+    on_event: Callable[[str, str], None] | None = None,
 ) -> AsyncIterator[RelayServer]:
     """Serve `store` as a relay while the block runs; port 0 takes a free one.
 
     `on_break` is called when the relay can do nothing any more (its ingest broke): leave the block
-    then, which raises why. `heard` gets the id of each valid event of a client, and the relay's own
-    URL, before it is saved.
+    then, which raises why. `on_event` gets the id of each valid event of a client, and the relay's
+    own URL, before it is saved.
 
     Leaving the block refuses new connections, answers every EVENT that was taken, and closes all
     sockets with 1001. Raises InvalidInput when the address needs TLS, a token or a policy that
@@ -281,7 +281,7 @@ async def serve(
         clock=clock or Clock(),
     )
     store.answer_for(context.urls)
-    core = Core(store, context, relay_url("wss" if tls else "ws", host, port), heard)
+    core = Core(store, context, relay_url("wss" if tls else "ws", host, port), on_event)
     server = RelayServer(core, host, port)
     async with _running(core, server, listener, tls, on_break):
         yield server
@@ -324,7 +324,7 @@ async def _frames(ws: web.WebSocketResponse) -> AsyncIterator[str | bytes]:
 
 
 AT_ONCE = 500
-"""Events that the store is asked for at once."""
+"""Events of one read of the store."""
 
 WAITING = 20_000
 """Events that wait to be announced; above it the oldest go: a live feed is no backlog."""
@@ -332,9 +332,9 @@ WAITING = 20_000
 
 @asynccontextmanager
 async def following(store: SqliteStore, server: RelayServer) -> AsyncIterator[None]:
-    """While the block runs, `server` announces what others store, after its commit.
+    """While the block runs, `server` announces what other parts store, after its commit.
 
-    What the server itself takes in it announces by itself. Costs nothing while nobody subscribes.
+    It announces what its own clients send by itself. Costs nothing without subscriptions.
     """
     follower = _Follower(store, server)
     store.on_batch.append(follower.hook)

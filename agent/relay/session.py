@@ -1,4 +1,4 @@
-"""One client's connection as a state machine: frames in, frames and jobs out. No I/O.
+"""Runs one client's connection as a state machine: frames in, frames and jobs out. No I/O.
 
 The owner feeds `receive` with frames, does the jobs that come out, and hands their results back
 (`stored`, `end_stored`, `counted`, `saved`, `failed`, and `negotiation` for NIP-77). What has
@@ -135,7 +135,7 @@ class Session:
         return out
 
     def close(self) -> list[Output]:
-        """The connection is gone: release what it held."""
+        """Release what a closed connection holds."""
         self.negotiation.close_all()
         out: list[Output] = [Unwatch(subscription) for subscription in self.subscriptions]
         self._subscriptions.clear()
@@ -195,7 +195,7 @@ class Session:
             return "rate-limited: slow down, send it again later"
         if event.kind == CLIENT_AUTH:
             return "invalid: AUTH events are sent by AUTH and never stored"
-        # NIP-70: the tag asks every relay to take it from nobody else.
+        # NIP-70: the tag asks relays to accept the event only from its author.
         if event.pubkey not in self.viewer.keys and is_protected(event):
             prefix = "restricted" if self.viewer.keys else "auth-required"
             return f"{prefix}: a protected event is taken from its author only"
@@ -335,7 +335,7 @@ class Session:
         return auth_refusal(event, self._peer.challenge, urls, now, window)
 
     def _challenge_for(self, reason: str) -> list[Output]:
-        """The challenge, when `reason` asks for AUTH: nobody can answer one that never came."""
+        """The challenge, when `reason` asks for AUTH: a client needs it to answer."""
         return self._challenge() if reason.startswith("auth-required:") else []
 
     def _challenge(self) -> list[Output]:

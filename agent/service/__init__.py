@@ -1,1 +1,1 @@
-"""The composition root: everything of the agent is put together here, started, and ended."""
+"""The composition root: creates, starts and ends all parts of the agent."""

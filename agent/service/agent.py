@@ -1,4 +1,4 @@
-"""The agent as a whole: its parts, what they are configured with, and how they run together."""
+"""Holds the parts of the agent, configures them, and runs them together."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.alerting import Alerting
+from agent.alerts.dispatcher import AlertDispatcher
 from agent.api.feed import Feed
 from agent.counters.links import KIND as LINK
 from agent.counters.links import Links
 from agent.counters.sources import SOON_S
-from agent.leaving import Leaving
 from agent.maintenance.retention import KIND as HOUSE
-from agent.maintenance.retention import Keeping
-from agent.service.linking import Linking
+from agent.maintenance.retention import RetentionRunner
+from agent.relay_eviction import RelayEviction
+from agent.selection import chosen
+from agent.service.linking import LinkRunner
 from agent.service.metrics import Metrics
 from agent.service.parts import make_counter, make_finder, make_streams
-from agent.service.reindexing import Reindexing
+from agent.service.reindexing import RebuildRunner
 from agent.service.specs import Specs
 from agent.specs import SyncSpec
-from agent.syncing import AT_ONCE, Syncing
+from agent.syncing import AT_ONCE, SyncRunner
 from agent.syncing import KIND as SYNC
 from agent.syncing import LANE as SYNC_LANE
-from agent.watches import chosen
-from agent.watching import WatchStates
+from agent.watch_states import WatchStates
 from nostr_client.codecs.display import seconds
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.errors import StoreError, StoreFull
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from agent.config import Config
     from agent.config.model import RelaysSection
-    from agent.journal import Journal
+    from agent.log import Log
     from agent.service.parts import Parts
     from nostr_client.count.asking import CountOptions
     from nostr_client.network.outbox import RelayFinder
@@ -56,11 +56,11 @@ MERGES_AT_ONCE = 2
 class Agent:
     """Everything that one agent does; made over open `Parts`, and run once."""
 
-    def __init__(self, config: Config, parts: Parts, clock: Clock, journal: Journal) -> None:
+    def __init__(self, config: Config, parts: Parts, clock: Clock, log: Log) -> None:
         self.config = config
         self.parts = parts
         self.clock = clock
-        self.journal = journal
+        self.log = log
         self.started_at = clock.wall()
         self.started_mono = time.monotonic()
         self._relays: RelaysSection | None = None
@@ -73,10 +73,10 @@ class Agent:
         )
         self.watch_specs = Specs("watch", Watch, database, clock)
         self.sync_specs = Specs("sync", SyncSpec, database, clock)
-        self.worker = Worker(clock, journal, self._limits(), ended=self._observe)
+        self.worker = Worker(clock, log, self._limits(), ended=self._observe)
         self.engine = Engine(
             self.worker,
-            journal,
+            log,
             parts.pool,
             make_counter(config, parts.store, clock),
             self._count_options(config),
@@ -86,32 +86,32 @@ class Agent:
             ingest=parts.ingest,
         )
         self.states = WatchStates(database, lambda: self.engine.watches, self.watch_specs.all)
-        self.syncing = Syncing(
+        self.syncing = SyncRunner(
             clock,
-            journal,
+            log,
             parts.store,
             parts.pool,
             parts.memory,
             lambda shown: self.feed.publish(sync=shown),
             parts.provenance.note,
         )
-        self.leaving = Leaving(parts.pool)
-        self.keeping = Keeping(clock, journal, parts.store, parts.index)
-        self.linking = Linking(config, parts, clock, journal, self.links, self._soon)
-        self.alerting = Alerting(clock, journal, database, parts.pool.options.connection)
-        self.reindexing = Reindexing(clock, journal, parts.store, parts.index)
+        self.eviction = RelayEviction(parts.pool)
+        self.retention = RetentionRunner(clock, log, parts.store, parts.index)
+        self.linking = LinkRunner(config, parts, clock, log, self.links, self._soon)
+        self.alerts = AlertDispatcher(clock, log, database, parts.pool.options.connection)
+        self.reindexing = RebuildRunner(clock, log, parts.store, parts.index)
         self.worker.runners |= {
             SYNC: self.syncing.run,
             HOUSE: self._keep_house,
             LINK: self.linking.run,
         }
-        self.worker.sources += [self.syncing, self.keeping, self.linking]
+        self.worker.sources += [self.syncing, self.retention, self.linking]
         self.stored = 0
         """Events of the store when the metrics were last asked for."""
         self.metrics = Metrics(
             self._numbers, self.links.all, lambda: self.states.all, lambda: self.syncing.succeeded
         )
-        journal.listeners.append(lambda line: self.feed.publish(log=line))
+        log.listeners.append(lambda line: self.feed.publish(log=line))
 
     def _limits(self) -> scheduler.Limits:
         lanes = {SYNC_LANE: AT_ONCE, MERGE_LANE: MERGES_AT_ONCE}
@@ -125,10 +125,10 @@ class Agent:
     async def configure(self, config: Config) -> None:
         """Take a configuration, the first or another: watches, syncs, relays, retention."""
         self.config = config
-        await self.watch_specs.load(config.watches, self.journal)
-        await self.sync_specs.load(config.syncs, self.journal)
-        self.alerting.configure(config.watches)
-        self.keeping.section = config.retention
+        await self.watch_specs.load(config.watches, self.log)
+        await self.sync_specs.load(config.syncs, self.log)
+        self.alerts.configure(config.watches)
+        self.retention.section = config.retention
         self.engine.counter = make_counter(config, self.parts.store, self.clock)
         self.engine.options = self._count_options(config)
         if self._relays != config.relays:
@@ -165,13 +165,13 @@ class Agent:
             self.metrics.merges.observe(seconds)
 
     async def _keep_house(self, rest: str) -> bool:
-        ok = await self.keeping.run(rest)
-        for url in await self.leaving.round(self.loads()):
+        ok = await self.retention.run(rest)
+        for url in await self.eviction.round(self.loads()):
             self.feed.publish(removed_relay=url)
         return ok
 
     def _soon(self, name: str) -> None:
-        """Have a link run in a moment; what runs just now has brought the news itself."""
+        """Run a link soon, unless it runs now: then it reads what is new by itself."""
         if not self.worker.is_running(f"{LINK} {name}"):
             self.worker.nudge(f"{LINK} {name}", SOON_S)
 
@@ -182,27 +182,27 @@ class Agent:
         self.feed.publish(watch=shown)
         if merge.is_whole:
             liars = len(merge.result.merged.excluded)
-            await self.alerting.check(merge.watched.watch, shown, liars)
+            await self.alerts.check(merge.watched.watch, shown, liars)
 
     async def run(self) -> None:
         """Do the work until cancelled."""
         async with task_group() as group:
             group.create_task(self.engine.run())
             group.create_task(self.parts.ingest.run())
-            group.create_task(self.alerting.run())
+            group.create_task(self.alerts.run())
             group.create_task(self.reindexing.run())
 
     async def keep_relays(self) -> None:
-        """Keep what relays showed that they can do; a store that takes nothing is told, no more."""
+        """Store what relays showed that they can do; log an error of the store, raise none."""
         try:
             await self.parts.book.save(self.parts.pool, self.clock.wall())
         except StoreFull:
             return  # the ticker reports a full disk, once
         except StoreError as error:
-            self.journal.warning("relays_not_kept", why=str(error))
+            self.log.warning("relays_not_kept", why=str(error))
 
     def reasons(self) -> tuple[str, ...]:
-        """Why the agent is not ready; none when it is."""
+        """Why the agent is not ready; empty when it is."""
         found = list(self.parts.health.reasons())
         if self.parts.store.full:
             found.append(f"the store takes nothing: {self.parts.store.full}")
@@ -215,7 +215,7 @@ class Agent:
         return tuple(found)
 
     def chosen(self, relays: Sequence[str]) -> list[str]:
-        """Whom to ask where `relays` are named, or none."""
+        """The relays to ask: `relays`, or the defaults if that is empty."""
         section = self.config.relays
         self.parts.pool.spell(relays or section.default)
         return chosen(relays, section.default, section.denied)
@@ -277,32 +277,32 @@ class Agent:
             "unkept_events_total": ("Live events that did not fit.", self.engine.live.dropped),
             "downloaded_events_total": ("Events stored by syncs.", self.syncing.downloaded),
             "uploaded_events_total": ("Events that relays took.", self.syncing.uploaded),
-            "removed_events_total": ("Events removed by age.", self.keeping.removed_total),
+            "removed_events_total": ("Events removed by age.", self.retention.removed_total),
             "received_characters_total": (
                 "Characters received from relays.",
-                sum(one.bytes_received for one in stats) + self.leaving.gone.bytes_received,
+                sum(one.bytes_received for one in stats) + self.eviction.gone.bytes_received,
             ),
             "sent_characters_total": (
                 "Characters sent to relays.",
-                sum(one.bytes_sent for one in stats) + self.leaving.gone.bytes_sent,
+                sum(one.bytes_sent for one in stats) + self.eviction.gone.bytes_sent,
             ),
             "relay_faults_total": (
                 "Times that a relay was cut off.",
-                sum(one.faults for one in stats) + self.leaving.gone.faults,
+                sum(one.faults for one in stats) + self.eviction.gone.faults,
             ),
-            "alerts_told_total": ("Alerts that a webhook or command took.", self.alerting.told),
+            "alerts_told_total": ("Alerts that a webhook or command took.", self.alerts.delivered),
             "alerts_failed_total": (
                 "Attempts to deliver an alert that failed.",
-                self.alerting.failed,
+                self.alerts.failed,
             ),
             "alerts_given_up_total": (
                 "Alerts that a webhook or command did not get.",
-                self.alerting.given_up,
+                self.alerts.given_up,
             ),
             "streams": ("Clients of the event stream.", self.feed.streams),
             "streams_cut_total": ("Stream clients that were too slow.", self.feed.cut),
-            "log_lines_total": ("Lines written to the log.", self.journal.n),
-            "log_lines_left_out_total": ("Lines left out of the log.", self.journal.dropped),
+            "log_lines_total": ("Lines written to the log.", self.log.n),
+            "log_lines_left_out_total": ("Lines left out of the log.", self.log.dropped),
         }
         return numbers | dict(self.linking.numbers())
 

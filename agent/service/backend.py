@@ -1,4 +1,4 @@
-"""The agent as its API sees it: the contract's methods over the running parts."""
+"""Implements the methods of the API's contract over the running parts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class AgentBackend(CounterCalls):
         self.restart_for: tuple[str, ...] = ()
         """Keys of the configuration that have changed and wait for a restart."""
         self.reloader: Callable[[], Awaitable[schema.Reloaded]] | None = None
-        """Reads the configuration again; None where nobody reads one."""
+        """Reads the configuration again; None if the agent has no source for it."""
 
     async def ready(self) -> schema.Ready:
         reasons = self._agent.reasons()
@@ -134,7 +134,7 @@ class AgentBackend(CounterCalls):
         return await self._took(spec.name)
 
     def _check_alerts(self, spec: Watch) -> None:
-        """Raise Refusal for alerts that the configuration file alone may have.
+        """Raise Refusal for alerts that only the configuration file may have.
 
         These run a program, or call a webhook of this machine or its network that the file does
         not name.
@@ -143,7 +143,7 @@ class AgentBackend(CounterCalls):
             if alert.command:
                 why = "alert commands come from the configuration file alone"
                 raise Refusal(403, "file_only", why)
-            if alert.webhook and not self._agent.alerting.names(alert.webhook):
+            if alert.webhook and not self._agent.alerts.names(alert.webhook):
                 why = private(alert.webhook, self._agent.parts.pool.options.connection) or ""
                 if why:
                     raise Refusal(
@@ -340,7 +340,7 @@ class AgentBackend(CounterCalls):
 
     async def adopt_index(self, path: str) -> schema.IndexStats:
         found = await self._index().adopt(_beside(path, self._agent.parts.path))
-        self._agent.journal.info("index_adopted", generation=found.generation, hot=found.hot)
+        self._agent.log.info("index_adopted", generation=found.generation, hot=found.hot)
         return found
 
     async def rebuild(self) -> schema.Rebuild:
@@ -360,14 +360,14 @@ class AgentBackend(CounterCalls):
         return index
 
     async def retention(self) -> schema.Retention:
-        return self._agent.keeping.shown()
+        return self._agent.retention.shown()
 
     async def run_retention(self) -> schema.Done:
         self._agent.worker.nudge(f"{HOUSE} {KEEPING}")
         return schema.Done()
 
     async def log(self, after: int = 0, limit: int = 200) -> schema.Log:
-        lines = [line for line in self._agent.journal.lines if line.n > after]
+        lines = [line for line in self._agent.log.lines if line.n > after]
         return schema.Log(lines=tuple(lines[-limit:]))
 
 

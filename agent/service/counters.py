@@ -1,4 +1,4 @@
-"""Counters of the store, as the API asks for them."""
+"""Implements the API's methods about counters of the store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CounterCalls(Backend):
     async def add(self, stream: str, subject: str, add: str, id: str = "") -> schema.Added:
         bound = await self._counters.counters(stream)
         ack = await bound.publish(subject, parse_integer(add), msg_id=id or None)
-        await self._tell(stream, subject)
+        await self._announce(stream, subject)
         value = None if ack.val is None else format_integer(ack.val)
         return schema.Added(seq=ack.seq, value=value, duplicate=ack.duplicate)
 
@@ -73,11 +73,11 @@ class CounterCalls(Backend):
         bound = await self._counters.counters(stream)
         value = await bound.reset(subject)
         entry = await bound.get(subject)
-        await self._tell(stream, subject)
+        await self._announce(stream, subject)
         return schema.Added(seq=entry.seq, value=format_integer(value))
 
-    async def _tell(self, stream: str, subject: str) -> None:
-        """Tell listeners what a counter has become."""
+    async def _announce(self, stream: str, subject: str) -> None:
+        """Send the new value of a counter to listeners."""
         if self._feed.streams:
             bound = await self._counters.counters(stream)
             self._feed.publish(counter=shown.counter(await bound.get(subject)))

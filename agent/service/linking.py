@@ -1,14 +1,14 @@
-"""All ways that counters take, as one part of the agent: sources, what is published, and pushes."""
+"""Runs all links of counters as one part of the agent: sources, published streams, pushes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.counters.nats_push import Pushing
-from agent.counters.publisher import Publishing
+from agent.counters.nats_push import PushRunner
+from agent.counters.publisher import PublishRunner
 from agent.counters.reader import AgentReader, NostrReader
-from agent.counters.sources import Arrivals, Sourcing
-from agent.watches import chosen
+from agent.counters.sources import Arrivals, SourceRunner
+from agent.selection import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from agent.config.model import SourceSection
     from agent.counters.links import Links
     from agent.counters.reader import Reader
-    from agent.journal import Journal
+    from agent.log import Log
     from agent.service.parts import Parts
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.scheduler import Task
 
 
-class Linking:
+class LinkRunner:
     """Runs links by their names, whatever they are made of."""
 
     def __init__(
@@ -31,21 +31,21 @@ class Linking:
         config: Config,
         parts: Parts,
         clock: Clock,
-        journal: Journal,
+        log: Log,
         links: Links,
         soon: Callable[[str], None],
     ) -> None:
-        """`soon` has a link run in a moment, unless it runs just now."""
+        """`soon` runs a link after a short delay, unless it runs now."""
         self._config = config
         self._parts = parts
         self._clock = clock
         self._links = links
         remotes = parts.counters.remotes
-        self.sourcing = Sourcing(clock, journal, remotes, links, self._reader)
-        self.publishing = Publishing(
-            clock, journal, remotes, links, parts.store, parts.pool, parts.signer
+        self.sourcing = SourceRunner(clock, log, remotes, links, self._reader)
+        self.publishing = PublishRunner(
+            clock, log, remotes, links, parts.store, parts.pool, parts.signer
         )
-        self.pushing = Pushing(clock, journal, parts.counters, links, parts.pool.options.connection)
+        self.pushing = PushRunner(clock, log, parts.counters, links, parts.pool.options.connection)
         self.arrivals = Arrivals(soon)
         parts.store.on_batch.append(self.arrivals.hook)
 

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, read from the parts when they are asked for.
+"""Formats metrics for Prometheus, read from the parts at each request.
 
 Names and units follow Prometheus' rules: a base unit at the end, `_total` for what only grows. Each
 watch has gauges of its own, up to MOST_WATCHES: each is six series that a server keeps for weeks.

@@ -1,4 +1,4 @@
-"""What the agent stands on: store, relays, counting and counters, opened in order."""
+"""Opens the parts of the agent in order: store, relays, counting and counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from agent.alerts.outbox import OUTBOX
 from agent.maintenance.index import Indexing
 from agent.service.relay_state import RELAY_BOOK, RelayBook
-from agent.stored import AGENT
+from agent.state import AGENT
 from nostr_client.codecs.relay_url import normalize
 from nostr_client.count.asking import CountOptions
 from nostr_client.count.claims import CLAIMS, ClaimBook
@@ -184,7 +184,7 @@ def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> Count
 
     async def keep(relay: str, events: Sequence[VerifiedEvent]) -> None:
         if store.full:
-            return  # counting goes on
+            return  # counting continues
         try:
             await ingest.save(events, relay)
         except StoreFull:
@@ -196,8 +196,8 @@ def count_options(options: Options, store: SqliteStore, ingest: Ingest) -> Count
 def make_finder(section: RelaysSection, pool: RelayPool, clock: Clock) -> RelayFinder | None:
     """What finds the relays of watches that name none (NIP-65); None without indexers.
 
-    Strangers wrote these lists, so their relays are bounded, checked, and connected to on public
-    addresses alone. Where no list is found, the defaults are asked.
+    Strangers wrote these lists, so their relays are bounded, checked, and connected to only on
+    public addresses. If no list is found, the defaults are asked.
     """
     if not section.indexers:
         return None
@@ -237,5 +237,5 @@ async def make_streams(counters: SqliteCounterStore, config: Config) -> None:
 
 
 async def open_for_reindex(path: Path) -> SqliteStore:
-    """A store that nobody runs, to put a new index in its place. Raises StoreLocked, StoreError."""
+    """Open a store that no agent runs, to adopt a new index. Raises StoreLocked, StoreError."""
     return await SqliteStore.open(path, migrations=[CLAIMS, COUNTERS, AGENT])

@@ -1,4 +1,4 @@
-"""What a configuration names on this machine, looked at before a start: keys, tokens, the store."""
+"""Checks before a start what a configuration names on this machine: keys, tokens, the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bulk rebuild that a running agent starts: a child process reads, the agent adopts.
+"""Runs the bulk rebuild in an agent: a child process reads, the agent adopts its file.
 
 One at a time. The agent loads no Spark and no Java; what it waits for costs it nothing.
 """
@@ -20,7 +20,7 @@ from nostr_client.network.waiting import task_group
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.journal import Journal
+    from agent.log import Log
     from agent.maintenance.index import Indexing
     from agent.reindex.protocol import Job, Message
     from agent.reindex.run import Result
@@ -33,15 +33,13 @@ SHOWN: Final = 20
 """Differences of each table that an agent shows; `nostr-agent reindex --check` lists more."""
 
 
-class Reindexing:
+class RebuildRunner:
     """Runs rebuilds as they are asked for; `shown` is the newest one."""
 
-    def __init__(
-        self, clock: Clock, journal: Journal, store: SqliteStore, index: Indexing | None
-    ) -> None:
+    def __init__(self, clock: Clock, log: Log, store: SqliteStore, index: Indexing | None) -> None:
         self.shown = Rebuild()
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._store = store
         self._index = index
         self._asked: RebuildBody | None = None
@@ -62,7 +60,7 @@ class Reindexing:
         return self.shown
 
     def cancel(self) -> None:
-        """End the one that runs; nothing half is left. Raises Refusal where none does."""
+        """Cancel the running rebuild; no half file is left. Raises Refusal if none runs."""
         if not self.shown.running:
             raise Refusal(409, "not_running", "no rebuild runs")
         if self._task is not None:
@@ -82,7 +80,7 @@ class Reindexing:
         if cancelled:
             self._change(outcome="cancelled")
         self._change(running=False, ended_at=self._clock.wall())
-        self._journal.info("rebuild_ended", outcome=self.shown.outcome, why=self.shown.message)
+        self._log.info("rebuild_ended", outcome=self.shown.outcome, why=self.shown.message)
 
     async def _one(self, body: RebuildBody) -> None:
         try:
@@ -104,7 +102,7 @@ class Reindexing:
         await index.snapshot()
         job, why = await asyncio.to_thread(self._job, path, body)
         self._change(engine=job.engine, why=why)
-        result = await run.build(job, why, self._heard)
+        result = await run.build(job, why, self._on_message)
         if result.checked is not None:
             self._change(found=result.checked.found, differences=_differences(result))
         if body.check:
@@ -122,7 +120,7 @@ class Reindexing:
             memory=body.memory,
         )
 
-    def _heard(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         if isinstance(message, Talk):
             self._change(message=message.text)
         elif isinstance(message, Stage):

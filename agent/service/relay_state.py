@@ -1,4 +1,4 @@
-"""What relays showed that they can do, kept in the store from one run of the agent to the next.
+"""Stores what relays have shown that they can do, for the next run of the agent.
 
 That a relay can do something stays true; that it cannot is tried again after a week, as relays are
 updated.
@@ -24,7 +24,7 @@ DOUBTED_AFTER_S: Final = 7 * 86_400.0
 """Age from which a relay is asked again for what it could not do."""
 
 MOST: Final = 5_000
-"""Relays that are kept, the newest; a stranger's list may name any."""
+"""Most relays that are stored, the newest; a stranger's list may name any."""
 
 
 _TABLE: Final = """
@@ -46,12 +46,12 @@ class RelayBook:
 
     @classmethod
     async def open(cls, database: Database, now: float) -> Self:
-        """Read what is kept; what cannot be read is as if it had never been learnt."""
+        """Read the stored state; an unreadable row counts as absent."""
         read = {url: _read(text, now - at) for url, text, at in await database.read(_rows)}
         return cls(database, {url: able for url, able in read.items() if able is not None})
 
     async def save(self, pool: RelayPool, now: float) -> int:
-        """Keep what has been learnt since; how many relays."""
+        """Store what has been learnt since; return the number of relays."""
         learnt = {
             url: relay.capabilities
             for url, relay in pool.relays.items()

@@ -1,4 +1,4 @@
-"""The local relay as a part of the agent."""
+"""Runs the local relay as a part of the agent."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from agent.config.model import LocalRelaySection
     from agent.relay.policy import WritePolicy
     from agent.service.parts import Parts
-    from agent.syncing import Syncing
+    from agent.syncing import SyncRunner
     from nostr_client.codecs.filters import Filter
     from nostr_client.watch.engine import Engine
 
 
 class WantedFilters:
-    """The filters of all watches and syncs of now; made anew when these were configured anew."""
+    """The filters of all watches and syncs, computed again when their configuration changes."""
 
-    def __init__(self, engine: Engine, syncing: Syncing) -> None:
+    def __init__(self, engine: Engine, syncing: SyncRunner) -> None:
         self._engine = engine
         self._syncing = syncing
         self._watches: object = None
@@ -107,7 +107,7 @@ async def serve_relay(
     options = relay_options(section, wanted)
     served = serve(
         parts.store, host=host, port=port, options=options, on_break=on_break,
-        heard=parts.provenance.note,
+        on_event=parts.provenance.note,
     )  # fmt: skip
     server = await stack.enter_async_context(served)
     await stack.enter_async_context(following(parts.store, server))

@@ -1,4 +1,4 @@
-"""Another configuration for an agent that runs: what applies at once, and what does not. Pure."""
+"""Compares a new configuration with the running one: what applies at once, and what not. Pure."""
 
 from __future__ import annotations
 

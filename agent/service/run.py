@@ -1,4 +1,4 @@
-"""Running the agent: open, serve, work until told to stop, drain, close."""
+"""Runs the agent: open, serve, work until a stop is requested, drain, close."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent import stored
+from agent import state
 from agent.api import schema
 from agent.api.feed import NEW_TOKENS
 from agent.config import InvalidConfig
-from agent.journal import Journal, JournalHandler
+from agent.log import Log, LogHandler
 from agent.service.agent import Agent
 from agent.service.backend import AgentBackend
-from agent.service.front import Door, front_door, make_access
+from agent.service.listener import Door, front_door, make_access
 from agent.service.parts import open_parts
-from agent.service.published import published
 from agent.service.relaying import WantedFilters, relay_urls, serve_relay
 from agent.service.reload import changes
+from agent.service.runfile import runfile
 from agent.service.secrets import make_signer, make_tokens
 from agent.service.supervision import Notifier, taking_long
 from agent.service.ticker import Ticker
@@ -72,7 +72,7 @@ class Service:
         self.stopping.set()
 
     async def reload(self, load: Callable[[], Draft]) -> schema.Reloaded:
-        """Read the configuration again; a wrong one is told, and the old one stays."""
+        """Read the configuration again; a wrong one is logged, and the old one stays."""
         try:
             draft = await asyncio.to_thread(load)
             config = await asyncio.to_thread(draft.checked, await self._added())
@@ -84,19 +84,19 @@ class Service:
         async with self._reloading:
             found = changes(self._started, self.agent.config, config)
             self._take_access(make_access(config.api, tokens), tokens)
-            self.agent.journal.configure(config.service.log, config.service.log_format)
+            self.agent.log.configure(config.service.log, config.service.log_format)
             try:
                 await self.agent.configure(config)
             except NostrTallyError as error:
                 return self._refused(str(error))
         self.backend.restart_for = found.restart
-        self.agent.journal.info("reloaded", changed=", ".join(found.applied) or None)
+        self.agent.log.info("reloaded", changed=", ".join(found.applied) or None)
         if found.restart:
-            self.agent.journal.warning("restart_needed", keys=", ".join(found.restart))
+            self.agent.log.warning("restart_needed", keys=", ".join(found.restart))
         return schema.Reloaded(ok=True, applied=found.applied, restart=found.restart)
 
     def _token_files(self, section: ApiSection) -> ApiSection:
-        """A section with the token files of the start: commands were told of those."""
+        """A section with the token files of the start, which the run file names."""
         started = self._started.api
         return msgspec.structs.replace(
             section,
@@ -112,11 +112,11 @@ class Service:
 
     async def _added(self) -> Added:
         """The names that nothing of a configuration may have."""
-        return await self.agent.parts.store.database.read(stored.all_added)
+        return await self.agent.parts.store.database.read(state.all_added)
 
     def _refused(self, *mistakes: str) -> schema.Reloaded:
         for mistake in mistakes:
-            self.agent.journal.error("reload_refused", mistake=mistake)
+            self.agent.log.error("reload_refused", mistake=mistake)
         return schema.Reloaded(ok=False, mistakes=mistakes)
 
 
@@ -125,7 +125,7 @@ async def running(
     config: Config,
     *,
     clock: Clock | None = None,
-    journal: Journal | None = None,
+    log: Log | None = None,
     notifier: Notifier | None = None,
     config_path: str = "",
     door: Door | None = None,
@@ -134,22 +134,22 @@ async def running(
 ) -> AsyncIterator[Service]:
     """A whole agent for as long as the block runs; leaving it drains and closes everything.
 
-    `door`: one that is open already. `publish`: tell commands where this agent listens.
-    `stopping`: set by whoever wants it to end; the agent sets it when its work has ended.
+    `door`: one that is open already. `publish`: write the run file, by which commands find it.
+    `stopping`: set it to end the agent; the agent sets it when its work has ended.
 
     Raises StoreError and its kinds, NetworkError (an address in use), InvalidInput.
     """
     clock = clock or SystemClock()
     section = config.service
-    journal = journal or Journal(clock.wall, level=section.log, style=section.log_format)
+    log = log or Log(clock.wall, level=section.log, style=section.log_format)
     notifier = notifier or Notifier()
     async with AsyncExitStack() as stack:
-        stack.enter_context(_library_logs(journal))
+        stack.enter_context(_library_logs(log))
         signer = await asyncio.to_thread(make_signer, config.identity)
         urls = relay_urls(config.relay)
         async with taking_long(notifier, "opening the store"):
             parts = await stack.enter_async_context(open_parts(config, clock, signer, urls))
-        agent = Agent(config, parts, clock, journal)
+        agent = Agent(config, parts, clock, log)
         stack.push_async_callback(agent.linking.close)
         await agent.configure(config)
         backend = AgentBackend(agent, config_path)
@@ -160,11 +160,11 @@ async def running(
         backend.relay_url = await serve_relay(stack, config.relay, parts, wanted, stopping.set)
         stack.callback(agent.feed.close)
         if publish:
-            stack.enter_context(published(door.api.url, backend.relay_url, config.api, journal))
+            stack.enter_context(runfile(door.api.url, backend.relay_url, config.api, log))
         service = Service(agent, backend, door, stopping)
         door.api.backend = backend
         async with _working(service, Ticker(agent, backend, notifier), notifier):
-            journal.info(
+            log.info(
                 "started",
                 store=parts.path,
                 api=door.api.url,
@@ -174,12 +174,12 @@ async def running(
             )
             notifier.send(READY=1, MAINPID=os.getpid())
             yield service
-    journal.info("stopped")
+    log.info("stopped")
 
 
 @asynccontextmanager
 async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> AsyncIterator[None]:
-    """The work beside the block; in the end it is drained, then cut off."""
+    """Run the work beside the block; at the end drain it, then cancel the rest."""
     agent = service.agent
     working = asyncio.create_task(_work(agent, ticker))
     working.add_done_callback(lambda _: service.stop())
@@ -191,8 +191,8 @@ async def _working(service: Service, ticker: Ticker, notifier: Notifier) -> Asyn
         agent.worker.stop()
         if not working.done():
             cut = await agent.worker.drain(seconds(agent.config.service.drain))
-            await agent.alerting.settle(ALERTS_S)
-            agent.journal.info("drained", cut_off=cut)
+            await agent.alerts.settle(ALERTS_S)
+            agent.log.info("drained", cut_off=cut)
             await agent.parts.ingest.drain()
             await agent.keep_relays()
         await end(working)
@@ -205,8 +205,8 @@ async def _work(agent: Agent, ticker: Ticker) -> None:
 
 
 @contextlib.contextmanager
-def _library_logs(journal: Journal) -> Iterator[None]:
-    handler = JournalHandler(journal)
+def _library_logs(log: Log) -> Iterator[None]:
+    handler = LogHandler(log)
     root = logging.getLogger()
     root.addHandler(handler)
     try:
@@ -220,7 +220,7 @@ async def serve(config: Config, load: Callable[[], Draft], config_path: str) -> 
     notifier = Notifier()
     stopping, hangup = asyncio.Event(), asyncio.Event()
     stops = dict.fromkeys((signal.SIGTERM, signal.SIGINT), stopping.set)
-    # Before anybody is told that the agent has started: a signal may follow at once.
+    # Before the agent is announced as started: a signal may follow at once.
     with _signals({**stops, signal.SIGHUP: hangup.set}):
         async with (
             front_door(config.api) as door,
@@ -255,14 +255,14 @@ async def once(config: Config, config_path: str) -> int:
         async with running(config, config_path=config_path, stopping=stopping) as service:
             worker = service.agent.worker
             settled = asyncio.ensure_future(worker.settled())
-            told = asyncio.ensure_future(stopping.wait())
+            stopped = asyncio.ensure_future(stopping.wait())
             try:
                 await asyncio.wait(
-                    {settled, told}, timeout=ONCE_S, return_when=asyncio.FIRST_COMPLETED
+                    {settled, stopped}, timeout=ONCE_S, return_when=asyncio.FIRST_COMPLETED
                 )
             finally:
                 settled.cancel()
-                told.cancel()
+                stopped.cancel()
         return worker.failed
 
 

@@ -1,4 +1,4 @@
-"""The key that answers AUTH, and the tokens of the API: files for their owner alone."""
+"""Reads the key that answers AUTH and the tokens of the API, from files for their owner only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files by which a machine's service manager runs the agent: systemd and launchd. Pure."""
+"""Builds the files by which systemd and launchd run the agent. Pure."""
 
 from __future__ import annotations
 

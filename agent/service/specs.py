@@ -1,4 +1,4 @@
-"""Which watches and syncs there are: the file's, and those that the API added to the store."""
+"""Holds the current watches and syncs: the file's, and those that the API added to the store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from agent import stored
+from agent import state
 from agent.api.schema import Refusal, not_found, read_only
 from agent.config.load import taken
 from agent.specs import SyncSpec, in_words
@@ -18,7 +18,7 @@ from nostr_client.watch.definition import LEAST, Watch
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.store.database import Database
     from nostr_client.watch.clock import Clock
 
@@ -41,37 +41,37 @@ class Specs(Generic[S]):
         self._left_out: dict[str, S] = {}
         self._changing = asyncio.Lock()
 
-    async def load(self, file: Collection[S], journal: Journal) -> None:
-        """Take the file's, and read the stored ones; those that cannot be read are told.
+    async def load(self, file: Collection[S], log: Log) -> None:
+        """Take the specs of the file, and read the stored ones; log those that cannot be read.
 
-        One of the file under the name of a stored one is left out, and told.
+        A spec of the file with the name of a stored one is left out, and logged.
         """
         async with self._changing:
             await self._take(file)
-            await self._read(journal)
+            await self._read(log)
         for name in self._left_out:
-            journal.error("name_taken", kind=self._kind, name=name, why=taken(self._kind, name))
+            log.error("name_taken", kind=self._kind, name=name, why=taken(self._kind, name))
 
     async def _take(self, file: Collection[S]) -> None:
-        names = await self._database.write(lambda c: stored.take_file(c, self._kind, file))
+        names = await self._database.write(lambda c: state.take_file(c, self._kind, file))
         self._file = {one.name: one for one in file if one.name not in names}
         self._left_out = {one.name: one for one in file if one.name in names}
 
-    async def _read(self, journal: Journal) -> None:
+    async def _read(self, log: Log) -> None:
         self._stored = {}
-        for text in await self._database.read(lambda c: stored.specs(c, self._kind)):
+        for text in await self._database.read(lambda c: state.specs(c, self._kind)):
             try:
                 one = msgspec.json.decode(text, type=self._type)
             except msgspec.MsgspecError as error:
                 name, why = _unreadable(text, error)
-                journal.error("stored_spec", kind=self._kind, name=name, why=why)
+                log.error("stored_spec", kind=self._kind, name=name, why=why)
                 continue
             if seconds(one.interval) < seconds(LEAST):  # a version that took any added it
-                journal.warning("interval", kind=self._kind, name=one.name, least=LEAST)
+                log.warning("interval", kind=self._kind, name=one.name, least=LEAST)
                 one = msgspec.structs.replace(one, interval=LEAST)
-            self._stored[one.name] = self._without_commands(one, journal)
+            self._stored[one.name] = self._without_commands(one, log)
 
-    def _without_commands(self, one: S, journal: Journal) -> S:
+    def _without_commands(self, one: S, log: Log) -> S:
         """A stored spec without alert commands, which only the configuration file may name.
 
         An earlier version took them from the API. An alert that has no webhook either is left out.
@@ -79,7 +79,7 @@ class Specs(Generic[S]):
         if not isinstance(one, Watch) or not any(alert.command for alert in one.alerts):
             return one
         why = "alert commands come from the configuration file alone: this one is left out"
-        journal.warning("alert_command", name=one.name, why=why)
+        log.warning("alert_command", name=one.name, why=why)
         kept = [msgspec.structs.replace(a, command=()) for a in one.alerts if a.webhook]
         return msgspec.structs.replace(one, alerts=tuple(kept))
 
@@ -117,7 +117,7 @@ class Specs(Generic[S]):
         """
         async with self._changing:
             self._check_stored(name)
-            await self._database.write(lambda c: stored.remove_spec(c, self._kind, name))
+            await self._database.write(lambda c: state.remove_spec(c, self._kind, name))
             self._stored.pop(name, None)
             await self._take({**self._file, **self._left_out}.values())
 
@@ -130,7 +130,7 @@ class Specs(Generic[S]):
 
     async def _put(self, spec: S) -> None:
         at = self._clock.wall()
-        await self._database.write(lambda c: stored.put_spec(c, self._kind, spec, at))
+        await self._database.write(lambda c: state.put_spec(c, self._kind, spec, at))
         self._stored[spec.name] = spec
 
 

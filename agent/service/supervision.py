@@ -1,4 +1,4 @@
-"""The process that started this one: how the service stands (sd_notify), and ending with it."""
+"""Reports to the supervisor (sd_notify), and ends this process when its parent ends."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _watchdog(environ: Mapping[str, str]) -> float | None:
 
 
 def end_with_stdin() -> None:
-    """Ask this process to end (SIGTERM) when its stdin does: the other end is held by a parent."""
+    """Send SIGTERM to this process when its stdin closes: a parent holds the other end."""
     threading.Thread(target=_wait, name="parent", daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""What is looked at every second: relays that changed, the writer's progress, the supervisor."""
+"""Checks every second which relays changed, whether the writer works, and the supervisor."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Ticker:
         try:
             found = (await self._backend.streams()).streams
         except StoreError as error:
-            self._agent.journal.warning("streams_not_read", why=str(error))
+            self._agent.log.warning("streams_not_read", why=str(error))
             return
         before, self._streams = self._streams, {one.name: one for one in found}
         for one in found:
@@ -94,26 +94,26 @@ class Ticker:
                     await asyncio.wait({sign}, timeout=every)
                     if sign.done() or self._is_exchanging():
                         self._feed()
-            self._tell()
+            self._report()
             await self._look_for_room()
             await self._agent.keep_relays()
             await asyncio.sleep(every)
 
     async def _look_for_room(self) -> None:
         """Log a full disk or a spent budget once, and go on by itself when there is room again."""
-        store, journal = self._agent.parts.store, self._agent.journal
+        store, log = self._agent.parts.store, self._agent.log
         was_full = self._is_full
         try:
             await store.room.look()
             if store.full and not was_full:
                 self._is_full = True
-                journal.error("store_full", why=store.full)
+                log.error("store_full", why=store.full)
             if self._is_full:
                 self._is_full = not await store.try_room()
         except StoreError as error:
-            journal.warning("store_not_tried", why=str(error))
+            log.warning("store_not_tried", why=str(error))
         if was_full and not self._is_full:
-            journal.info("store_has_room")
+            log.info("store_has_room")
 
     def _feed(self) -> None:
         self._agent.parts.health.beat()
@@ -124,7 +124,7 @@ class Ticker:
         index = self._agent.parts.index
         return index is not None and index.exchange.locked()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         worker = self._agent.worker
         text = f"{plural(len(self._agent.engine.watches), 'watch', 'watches')}, "
         text += plural(worker.running, "task runs", "tasks run")

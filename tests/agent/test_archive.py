@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from agent.cli import cli, run
 from agent.maintenance import archive
-from agent.reindex.rows import Rejects, archive_values, events_of
+from agent.reindex.event_rows import Rejects, archive_values, events_of
 from nostr_client.codecs.keys import verify
 from nostr_client.errors import InvalidInput
 from nostr_client.store.sqlite import SqliteStore
@@ -284,7 +284,7 @@ def test_no_bit_of_a_parquet_file_ends_the_process(tmp_path: Path) -> None:
 import random, sys
 from pathlib import Path
 from agent.maintenance import archive
-from agent.reindex.rows import Rejects, events_of
+from agent.reindex.event_rows import Rejects, events_of
 from nostr_client.errors import InvalidInput
 from nostr_client.sync.event_files import opened
 whole, rand, refused = Path(sys.argv[1]).read_bytes(), random.Random(7), 0

@@ -19,7 +19,7 @@ import pytest
 from agent.cli import run
 from agent.maintenance.backup import back_up, restore, sum_path
 from agent.reindex.tempdir import part_of
-from agent.stored import AGENT
+from agent.state import AGENT
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify
 from nostr_client.count.claims.book import CLAIMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from agent import stored
+from agent import state
 from agent.counters.publisher import Note
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.filters import Filter
@@ -53,7 +53,7 @@ async def test_an_event_far_ahead_holds_up_its_writer_and_its_readers(tmp_path: 
     async with member(":memory:", LEAF) as leaf, member(":memory:", TOP) as top:
         await leaf.add("app.a", 1)
         note = Note(created_at=int(time.time()) + 100_000)
-        await leaf.store.database.write(lambda conn: stored.note(conn, "publish:app", note))
+        await leaf.store.database.write(lambda conn: state.note(conn, "publish:app", note))
         link = await leaf.publish()
         assert link.state == "failing"
         assert "ahead" in link.why

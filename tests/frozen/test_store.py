@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.alerts.outbox import OUTBOX
 from agent.service.relay_state import RELAY_BOOK
-from agent.stored import AGENT
+from agent.state import AGENT
 from nostr_client.codecs.event import EventTemplate
 from nostr_client.codecs.keys import verify
 from nostr_client.count.claims.book import CLAIMS, ClaimBook

@@ -6,7 +6,7 @@ misses a proof, that the same world does not show without it.
 Worlds have no question about reposts, no NIP-11 document and no relay of ours. So other tests hold
 these kinds: reposts of kind 16 `tests/field/reposts_generic.py`, `search` on a relay without NIP-50
 `tests/field/search_ignored.py`, and COUNT and registers of one snapshot
-`tests/agent/relay/test_visible.py`.
+`tests/agent/relay/test_visibility.py`.
 """
 
 from __future__ import annotations

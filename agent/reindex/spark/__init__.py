@@ -1,1 +1,1 @@
-"""The Spark engine. Nothing outside of this package imports pyspark, and it runs as a child."""
+"""The Spark engine, a child process. Nothing outside of this package imports pyspark."""

@@ -1,4 +1,4 @@
-"""Rows as Arrow batches of the plan's one input schema: what every reader gives.
+"""Converts rows to Arrow batches of the plan's one input schema.
 
 Tags are parsed once, here, where the rows pass through Python anyway: `targets` and `others` hold
 the tracked targets of an event, each once; `tags` keeps the JSON of those few kinds whose tags a

@@ -1,4 +1,4 @@
-"""How many events each target has, in numpy, chunk by chunk: which of them are hot.
+"""Counts the events of each target in numpy, chunk by chunk, and finds the hot ones.
 
 A row of Spark for each target of a chunk would be most of a rebuild's rows, for a sum. A row here
 has all targets of one bucket and width, one behind the other; a bucket has 1/256 of all targets,

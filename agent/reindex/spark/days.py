@@ -1,4 +1,4 @@
-"""The authors of each day and kind, in numpy, chunk by chunk, as `groups` has those of a target.
+"""Collects the authors of each day and kind in numpy, chunk by chunk, as `groups` for a target.
 
 A day and kind are one number, `t`, so that what merges the authors of targets merges theirs too.
 """

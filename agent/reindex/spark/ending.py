@@ -1,4 +1,4 @@
-"""Ends what a rebuild by Spark has started: the session, Java, Python workers; whatever ends it."""
+"""Ends what a rebuild by Spark has started: the session, Java, Python workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MIXED_UP: Final = (AttributeError, LookupError, TypeError, ValueError)
-"""What py4j raises after an interrupted call: it has left its answer, which the next one takes."""
+"""What py4j raises after an interrupted call, whose answer the next call reads."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Parquet files that Python writes into a staged table, each with its name when it is whole."""
+"""Writes Parquet files of a staged table in Python; each gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKED: Final = "lz4"
-"""Of text alone: ids and keys are as good as random, and packing them gains nothing."""
+"""Only for text: ids and keys are as good as random, and compressing them gains nothing."""
 
 
 def emptied(folder: Path) -> Path:
-    """A folder with nothing in it: what an earlier run left half is gone."""
+    """Empty a folder of what an earlier run left half done, or create it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder

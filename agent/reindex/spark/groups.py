@@ -1,4 +1,4 @@
-"""The stages `tags` and `registers`: who names what, in numpy, chunk by chunk.
+"""Computes the stages `tags` and `registers` in numpy, chunk by chunk.
 
 Pairs of target and author are by far the most of a rebuild, so they never are rows of Spark: all
 authors of one target in one chunk are one row, with their keys in one binary value. The chunks
@@ -38,7 +38,7 @@ HOT: Final = (
 PAIRS: Final = "t long, pubkey binary, n long"
 
 CHUNK: Final = 1_000_000
-"""Events and pairs that are grouped at once: about 150 bytes each of a worker's memory."""
+"""Events and pairs grouped in one step: about 150 bytes each of a worker's memory."""
 
 SPLIT: Final = 1_000_000
 """Events of a target from which its authors are split."""

@@ -1,4 +1,4 @@
-"""A rebuild by Spark, from its job to its last message."""
+"""Runs a rebuild by Spark, from its job to its last message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent.reindex.protocol import STAGES, Built
 from agent.reindex.single import about, check_built
 from agent.reindex.spark import plan
 from agent.reindex.spark.ending import childless, closed
-from agent.reindex.spark.publishing import Publishing
+from agent.reindex.spark.publishing import IndexPublisher
 from agent.reindex.spark.readers import listed
 from agent.reindex.spark.session import SparkFailed, SparkOptions, open_session, short
 from agent.reindex.spark.stages import Stages
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 def run_job(job: Job, reporter: Reporter) -> None:
     """Start Spark, stage, publish; then compare if asked. Raises SparkFailed, StoreError.
 
-    What was submitted has the cluster's folders; else all that is not staged is in one that goes
-    with the run, the files of Java and Python too.
+    A submitted job uses the cluster's folders. Else all that is not staged is in one folder that is
+    removed with the run, with the files of Java and Python.
     """
     if job.submitted:
         _in_session(job, reporter, None)
@@ -75,7 +75,7 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
         try:
             job = _judged(job, staging, reporter)
             stages = Stages(spark, staging, job, before)
-            told, path = _run(spark, staging, stages, job, name, reporter)
+            fields, path = _run(spark, staging, stages, job, name, reporter)
         finally:
             if name.startswith(inputs.ONCE):
                 staging.discard()
@@ -84,11 +84,11 @@ def rebuild(spark: SparkSession, job: Job, reporter: Reporter, start: float | No
     if job.check and path is not None:
         check_built(job, path, reporter)
     seconds = round(time.monotonic() - start, 3)
-    reporter.send(Built(**told, path="" if path is None else str(path), seconds=seconds))
+    reporter.send(Built(**fields, path="" if path is None else str(path), seconds=seconds))
 
 
 def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
-    """The job at the time of the stages that it goes on with; a store has judged its own."""
+    """The job with the time of the stages that it resumes; a store has judged its own events."""
     if job.source.kind == "store":
         return job
     now = staging.as_of(job.settings, STAGES[1:])
@@ -102,23 +102,25 @@ def _judged(job: Job, staging: Staging, reporter: Reporter) -> Job:
 def _run(
     spark: SparkSession, staging: Staging, stages: Stages, job: Job, name: str, reporter: Reporter
 ) -> tuple[dict[str, Any], Path | None]:
-    """All stages; what is told of them, and the index file: for archives with the Parquet beside
-    it, or that alone (None)."""
+    """Run all stages; return the fields of `Built`, and the index file.
+
+    Archives get Parquet tables too; on a URL only those, and the file is None.
+    """
     if inputs.is_url(job.work):
         stages.run()
         with reporter.stage("publish"):
             _copy_tables(spark, staging, job)
-            return _told(staging, job, name, stages.mark()), None
-    with Publishing(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
+            return _fields(staging, job, name, stages.mark()), None
+    with IndexPublisher(job, name, f"{job.work}/{name}", stages.mark, reporter) as index:
         staging.on_table = index.staged
         stages.run()
         with reporter.stage("publish", with_aside=True) as count:
             if job.source.kind != "store":
                 _copy_tables(spark, staging, job)
-            told = _told(staging, job, name, stages.mark())
+            fields = _fields(staging, job, name, stages.mark())
             done = index.finish()
             count(sum(done.rows.values()))
-    return told, done.path
+    return fields, done.path
 
 
 def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
@@ -127,8 +129,8 @@ def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
     Between its two times of writing, `about` has no row: what is mixed is seen as such.
     """
     out = job.out.rstrip("/")
-    told = spark.createDataFrame([about(job)], "as_of long, hot long").coalesce(1)
-    told.limit(0).write.mode("overwrite").parquet(f"{out}/tables/about")
+    details = spark.createDataFrame([about(job)], "as_of long, hot long").coalesce(1)
+    details.limit(0).write.mode("overwrite").parquet(f"{out}/tables/about")
     unpacked = {"hot_author": plan.hot_authors, "daily_author": plan.daily_authors}
     for table, (stage, staged) in PLACES.items():
         rows = staging.read(stage, staged)
@@ -136,11 +138,11 @@ def _copy_tables(spark: SparkSession, staging: Staging, job: Job) -> None:
             rows = unpacked[table](rows)
         rows.write.mode("overwrite").option("compression", "zstd").parquet(f"{out}/tables/{table}")
     staging.read("events", "rejects").write.mode("overwrite").parquet(f"{out}/rejects")
-    told.write.mode("overwrite").parquet(f"{out}/tables/about")
+    details.write.mode("overwrite").parquet(f"{out}/tables/about")
 
 
-def _told(staging: Staging, job: Job, name: str, mark: Mark) -> dict[str, Any]:
-    """What is said of a rebuild but for where its index is and how long it took."""
+def _fields(staging: Staging, job: Job, name: str, mark: Mark) -> dict[str, Any]:
+    """The fields of `Built` except the path of the index and the seconds."""
     rows = {
         table: staging.marks[stage].rows[staged]
         for table, (stage, staged) in PLACES.items()

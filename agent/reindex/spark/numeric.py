@@ -1,4 +1,4 @@
-"""What numpy does better than SQL, batch by batch: sums of 256 bits.
+"""Sums numbers of 256 bits in numpy, batch by batch.
 
 They are partial: what comes out is merged by a native aggregation, so batches may be cut anywhere.
 """

@@ -1,4 +1,4 @@
-"""The tables of a rebuild as functions of DataFrames: what is done, not when or where.
+"""Defines the tables of a rebuild as functions of DataFrames: what is computed, not when or where.
 
 `events` is the input schema of `columns`, living events alone. No function acts: nothing runs
 until a stage writes what they give.
@@ -40,8 +40,10 @@ def counts_of(tags: DataFrame) -> DataFrame:
 
 
 def hot_targets(packed: DataFrame, hot: int) -> DataFrame:
-    """Targets with `hot` events or more, of `counts_of`: `t`, `target`, `kind`, `events`. Stage
-    it: `t` is given anew each time that this is computed."""
+    """Targets with `hot` events or more, of `counts_of`: `t`, `target`, `kind`, `events`.
+
+    Stage the result: each computation gives other numbers `t`.
+    """
     one_place = packed.repartition("bucket").sortWithinPartitions("bucket", "width")
     kept = one_place.mapInArrow(counts.hot_targets(hot), counts.TARGETS)
     return kept.select(f.monotonically_increasing_id().alias("t"), "target", "kind", "events")

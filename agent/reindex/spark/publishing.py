@@ -1,8 +1,8 @@
-"""An index that is written while later stages still run.
+"""Writes an index while later stages still run.
 
 Spark has nothing to do with it: one thread of the driver reads what is staged and writes SQLite, on
-the core that small tables leave idle. It waits for each table that it comes to, and does not give
-its file the name before it is told to.
+the core that small tables leave idle. It waits for each table that it comes to. The file gets its
+final name in `finish`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from nostr_client.store.index_schema import Mark
 
 FIRST: Final = PLACES["hot_author"]
-"""The stage and table after which writing begins: the largest is there."""
+"""The stage and table after which writing begins: it is the largest."""
 
 AGAIN_S: Final = 1.0
-"""Seconds after which a waiting thread looks again whether it is still wanted."""
+"""Seconds between two checks of a waiting thread whether the job still runs."""
 
 
 class Abandoned(Exception):
     """The rebuild ended without this index."""
 
 
-class Publishing:
-    """Writes one job's index beside its stages; leaving the block without `finish` throws it away.
+class IndexPublisher:
+    """Writes one job's index beside its stages; leaving the block without `finish` removes it.
 
-    `mark` is asked once the first stage that is written is done.
+    `mark` is called after the first written stage is done.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Publishing:
         self._clock: int | None = None
         self._written: Future[Published] | None = None
 
-    def __enter__(self) -> Publishing:
+    def __enter__(self) -> IndexPublisher:
         self._reporter.aside = self.cpu
         return self
 
@@ -74,7 +74,7 @@ class Publishing:
         self._pool.shutdown()
 
     def staged(self, stage: str, table: str) -> None:
-        """A table is there. Raises what writing raised, if it did."""
+        """Announce that a table is staged. Raises the error of the writing thread, if any."""
         with self._changed:
             self._done.add((stage, table))
             self._changed.notify_all()
@@ -92,7 +92,7 @@ class Publishing:
         return self._written.result()
 
     def cpu(self) -> float:
-        """CPU seconds that writing took so far; 0 where the system does not tell."""
+        """CPU seconds that writing took so far; 0 where the system does not report it."""
         return 0.0 if self._clock is None else time.clock_gettime(self._clock)
 
     def _begin(self) -> None:

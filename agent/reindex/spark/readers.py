@@ -1,8 +1,8 @@
-"""The three readers: a store, JSONL, Parquet. Each gives the plan's one input schema.
+"""Reads a store, JSONL or Parquet into the plan's one input schema.
 
 Archives are parsed by the strict parser of the SDK in the workers, which checks every id: Spark's
 own JSON reader makes null of what it cannot read, text of numbers, and `?` of halves of characters.
-What is no event comes back as a row with a reason.
+A line that is not an event becomes a row with a reason.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from agent.reindex import inputs
+from agent.reindex.event_rows import ARCHIVE_COLUMNS as COLUMNS
+from agent.reindex.event_rows import KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.inputs import for_hadoop
-from agent.reindex.rows import ARCHIVE_COLUMNS as COLUMNS
-from agent.reindex.rows import KEPT_BYTES, Rejected, parquet_events, parse
 from agent.reindex.spark import storesource
 from agent.reindex.spark.columns import ARROW, SCHEMA, batch
 from agent.reindex.spark.files import emptied
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Batches = Iterator[pa.RecordBatch]
 
 READ: Final = f"{SCHEMA}, reason string, line binary"
-"""The input schema, and for what is no event why, and its beginning."""
+"""The input schema; for a line that is not an event the reason, and the beginning of the line."""
 
 _ARROW: Final = ARROW.append(pa.field("reason", pa.string())).append(pa.field("line", pa.binary()))
 
@@ -82,7 +82,7 @@ def events(read: DataFrame) -> DataFrame:
 
 
 def rejects(read: DataFrame) -> DataFrame:
-    """What is no event: `reason`, and the beginning of the line."""
+    """Lines that are not events: `reason`, and the beginning of the line."""
     return read.where("reason IS NOT NULL").select("reason", "line")
 
 

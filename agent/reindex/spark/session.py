@@ -1,4 +1,4 @@
-"""One Spark session with the settings that were measured, on this machine or as submitted."""
+"""Opens one Spark session with the measured settings, on this machine or as submitted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from agent.reindex import jvm
 from agent.reindex.protocol import LOCAL
-from agent.reindex.spark.training import train
+from agent.reindex.spark.aot_cache import train
 from nostr_client.errors import NostrTallyError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SPLIT_BYTES: Final = 64 * 2**20
 
 
 COMPILER: Final = "-XX:TieredStopAtLevel=1"
-"""Java's quick compiler alone: its thorough one took a quarter of all CPU seconds of a million
+"""Only Java's quick compiler: its thorough one took a quarter of all CPU seconds of a million
 events, and found little to gain, as Java only moves what numpy works on."""
 
 
@@ -41,13 +41,13 @@ class SparkOptions:
     """How to run Spark here. `submitted`: spark-submit gave master, memory and Java already."""
 
     work: Path | None = None
-    """Spark's own files (shuffles, warehouse); None leaves them where the cluster says."""
+    """Spark's own files (shuffles, warehouse); None leaves them to the cluster."""
     master: str = LOCAL
     memory: str = "4g"
     partitions: int = 8
     submitted: bool = False
     aot: Literal["train", "use", "off"] = "train"
-    """Java's class cache: make it where it is missing, use it if it is there, or neither."""
+    """Java's class cache: make it if it is missing, use it if it exists, or neither."""
     serial_gc: bool = False
     """Fewer threads, for tests; in parallel otherwise."""
 
@@ -56,8 +56,8 @@ class SparkOptions:
         return self.master.startswith("local")
 
 
-def open_session(options: SparkOptions, tell: Callable[[str], None]) -> SparkSession:
-    """Start Java and a session; `tell` gets what takes its time. Raises NoJava, SparkFailed."""
+def open_session(options: SparkOptions, report: Callable[[str], None]) -> SparkSession:
+    """Start Java and a session; `report` gets texts on slow steps. Raises NoJava, SparkFailed."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ def open_session(options: SparkOptions, tell: Callable[[str], None]) -> SparkSes
     builder = SparkSession.builder.appName("nostr-tally reindex")
     settings = dict(_settings(options))
     if not options.submitted:
-        flags = _prepare_java(options, tell)
+        flags = _prepare_java(options, report)
         settings["spark.driver.extraJavaOptions"] = " ".join(flags)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -78,7 +78,7 @@ def open_session(options: SparkOptions, tell: Callable[[str], None]) -> SparkSes
 
 
 def short(error: Exception) -> str:
-    """The line that tells of what Spark says, which is pages."""
+    """The line that matters of an error of Spark, which may be pages long."""
     first, *more = str(error).strip().splitlines() or [type(error).__name__]
     if first.startswith("An error occurred while calling"):
         first = (
@@ -115,7 +115,7 @@ def _settings(options: SparkOptions) -> Iterator[tuple[str, str]]:
         yield "spark.sql.warehouse.dir", str(options.work / "warehouse")
 
 
-def _prepare_java(options: SparkOptions, tell: Callable[[str], None]) -> list[str]:
+def _prepare_java(options: SparkOptions, report: Callable[[str], None]) -> list[str]:
     """Set the environment for the Java that pyspark starts; its further options."""
     found = jvm.find(os.environ)
     folder = jvm.cache_folder(os.environ)
@@ -129,6 +129,6 @@ def _prepare_java(options: SparkOptions, tell: Callable[[str], None]) -> list[st
         flags += jvm.kept_in(options.work / "tmp")
     cache = jvm.aot_file(found, folder) if options.aot != "off" else None
     may_train = options.aot == "train" and os.environ.get("NOSTR_TALLY_JVM_TRAIN") != "no"
-    if cache is not None and (cache.exists() or (may_train and train(cache, tell))):
+    if cache is not None and (cache.exists() or (may_train and train(cache, report))):
         flags.append(jvm.using_flags(cache))
     return flags

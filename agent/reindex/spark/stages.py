@@ -1,4 +1,4 @@
-"""The stages of a rebuild in order: which tables each stages, from which of the ones before."""
+"""Runs the stages of a rebuild in order: which tables each stages, and from which earlier ones."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Stages:
                 "rejects": lambda: readers.rejects(self._staging.read("events", "read")),
                 "events": lambda: readers.events(self._staging.read("events", "read")),
             },
-            told=lambda rows: rows["read"] - rows["rejects"],
+            shown=lambda rows: rows["read"] - rows["rejects"],
         )
 
     def _dead(self) -> None:
@@ -183,7 +183,7 @@ class Stages:
                 "sums": lambda: plan.sums(self._living()),
             },
             packed={"tags": "events"},
-            told=lambda rows: rows["tags"],
+            shown=lambda rows: rows["tags"],
         )
 
     def _registers(self) -> None:

@@ -1,7 +1,7 @@
-"""Stages as Parquet folders with a mark of success, wherever Hadoop can write.
+"""Stores stages as Parquet folders with a mark of success, on any file system of Hadoop.
 
-`<work>/<fingerprint>/<stage>/<table>`: a stage is done when its mark is there, which is written
-last; what a run left half is written over by the next.
+`<work>/<fingerprint>/<stage>/<table>`: a stage is done when it has its mark, which is written
+last. The next run overwrites a half-written stage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent.reindex.reporter import Reporter
 
     Makers = Mapping[str, Callable[[], DataFrame]]
-    Told = Callable[[dict[str, int]], int]
+    Shown = Callable[[dict[str, int]], int]
 
 DONE: Final = "_DONE"
 
@@ -34,11 +34,11 @@ NOW: Final = "_NOW"
 """What keeps the time at which the events of a folder were judged."""
 
 KEPT_S: Final = 86_400
-"""Seconds for which a run keeps the time of the one that it goes on with."""
+"""Seconds for which a run keeps the time of the run that it resumes."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What a finished stage says of itself: rows and schema by table, what later stages need."""
+    """The mark of a finished stage: rows and schema by table, and notes for later stages."""
 
     rows: dict[str, int]
     schemas: dict[str, str]
@@ -59,7 +59,7 @@ class Staging:
         self._schemas: dict[tuple[str, str], StructType] = {}
         self.marks: dict[str, Mark] = {}
         self.on_table: Callable[[str, str], None] = lambda stage, table: None
-        """Hears of each table of a stage that is there, once or twice."""
+        """Called for each staged table, once or twice."""
 
     def path(self, stage: str, table: str) -> str:
         """Where a table of a stage is."""
@@ -73,7 +73,7 @@ class Staging:
     def as_of(self, settings: Settings, dependent: Sequence[str]) -> int:
         """The time that decides who is dead: the one of the run whose stages are here.
 
-        Where another one is asked for, or that is a day old, the `dependent` stages are made anew.
+        If another time is asked for, or that one is a day old, the `dependent` stages run again.
         """
         text = self._get(f"{self._root}/{NOW}")
         kept = int(text) if text and text.isdigit() else None
@@ -95,12 +95,12 @@ class Staging:
         tables: Makers,
         notes: Callable[[], dict[str, int]] | None = None,
         packed: Mapping[str, str] | None = None,
-        told: Told = _all,
+        shown: Shown = _all,
     ) -> Mark:
         """Write a stage's tables, in order, unless an earlier run did; `notes` are asked last.
 
-        `packed` names the column that says how many rows one row of a table stands for; `told`
-        gives the rows that people hear of.
+        `packed` names the column that says how many rows one row of a table stands for; `shown`
+        returns the number of rows to report.
         """
 
         def make() -> Mark:
@@ -110,7 +110,7 @@ class Staging:
             }
             return self._mark(stage, rows, {} if notes is None else notes())
 
-        return self._once(stage, make, told)
+        return self._once(stage, make, shown)
 
     def written(
         self,
@@ -118,7 +118,7 @@ class Staging:
         schemas: Mapping[str, str],
         write: Callable[[], tuple[dict[str, int], dict[str, int]]],
     ) -> Mark:
-        """The same for tables that `write` puts in their places; it gives their rows, and notes."""
+        """As `run`, for tables that `write` writes itself; it returns their rows, and notes."""
 
         def make() -> Mark:
             for table, schema in schemas.items():
@@ -127,24 +127,24 @@ class Staging:
 
         return self._once(stage, make, _all)
 
-    def _once(self, stage: str, make: Callable[[], Mark], told: Told) -> Mark:
+    def _once(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
         found = self._found(stage)
         if found is not None:
             for table, schema in found.schemas.items():
                 self._schemas[stage, table] = StructType.fromJson(msgspec.json.decode(schema))
-            self._reporter.skipped(stage, told(found.rows))
+            self._reporter.skipped(stage, shown(found.rows))
         else:
-            found = self._write(stage, make, told)
+            found = self._write(stage, make, shown)
         self.marks[stage] = found
         for table in found.schemas:
             self.on_table(stage, table)
         return found
 
-    def _write(self, stage: str, make: Callable[[], Mark], told: Told) -> Mark:
+    def _write(self, stage: str, make: Callable[[], Mark], shown: Shown) -> Mark:
         with self._reporter.stage(stage) as count, polled(self._spark, stage, self._reporter):
             mark = make()
             self._put(f"{self._root}/{stage}/{DONE}", msgspec.json.encode(mark))
-            count(told(mark.rows))
+            count(shown(mark.rows))
         return mark
 
     def _mark(self, stage: str, rows: dict[str, int], notes: dict[str, int]) -> Mark:
@@ -154,7 +154,7 @@ class Staging:
     def _table(
         self, stage: str, table: str, make: Callable[[], DataFrame], packed: str | None
     ) -> int:
-        """Write one table; its rows, counted on their way."""
+        """Write one table; return its rows, counted while they are written."""
         made, counted = make(), Observation()
         number = f.count(f.lit(1)) if packed is None else f.coalesce(f.sum(packed), f.lit(0))
         observed = made.observe(counted, number.alias("rows"))
@@ -221,7 +221,7 @@ def _poll(spark: SparkSession, stage: str, reporter: Reporter, ended: threading.
         try:
             stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
         except (Py4JError, OSError):
-            return  # Java has ended: whoever waits for the job will see why
+            return  # Java has ended: the caller that waits for the job gets the error
         known = [one for one in stages if one is not None]
         if known:
             done, total = sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known)

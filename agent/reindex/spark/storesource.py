@@ -1,4 +1,4 @@
-"""A store as Spark reads it: ranges of `seq`, each by a Python worker.
+"""Reads a store in Spark: ranges of `seq`, each by a Python worker.
 
 A store is a file of one machine, so a worker stages what it reads itself, as Parquet by Arrow, and
 groups it while it has it: to move all of it through Java and back takes longer than to read it.
@@ -86,7 +86,7 @@ def staging(
 def _stage(store: str, seqs: Range, folders: Mapping[str, str]) -> tuple[int, int]:
     """Events and tags of a range. Raises StoreError and its kinds."""
     name = f"part-{seqs.first:012}.parquet"
-    gc.disable()  # what is made here dies at once, and is much: collecting takes a tenth more
+    gc.disable()  # many short-lived objects: garbage collection takes a tenth more
     try:
         with ExitStack() as stack:
             conn = stack.enter_context(closing(open_store(Path(store))))
@@ -130,7 +130,7 @@ def _batches(conn: sqlite3.Connection, seqs: Range) -> Batches:
 
 
 class _People:
-    """Pubkeys by their numbers, remembered: a join asks for each event's anew."""
+    """Caches pubkeys by their numbers: a join would read one for each event."""
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self._conn = conn

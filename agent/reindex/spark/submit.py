@@ -1,4 +1,4 @@
-"""The entry for `spark-submit` on a cluster: input and output are URLs that every node sees.
+"""Runs under `spark-submit` on a cluster: input and output are URLs that every node sees.
 
 Master, memory and Java are the submission's own. `docs/how-to/reindex.md` has the command.
 """

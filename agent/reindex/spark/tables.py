@@ -1,4 +1,4 @@
-"""The tables that Spark staged on this machine, read for publishing by Arrow, in batches."""
+"""Reads by Arrow, in batches, the tables that Spark staged on this machine."""
 
 from __future__ import annotations
 

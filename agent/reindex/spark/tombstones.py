@@ -1,4 +1,4 @@
-"""The stage `dead`: what a store would say to each event of an archive, as relations.
+"""Computes the stage `dead`: what a store would decide about each event, as relations.
 
 Requests are few: `store.rules` itself reads in Python what they ask for. What follows for all
 events is stated by `store.tombstones`; the relations here are tested against it.

@@ -116,7 +116,7 @@ def test_a_class_cache_of_what_was_installed_anew_is_made_again(tmp_path: Path) 
 @pytest.mark.xdist_group("spark")
 def test_spark_runs_where_no_java_is_installed(spark: SparkSession, tmp_path: Path) -> None:
     """A shuffle, Arrow through Python and Parquet, on what pip brought."""
-    from agent.reindex.spark.training import exercise
+    from agent.reindex.spark.aot_cache import exercise
 
     gateway = spark.sparkContext._jvm
     assert gateway is not None

@@ -16,7 +16,7 @@ from agent.reindex.reporter import Reporter
 from agent.reindex.single import ARCHIVED
 from agent.reindex.spark import groups
 from agent.reindex.spark.files import emptied, whole
-from agent.reindex.spark.publishing import Publishing
+from agent.reindex.spark.publishing import IndexPublisher
 from nostr_client.errors import StoreError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ TABLES = {
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Publishing:
+def index(tmp_path: Path) -> IndexPublisher:
     for (stage, table), (schema, row) in TABLES.items():
         folder = emptied(tmp_path / "staged" / stage / table)
         with whole(folder / "part.parquet", schema) as out:
@@ -53,7 +53,7 @@ def index(tmp_path: Path) -> Publishing:
         out=str(tmp_path / "out"),
     )
     staged = str(tmp_path / "staged")
-    return Publishing(job, "name", staged, lambda: ARCHIVED, Reporter(lambda line: None))
+    return IndexPublisher(job, "name", staged, lambda: ARCHIVED, Reporter(lambda line: None))
 
 
 def stopped() -> None:
@@ -61,7 +61,9 @@ def stopped() -> None:
     raise KeyboardInterrupt
 
 
-def ended(index: Publishing, tables: Iterable[tuple[str, str]], how: Callable[[], object]) -> None:
+def ended(
+    index: IndexPublisher, tables: Iterable[tuple[str, str]], how: Callable[[], object]
+) -> None:
     with index:
         for stage, table in tables:
             index.staged(stage, table)
@@ -78,7 +80,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "out").glob("*"))
 
 
-def test_it_has_its_name_when_it_is_told_to(index: Publishing, tmp_path: Path) -> None:
+def test_it_has_its_name_when_it_is_told_to(index: IndexPublisher, tmp_path: Path) -> None:
     with index:
         for stage, table in [*TABLES, *TABLES]:
             index.staged(stage, table)
@@ -97,14 +99,14 @@ def test_it_has_its_name_when_it_is_told_to(index: Publishing, tmp_path: Path) -
 
 @pytest.mark.parametrize("tables", [1, 2, len(TABLES)])
 def test_a_run_that_ends_before_leaves_nothing(
-    index: Publishing, tmp_path: Path, tables: int
+    index: IndexPublisher, tmp_path: Path, tables: int
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         ended(index, list(TABLES)[:tables], stopped)
     assert files(tmp_path) == []
 
 
-def test_what_fails_in_it_fails_the_run(index: Publishing, tmp_path: Path) -> None:
+def test_what_fails_in_it_fails_the_run(index: IndexPublisher, tmp_path: Path) -> None:
     """A target whose name SQLite does not take twice."""
     one = groups.rows(groups.HOT_ARROW, [(2, "p", "ab", 3, 2, 1, bytes(256))])
     pq.write_table(pa.Table.from_batches([one]), tmp_path / "staged/registers/hot/other.parquet")

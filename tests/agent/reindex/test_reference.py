@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.reindex import inputs, reference, rows
+from agent.reindex import event_rows, inputs, reference
 from agent.reindex.inputs import Settings
 from nostr_client.codecs.event import parse_event
 from nostr_client.store import index_update
@@ -70,8 +70,8 @@ async def test_an_archive_gives_what_a_store_would_hold(
 ) -> None:
     live = await live_tables(tmp_path / "store.db", events)
     archive = inputs.archive("jsonl", [str(write_archive(tmp_path / "a.jsonl", events))])
-    rejects = rows.Rejects()
-    found = [row_of(event) for event in rows.events_of(archive, True, rejects)]
+    rejects = event_rows.Rejects()
+    found = [row_of(event) for event in event_rows.events_of(archive, True, rejects)]
     made = reference.from_archive(lambda: found, SETTINGS)
     assert looking.of_tables(made) == live
     assert not rejects.reasons

@@ -37,7 +37,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_bare_python_has_what_a_worker_needs(packed: Path, tmp_path: Path) -> None:
     with tarfile.open(packed) as archive:
         archive.extractall(tmp_path, filter="tar")
-    code = "import agent.reindex.rows, coincurve, msgspec, numpy, pandas, pyarrow"
+    code = "import agent.reindex.event_rows, coincurve, msgspec, numpy, pandas, pyarrow"
     bare = {"PATH": os.environ["PATH"]}
     subprocess.run([tmp_path / "bin" / "python", "-c", code], env=bare, check=True, cwd=tmp_path)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent.api import schema
 from agent.api.client import AgentClient
 from agent.config import parse
-from agent.journal import Journal
+from agent.log import Log
 from agent.service.run import Service, running
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ async def an_agent(
     **changes: Any,
 ) -> AsyncIterator[Running]:
     """A running agent, ended in order when the block is left."""
-    log = io.StringIO()
+    out = io.StringIO()
     config = parse(text or config_text(folder, relays, more, sections))
-    journal = Journal(clock.wall if clock else time.time, style="json", out=log)
+    log = Log(clock.wall if clock else time.time, style="json", out=out)
     async with (
-        running(config, clock=clock, journal=journal, **changes) as service,
+        running(config, clock=clock, log=log, **changes) as service,
         AgentClient(service.api.url, service.token) as client,
     ):
-        yield Running(service, client, log)
+        yield Running(service, client, out)

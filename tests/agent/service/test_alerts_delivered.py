@@ -97,7 +97,7 @@ async def test_a_webhook_that_fails_repeats_no_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tried again in one run, and by the runs that follow: the command ran once."""
-    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.01, 0.01, 3600.0))
+    monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 0.01, 0.01, 3600.0))
     out = tmp_path / "out"
     async with Receiver(500) as hook, FaultyRelay(events=[follow(1)]) as relay:
         alert = {"when": ">= 1", "webhook": hook.url, "command": appends(out)}
@@ -109,7 +109,7 @@ async def test_a_webhook_that_fails_repeats_no_command(
 
             await eventually(tried)
         hook.status = 200
-        monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.0, 0.0, 0.0))
+        monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 0.0, 0.0, 0.0))
         async with an_agent(tmp_path, [relay.url], more) as agent:
 
             async def served() -> bool:
@@ -129,20 +129,20 @@ async def test_a_webhook_that_fails_repeats_no_command(
 async def test_a_command_that_fails_repeats_no_webhook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.01, 0.01))
+    monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 0.01, 0.01))
     async with Receiver() as hook, FaultyRelay(events=[follow(1)]) as relay:
         alert = {"when": ">= 1", "webhook": hook.url, "command": [sys.executable, "-c", "1/0"]}
         async with an_agent(tmp_path, [relay.url], watch_text([alert])) as agent:
-            alerting = agent.service.agent.alerting
+            alerts = agent.service.agent.alerts
 
             async def settled() -> bool:
-                counted = (alerting.told, alerting.failed, alerting.given_up)
+                counted = (alerts.delivered, alerts.failed, alerts.given_up)
                 return counted == (1, 3, 1) and not await waiting(agent)
 
             await eventually(settled)
             given_up = [
                 line.fields
-                for line in agent.service.agent.journal.lines
+                for line in agent.service.agent.log.lines
                 if line.event == "alert_given_up"
             ]
     assert len(hook.taken) == 1
@@ -165,7 +165,7 @@ async def test_an_agent_that_is_killed_between_two_channels_repeats_neither(
             await asyncio.sleep(3600)
 
         with monkeypatch.context() as patch:
-            patch.setattr("agent.alerting._run", dies)
+            patch.setattr("agent.alerts.dispatcher._run", dies)
             async with an_agent(tmp_path, [relay.url], more) as agent:
 
                 async def one_is_left() -> bool:
@@ -188,7 +188,7 @@ async def test_the_time_of_the_next_try_outlives_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that is restarted every few minutes comes to its last try, and gives up."""
-    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 3600.0))
+    monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 3600.0))
     async with Receiver(500) as hook, FaultyRelay(events=[follow(1)]) as relay:
         more = watch_text([{"when": ">= 1", "webhook": hook.url}])
         async with an_agent(tmp_path, [relay.url], more) as agent:
@@ -206,7 +206,7 @@ async def test_the_time_of_the_next_try_outlives_a_restart(
         async with an_agent(tmp_path, [relay.url], more) as agent:
 
             async def given_up() -> bool:
-                given_up = agent.service.agent.alerting.given_up
+                given_up = agent.service.agent.alerts.given_up
                 return given_up == 1 and not await waiting(agent)
 
             await eventually(given_up)
@@ -223,7 +223,7 @@ async def test_an_alert_that_is_a_day_old_is_given_up_and_said_so(tmp_path: Path
         async with an_agent(tmp_path, (), more) as agent:
 
             async def given_up() -> bool:
-                given_up = agent.service.agent.alerting.given_up
+                given_up = agent.service.agent.alerts.given_up
                 return given_up == 1 and not await waiting(agent)
 
             await eventually(given_up)
@@ -234,7 +234,7 @@ async def test_an_alert_that_is_a_day_old_is_given_up_and_said_so(tmp_path: Path
 async def test_a_command_that_the_file_does_not_name_any_more_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.0))
+    monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 0.0))
     out = tmp_path / "out"
     crossing = Delivery(
         id="aa",
@@ -249,7 +249,7 @@ async def test_a_command_that_the_file_does_not_name_any_more_is_not_run(
     async with an_agent(tmp_path) as agent:
 
         async def given_up() -> bool:
-            return agent.service.agent.alerting.given_up == 1
+            return agent.service.agent.alerts.given_up == 1
 
         await eventually(given_up)
         assert "does not name this command" in agent.log.getvalue()

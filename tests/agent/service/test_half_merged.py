@@ -73,11 +73,11 @@ async def told(agent: Running, line: str) -> list[str]:
     found = agent.service.agent
 
     async def is_told() -> bool:
-        return any(one.fields.get("when") == line for one in found.journal.lines)
+        return any(one.fields.get("when") == line for one in found.log.lines)
 
     await eventually(is_told)
-    await found.alerting.settle(10.0)
-    return [one.fields["when"] for one in found.journal.lines if one.event == "alert"]
+    await found.alerts.settle(10.0)
+    return [one.fields["when"] for one in found.log.lines if one.event == "alert"]
 
 
 @asynccontextmanager

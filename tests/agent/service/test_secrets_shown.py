@@ -121,17 +121,17 @@ LOOKING = {"list", "show", "status", "logs", "check"}
 async def test_nothing_that_is_shown_has_a_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.01))
+    monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 0.01))
     async with FaultyRelay(events=[follow(i) for i in range(3)]) as relay:
         text = configuration(tmp_path, relay.url)
         (tmp_path / "agent.toml").write_text(text)
         assert secrets_in(text), "there is something to find"
         async with an_agent(tmp_path, text=text) as agent:
-            alerting = agent.service.agent.alerting
+            alerts = agent.service.agent.alerts
 
             async def all_failed() -> bool:
                 links = {one.name: one.state for one in agent.service.agent.links.all()}
-                return alerting.given_up == 3 and "waiting" not in links.values()
+                return alerts.given_up == 3 and "waiting" not in links.values()
 
             stream = agent.client.events()
             _, snapshot = await anext(stream)

@@ -94,10 +94,10 @@ async def test_a_crossing_is_told_once_by_webhook_and_command(tmp_path: Path) ->
         )
         more = watch_text(f"alerts = [{', '.join(lines)}]")
         async with an_agent(tmp_path, [relay.url], more) as agent:
-            alerting = agent.service.agent.alerting
+            alerts = agent.service.agent.alerts
 
             async def both() -> bool:
-                return alerting.told == 2
+                return alerts.delivered == 2
 
             await eventually(both)
             await agent.client.recount("followers")
@@ -125,21 +125,21 @@ async def test_a_crossing_is_told_once_by_webhook_and_command(tmp_path: Path) ->
 async def test_what_fails_is_tried_again_and_then_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.01, 0.01))
+    monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 0.01, 0.01))
     async with Hook(refuse=2) as hook, FaultyRelay(events=[follow(1)]) as relay:
         more = watch_text(
             f'alerts = [{{ when = ">= 1", webhook = "{hook.url}" }},'
             ' { when = "< 5", command = ["/nowhere/at/all"] }]'
         )
         async with an_agent(tmp_path, [relay.url], more) as agent:
-            alerting = agent.service.agent.alerting
+            alerts = agent.service.agent.alerts
 
             async def settled() -> bool:
-                return (alerting.told, alerting.given_up) == (1, 1)
+                return (alerts.delivered, alerts.given_up) == (1, 1)
 
             await eventually(settled)
         assert "alert_given_up" in agent.log.getvalue()
-        assert alerting.failed == 5
+        assert alerts.failed == 5
         said = agent.log.getvalue()
         assert said.count('"alert_failed"') == 2  # one for each alert, the later ones are debug
         assert "alerts_failed_total 5.0" in agent.service.agent.metrics.text()
@@ -155,12 +155,10 @@ async def test_the_first_failure_is_told_with_what_and_when_and_no_secret(tmp_pa
         async with an_agent(tmp_path, [relay.url], more) as agent:
 
             async def both() -> bool:
-                return agent.service.agent.alerting.failed >= 2
+                return agent.service.agent.alerts.failed >= 2
 
             await eventually(both)
-            lines = [
-                one for one in agent.service.agent.journal.lines if one.event == "alert_failed"
-            ]
+            lines = [one for one in agent.service.agent.log.lines if one.event == "alert_failed"]
         found = {one.fields["when"]: one for one in lines if one.level == "warning"}
         host = hook.url.removeprefix("http://").strip("/")
         assert found[">= 1"].fields == {
@@ -178,7 +176,7 @@ async def test_the_first_failure_is_told_with_what_and_when_and_no_secret(tmp_pa
 async def test_an_alert_that_waits_outlives_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 3600.0, 0.0))
+    monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 3600.0, 0.0))
     async with Hook(refuse=1) as hook, FaultyRelay(events=[follow(1)]) as relay:
         more = watch_text(f'alerts = [{{ when = ">= 1", webhook = "{hook.url}" }}]')
         async with an_agent(tmp_path, [relay.url], more):
@@ -188,7 +186,7 @@ async def test_an_alert_that_waits_outlives_the_agent(
 
             await eventually(refused)
         assert not hook.got
-        monkeypatch.setattr("agent.alerting.DELAYS_S", (0.0, 0.0, 0.0))
+        monkeypatch.setattr("agent.alerts.dispatcher.DELAYS_S", (0.0, 0.0, 0.0))
         for _ in range(2):
             async with an_agent(tmp_path, [relay.url], more) as agent:
                 await agent.client.recount("followers")

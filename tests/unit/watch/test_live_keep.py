@@ -7,7 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from agent.journal import Journal
+from agent.log import Log
 from nostr_client.errors import StoreError, StoreFull
 from nostr_client.network.ingest import Ingest
 from nostr_client.store.base import Outcome, Status
@@ -43,9 +43,9 @@ class Store:
 async def kept(store: Store, count: int) -> tuple[Live, list[dict[str, Any]]]:
     """What becomes of so many events that come while the store is busy; the lines of the log."""
     out = io.StringIO()
-    journal = Journal(lambda: 0.0, style="json", out=out)
+    log = Log(lambda: 0.0, style="json", out=out)
     async with Ingest(store) as ingest:
-        live = Live(SystemClock(), journal, cast("Any", None), ingest)
+        live = Live(SystemClock(), log, cast("Any", None), ingest)
         for n in range(count):
             live._keep(URL, make(at=n))
         store.go.set()

@@ -6,7 +6,7 @@ import asyncio
 import io
 import time
 
-from agent.journal import Journal
+from agent.log import Log
 from nostr_client.watch.clock import SystemClock
 from nostr_client.watch.scheduler import Limits, Task
 from nostr_client.watch.worker import Worker
@@ -31,8 +31,8 @@ async def test_a_task_removed_before_its_first_step_does_not_count_as_running() 
         return True
 
     clock = RemovingClock()
-    journal = Journal(time.time, out=io.StringIO())
-    worker = clock.worker = Worker(clock, journal, Limits())
+    log = Log(time.time, out=io.StringIO())
+    worker = clock.worker = Worker(clock, log, Limits())
     worker.runners["kind"] = runner
     worker.set_tasks([Task("kind one", "lane", 3600)])
     worker.nudge("kind one")

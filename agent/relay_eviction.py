@@ -1,7 +1,7 @@
-"""Close pooled relays that no task uses any more: a count once, a watch that was removed.
+"""Closes pooled relays that no task uses any more, as those of one count or a removed watch.
 
-One that no task needs at two rounds in a row, and that was sent nothing in between, is closed and
-forgotten; the next request makes it again.
+A relay that no task needs at two rounds in a row, and that was sent nothing in between, is closed
+and removed; the next request opens it again.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class Sums(NamedTuple):
-    """Numbers of relays that are gone, so that totals only ever grow."""
+    """Sums over closed relays, so that totals never fall."""
 
     bytes_received: int = 0
     bytes_sent: int = 0
     faults: int = 0
 
 
-class Leaving:
-    """Looks at a pool from time to time."""
+class RelayEviction:
+    """Closes idle relays of one pool, one `round` at a time."""
 
     def __init__(self, pool: RelayPool) -> None:
         self.gone = Sums()

@@ -1,4 +1,4 @@
-"""One small run of what a rebuild does, from which Java learns its classes: `-m … FILE`."""
+"""Trains Java's class cache (AOT cache) by one small rebuild: `-m … FILE`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 TRAINING_S: Final = 300.0
-"""Seconds that the training of an AOT cache may take; a starved machine goes on without one."""
+"""Seconds that the training of an AOT cache may take; a slow machine works without one."""
 
 
-def train(cache: Path, tell: Callable[[str], None]) -> bool:
+def train(cache: Path, report: Callable[[str], None]) -> bool:
     """Write the AOT cache by one small run in a process of its own; False where it fails.
 
     JAVA_HOME and the Python to use must be in the environment. Whatever ends this, no half cache
     is left, nor a process.
     """
-    tell("training Java's class cache: 30 to 60 s once, then Spark starts in a third of the time")
+    report("training Java's class cache: 30 to 60 s once, then Spark starts in a third of the time")
     with scratch(cache.parent) as folder, childless():
         part = folder / cache.name
-        command = [sys.executable, "-m", "agent.reindex.spark.training", str(part)]
+        command = [sys.executable, "-m", "agent.reindex.spark.aot_cache", str(part)]
         try:
             done = subprocess.run(
                 command,
@@ -44,10 +44,10 @@ def train(cache: Path, tell: Callable[[str], None]) -> bool:
                 env=os.environ | {"TMPDIR": str(folder)},
             )
         except subprocess.TimeoutExpired:
-            tell("the training took too long: going on without it")
+            report("the training took too long: going on without it")
             return False
         if done.returncode or not part.exists():
-            tell("the training failed: going on without it")
+            report("the training failed: going on without it")
             return False
         part.replace(cache)
         for old in jvm.outdated(cache):

@@ -11,7 +11,7 @@ import pytest
 from agent.relay.limits import shared_offset
 from agent.relay.options import PRIVATE_KINDS
 from agent.relay.privacy import Viewer
-from agent.relay.visible import Visible
+from agent.relay.visibility import Visible
 from nostr_client import hll
 from nostr_client.codecs.filters import Filter
 from nostr_client.codecs.keys import verify

@@ -13,7 +13,7 @@ import pytest
 
 from agent.api.address import addresses, reach
 from agent.cli import run
-from agent.service.published import published
+from agent.service.runfile import runfile
 from nostr_client.errors import InvalidInput, NetworkError
 from nostr_client.paths import addresses_path, token_path
 from nostr_client.store.connect import WriterLock
@@ -109,7 +109,7 @@ def test_an_address_in_use_is_told_with_the_agent_that_has_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], listening: str
 ) -> None:
     from agent.config import parse
-    from agent.journal import Journal
+    from agent.log import Log
 
     file = tmp_path / "agent.toml"
     file.write_text(config_text(tmp_path, []))
@@ -117,7 +117,7 @@ def test_an_address_in_use_is_told_with_the_agent_that_has_it(
     assert run(command) == 1
     assert "an agent runs there" not in capsys.readouterr().err
     section = parse(file.read_text()).api
-    with published(f"http://{listening}", "", section, Journal(lambda: 0.0)):
+    with runfile(f"http://{listening}", "", section, Log(lambda: 0.0)):
         assert run(command) == 1
         said = capsys.readouterr().err
         assert f"an agent runs there already, process {os.getpid()}" in said

@@ -1,4 +1,4 @@
-"""Events as rows, read by plain Python: what the reference engine and Spark's workers share.
+"""Reads events as rows in plain Python, for the reference engine and Spark's workers.
 
 A row has the columns of Spark's one input schema. What comes from an archive is parsed as strictly
 as an import does it, and its id is always checked: a dump may hold numbers as floats, halves of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 CHUNK: Final = 5_000
 
 KEPT_BYTES: Final = 65_536
-"""Bytes of a rejected line that are kept."""
+"""Bytes of a rejected line that are stored."""
 
 BOM: Final = b"\xef\xbb\xbf"
 
@@ -115,7 +115,7 @@ def checked(event: Event, line: bytes, verify: bool) -> Event | Rejected:
 
 
 class Spool:
-    """Rows that are read again and again: parsed and checked once, then kept in a file."""
+    """A file of rows that are parsed and checked once, and read several times."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -234,7 +234,7 @@ def _decoded(column: Any) -> Any:
 def _unpacked_bytes(metadata: Any) -> int:
     """What the file says its row groups unpack to, dictionaries counted once.
 
-    What the footer says of single columns is not looked at: pyarrow ends the process where
+    The footer of single columns is not read: pyarrow ends the process where
     statistics there are damaged.
     """
     groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))

@@ -1,4 +1,4 @@
-"""What the API shows of each watch: its newest number, how far it moved, and who fails."""
+"""Holds what the API shows of each watch: newest number, changes, failing relays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WatchStates:
         self._specs = specs
 
     def refresh(self, others: list[str]) -> None:
-        """Take other watches; those that ask another question than before have no number yet."""
+        """Take the current watches; those in `others` ask a new question and have no number yet."""
         for name in (*others, *(self.all.keys() - self._watches().keys())):
             self.all.pop(name, None)
             self._warnings.pop(name, None)
@@ -47,15 +47,15 @@ class WatchStates:
                 spec=spec,
                 origin=origin,
                 asked=len(one.relays),
-                warnings=self._said(one),
+                warnings=self._all_warnings(one),
             )
 
-    def _said(self, one: Watched) -> tuple[str, ...]:
+    def _all_warnings(self, one: Watched) -> tuple[str, ...]:
         lack = (one.lack,) if one.lack else ()
         return (*lack, *self._warnings.get(one.watch.name, ()))
 
     async def take(self, merge: Merge) -> schema.WatchState | None:
-        """The state of a watch after a merge; None where it is gone, or asks something else now."""
+        """The state of a watch after a merge; None if it was removed, or its question changed."""
         name, result, now = merge.watched.watch.name, merge.result, merge.at
         merged, moved = result.merged.figure, repository.Moved({}, ())
         figure = None if merged is None else merged.storable
@@ -72,7 +72,7 @@ class WatchStates:
             figure=figure,
             updated_at=now,
             answered=result.answered,
-            warnings=self._said(one),
+            warnings=self._all_warnings(one),
             changes=moved.changes,
             spark=moved.spark,
             failing=tuple(sorted(one.failing)),

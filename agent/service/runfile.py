@@ -1,4 +1,4 @@
-"""Where an agent listens, told to commands in `agent.json`; one agent at a time has that file."""
+"""Writes the run file `agent.json`, by which commands find an agent; one at a time has it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.config.model import ApiSection
-    from agent.journal import Journal
+    from agent.log import Log
 
 
 @contextlib.contextmanager
-def published(api: str, relay: str, section: ApiSection, journal: Journal) -> Iterator[None]:
-    """Write where the agent listens, for whoever wants to talk to it; removed in the end.
+def runfile(api: str, relay: str, section: ApiSection, log: Log) -> Iterator[None]:
+    """Write where the agent listens, and remove the file when the block ends.
 
-    While another agent has the file it is left alone, and the log says how to reach this one.
+    While another agent has the file, it does not change, and the log says how to reach this one.
     """
     path = addresses_path()
     token = token_file(section)
-    lock = _lock(path, f"--api {api} --token-file {token}", journal)
+    lock = _lock(path, f"--api {api} --token-file {token}", log)
     if lock is None:
         yield
         return
     try:
         read = read_token_file(section)
-        said = Addresses(os.getpid(), api, relay, str(token), str(read))
-        text = msgspec.json.encode(said).decode()
+        addresses = Addresses(os.getpid(), api, relay, str(token), str(read))
+        text = msgspec.json.encode(addresses).decode()
         _write(path, text)
         try:
             yield
@@ -48,7 +48,7 @@ def published(api: str, relay: str, section: ApiSection, journal: Journal) -> It
 
 
 def holds(path: Path, pid: int) -> bool:
-    """Whether the agent that says in a file that it is process `pid` still runs."""
+    """Whether the agent that wrote a run file as process `pid` still runs."""
     try:
         WriterLock(path).release()
     except StoreLocked as error:
@@ -58,16 +58,16 @@ def holds(path: Path, pid: int) -> bool:
     return False
 
 
-def _lock(path: Path, reached: str, journal: Journal) -> WriterLock | None:
-    """The lock beside the file, which ends with its agent; None where there is no way to it."""
+def _lock(path: Path, reached: str, log: Log) -> WriterLock | None:
+    """Lock the run file for the life of this process; None if that cannot be done."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return WriterLock(path)
     except StoreLocked as error:
         why = f"{path} is that of the agent that runs as process {error.pid}"
-        journal.warning("not_published", why=why, reached_by=reached)
+        log.warning("not_published", why=why, reached_by=reached)
     except (StoreError, OSError) as error:
-        journal.warning("not_published", why=f"{path}: {error}", reached_by=reached)
+        log.warning("not_published", why=f"{path}: {error}", reached_by=reached)
     return None
 
 
@@ -78,7 +78,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _remove(path: Path, text: str) -> None:
-    """Remove our file, not one that somebody put there since."""
+    """Remove the file if its text is still ours."""
     with contextlib.suppress(OSError):
         if path.read_text("utf-8") == text:
             path.unlink()

@@ -1,4 +1,4 @@
-"""What the agent keeps in the store beside events, claims and watches: syncs, alerts, last runs.
+"""Stores the agent's own state beside events, claims and watches: syncs, alerts, last runs.
 
 Functions over a connection, inside the caller's transaction. Times are Unix seconds.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent.config.load import Added
+from agent.specs import Added
 from nostr_client.store.migrate import Schema, run_script
 from nostr_client.watch import repository
 from nostr_client.watch.definition import Watch
@@ -63,7 +63,7 @@ def put_watch(conn: sqlite3.Connection, watch: Watch, *, is_file: bool = False) 
 
 
 def added(conn: sqlite3.Connection, kind: str) -> frozenset[str]:
-    """Names of a kind that are not the file's."""
+    """Names of a kind that the configuration file did not add."""
     if kind == WATCH:
         return repository.added(conn)
     sql = "SELECT name FROM agent_spec WHERE kind = ?"
@@ -71,7 +71,7 @@ def added(conn: sqlite3.Connection, kind: str) -> frozenset[str]:
 
 
 def all_added(conn: sqlite3.Connection) -> Added:
-    """Names that are not the file's; none of a table that this store does not have yet."""
+    """Names that the configuration file did not add; none of a table that does not exist yet."""
     sql = "SELECT name FROM sqlite_schema WHERE name IN ('watch', 'agent_spec')"
     tables = {name for (name,) in conn.execute(sql)}
     return Added(
@@ -83,9 +83,9 @@ def all_added(conn: sqlite3.Connection) -> Added:
 def take_file(
     conn: sqlite3.Connection, kind: str, specs: Iterable[Watch | SyncSpec]
 ) -> frozenset[str]:
-    """Know what the configuration file has: watches get a place for their history.
+    """Store the watches of the configuration file, so that they have a history.
 
-    Gives the names that something added has; what is kept under those stays as it is.
+    Returns the names that added specs have; what is stored under those does not change.
     """
     taken = added(conn, kind)
     free = [one for one in specs if one.name not in taken]
@@ -96,7 +96,7 @@ def take_file(
 
 
 def remove_spec(conn: sqlite3.Connection, kind: str, name: str) -> bool:
-    """Remove a spec and what was kept for it; False if it was not there."""
+    """Remove a spec and its state; False if it did not exist."""
     if kind == WATCH:
         found = repository.remove(conn, name)
         conn.execute("DELETE FROM agent_alert WHERE watch = ?", (name,))
@@ -114,7 +114,7 @@ def crossed(conn: sqlite3.Connection, watch: str) -> set[str]:
 
 
 def set_crossed(conn: sqlite3.Connection, watch: str, line: str, at: float, *, on: bool) -> None:
-    """Remember that a line was crossed, or that it is no more."""
+    """Store that a line was crossed, or that it no longer is."""
     if on:
         conn.execute("INSERT OR REPLACE INTO agent_alert VALUES (?, ?, ?)", (watch, line, at))
     else:
@@ -122,7 +122,7 @@ def set_crossed(conn: sqlite3.Connection, watch: str, line: str, at: float, *, o
 
 
 def note(conn: sqlite3.Connection, key: str, value: Any) -> None:
-    """Keep one JSON value under a key."""
+    """Store one JSON value under a key."""
     text = msgspec.json.encode(value).decode()
     conn.execute("INSERT OR REPLACE INTO agent_note VALUES (?, ?)", (key, text))
 

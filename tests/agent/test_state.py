@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from agent import stored
-from agent.config.load import Added
-from agent.journal import Journal
+from agent import state
+from agent.log import Log
 from agent.service.specs import Specs
-from agent.specs import SyncSpec, in_words
-from agent.stored import AGENT
+from agent.specs import Added, SyncSpec, in_words
+from agent.state import AGENT
 from nostr_client.errors import InvalidInput
 from nostr_client.store.database import Database
 from nostr_client.watch import WATCHES, Point, repository
@@ -40,7 +39,7 @@ def spec(name: str = "w", **more: object) -> Watch:
 @pytest.fixture
 async def database() -> AsyncIterator[Database]:
     async with await Database.open(":memory:", migrations=[WATCHES, AGENT]) as opened:
-        await opened.write(lambda c: stored.put_spec(c, "watch", spec(), T0))
+        await opened.write(lambda c: state.put_spec(c, "watch", spec(), T0))
         yield opened
 
 
@@ -131,15 +130,15 @@ async def test_the_spark_of_a_watch_that_is_asked_daily(database: Database) -> N
 
 async def test_watches_are_where_the_sdk_has_them(database: Database) -> None:
     changed = spec(interval="2h", alerts=[{"when": "> 5", "command": ["true"]}])
-    await database.write(lambda c: stored.put_spec(c, "watch", changed, T0))
-    (text,) = await database.read(lambda c: stored.specs(c, "watch"))
+    await database.write(lambda c: state.put_spec(c, "watch", changed, T0))
+    (text,) = await database.read(lambda c: state.specs(c, "watch"))
     assert msgspec.json.decode(text, type=Watch) == changed
     ((known, asked),) = await database.read(repository.watches)
     assert (known, known.every) == (changed, 7200)
     assert asked is None
     await database.write(lambda c: note(c, "w", point(T0, 1)))
-    assert await database.write(lambda c: stored.remove_spec(c, "watch", "w"))
-    assert not await database.write(lambda c: stored.remove_spec(c, "watch", "w"))
+    assert await database.write(lambda c: state.remove_spec(c, "watch", "w"))
+    assert not await database.write(lambda c: state.remove_spec(c, "watch", "w"))
     assert not await database.read(lambda c: repository.points(c, "w", 0, most=10))
 
 
@@ -158,7 +157,7 @@ async def test_a_watch_is_read_as_it_was_written(database: Database) -> None:
     )
     await database.write(lambda c: repository.add(c, made))
     assert [watch for watch, _ in await database.read(repository.watches)] == [spec(), made]
-    _, text = await database.read(lambda c: stored.specs(c, "watch"))
+    _, text = await database.read(lambda c: state.specs(c, "watch"))
     assert msgspec.json.decode(text, type=Watch) == made
 
 
@@ -186,7 +185,7 @@ async def test_what_the_agent_cannot_read_is_told_and_stops_nothing(database: Da
     await database.write(
         lambda c: c.execute("INSERT INTO watch (name, definition) VALUES ('x', '{}')")
     )
-    texts = await database.read(lambda c: stored.specs(c, "watch"))
+    texts = await database.read(lambda c: state.specs(c, "watch"))
     refused = []
     for text in texts:
         try:
@@ -198,10 +197,10 @@ async def test_what_the_agent_cannot_read_is_told_and_stops_nothing(database: Da
 
 
 async def test_watches_of_the_file_have_a_history_and_stay_the_files(database: Database) -> None:
-    await database.write(lambda c: stored.take_file(c, "watch", [spec("f")]))
+    await database.write(lambda c: state.take_file(c, "watch", [spec("f")]))
     await database.write(lambda c: note(c, "f", point(T0, 1)))
-    await database.write(lambda c: stored.take_file(c, "watch", [spec("f", interval="1h")]))
-    assert len(await database.read(lambda c: stored.specs(c, "watch"))) == 1
+    await database.write(lambda c: state.take_file(c, "watch", [spec("f", interval="1h")]))
+    assert len(await database.read(lambda c: state.specs(c, "watch"))) == 1
     assert len(await database.read(lambda c: repository.points(c, "f", 0, most=10))) == 1
     assert [w.name for w, _ in await database.read(repository.watches)] == ["f", "w"]
 
@@ -210,23 +209,23 @@ async def test_another_question_begins_another_history(database: Database) -> No
     def work(conn: sqlite3.Connection) -> None:
         asked, other = spec().question, spec(query=None, target="", filters=[{"kinds": [7]}])
         note(conn, "w", point(T0, 521), query=asked)
-        stored.set_crossed(conn, "w", "> 1", T0, on=True)
-        stored.put_spec(conn, "watch", spec(interval="1h"), T0)
+        state.set_crossed(conn, "w", "> 1", T0, on=True)
+        state.put_spec(conn, "watch", spec(interval="1h"), T0)
         assert values(conn) == [521]
-        assert stored.crossed(conn, "w") == {"> 1"}
-        stored.put_spec(conn, "watch", other, T0)
+        assert state.crossed(conn, "w") == {"> 1"}
+        state.put_spec(conn, "watch", other, T0)
         assert values(conn) == []
-        assert not stored.crossed(conn, "w")
+        assert not state.crossed(conn, "w")
         note(conn, "w", point(T0 + 60, 522), query=asked)  # came too late
         note(conn, "w", point(T0 + 120, 3), query=other.question)
         assert values(conn) == [3]
         assert [w.name for w, _ in repository.watches(conn)] == ["w"]
-        assert len(stored.specs(conn, "watch")) == 1
-        assert stored.added(conn, "watch") == {"w"}
+        assert len(state.specs(conn, "watch")) == 1
+        assert state.added(conn, "watch") == {"w"}
         assert repository.thin_next(conn, T0 + 400 * DAY, "", 100) is None
-        stored.put_spec(conn, "watch", spec(), T0)
+        state.put_spec(conn, "watch", spec(), T0)
         assert values(conn) == [521]
-        assert stored.remove_spec(conn, "watch", "w")
+        assert state.remove_spec(conn, "watch", "w")
         assert conn.execute("SELECT count(*) FROM watch, watch_point").fetchone() == (0,)
 
     def values(conn: sqlite3.Connection) -> list[int]:
@@ -241,7 +240,7 @@ async def test_whom_a_watch_asks_trusts_and_leaves_out_is_known_to_both_programs
     one, other = "wss://one.example", "wss://other.example"
 
     def work(conn: sqlite3.Connection) -> None:
-        stored.put_spec(conn, "watch", spec(excluded=(one,), trusted=(other,)), T0)
+        state.put_spec(conn, "watch", spec(excluded=(one,), trusted=(other,)), T0)
         ((watch, _),) = repository.watches(conn)
         assert (watch.excluded, watch.trusted) == ((one,), (other,))
         assert repository.relays(conn, "w") is None
@@ -249,7 +248,7 @@ async def test_whom_a_watch_asks_trusts_and_leaves_out_is_known_to_both_programs
         note(conn, "w", point(T0 + 60, 1))
         assert repository.relays(conn, "w") == (one, other)
         repository.add(conn, msgspec.structs.replace(watch, name="added"))
-        (text, _) = stored.specs(conn, "watch")
+        (text, _) = state.specs(conn, "watch")
         found = msgspec.json.decode(text, type=Watch)
         assert (found.name, found.excluded, found.trusted) == ("added", (one,), (other,))
 
@@ -258,32 +257,32 @@ async def test_whom_a_watch_asks_trusts_and_leaves_out_is_known_to_both_programs
 
 async def test_a_store_without_watches_is_brought_up_to_date_too() -> None:
     async with await Database.open(":memory:", migrations=[AGENT]) as opened:
-        assert await opened.read(stored.all_added) == Added(frozenset(), frozenset())
+        assert await opened.read(state.all_added) == Added(frozenset(), frozenset())
 
 
 async def test_lines_are_crossed_until_they_are_not(database: Database) -> None:
-    await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=True))
-    await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=True))
-    assert await database.read(lambda c: stored.crossed(c, "a")) == {"> 1"}
-    await database.write(lambda c: stored.set_crossed(c, "a", "> 1", T0, on=False))
-    assert not await database.read(lambda c: stored.crossed(c, "a"))
+    await database.write(lambda c: state.set_crossed(c, "a", "> 1", T0, on=True))
+    await database.write(lambda c: state.set_crossed(c, "a", "> 1", T0, on=True))
+    assert await database.read(lambda c: state.crossed(c, "a")) == {"> 1"}
+    await database.write(lambda c: state.set_crossed(c, "a", "> 1", T0, on=False))
+    assert not await database.read(lambda c: state.crossed(c, "a"))
 
 
 async def test_notes_by_prefix(database: Database) -> None:
-    await database.write(lambda c: stored.note(c, "sync:a%", {"x": 1}))
-    await database.write(lambda c: stored.note(c, "watch:a", 2))
-    assert await database.read(lambda c: stored.notes(c, "sync:")) == {"sync:a%": '{"x":1}'}
+    await database.write(lambda c: state.note(c, "sync:a%", {"x": 1}))
+    await database.write(lambda c: state.note(c, "watch:a", 2))
+    assert await database.read(lambda c: state.notes(c, "sync:")) == {"sync:a%": '{"x":1}'}
 
 
 async def test_a_stored_interval_that_is_too_short_becomes_the_shortest(database: Database) -> None:
     sync = SyncSpec(name="s", filters=({},), interval="1ms")
     hasty = spec(interval="1ms")
-    await database.write(lambda c: stored.put_spec(c, "watch", hasty, T0))
-    await database.write(lambda c: stored.put_spec(c, "sync", sync, T0))
-    journal = Journal(lambda: T0, out=io.StringIO())
+    await database.write(lambda c: state.put_spec(c, "watch", hasty, T0))
+    await database.write(lambda c: state.put_spec(c, "sync", sync, T0))
+    log = Log(lambda: T0, out=io.StringIO())
     watches = Specs("watch", Watch, database, SystemClock())
     syncs = Specs("sync", SyncSpec, database, SystemClock())
-    await watches.load([], journal)
-    await syncs.load([], journal)
+    await watches.load([], log)
+    await syncs.load([], log)
     assert watches.all()["w"][0].interval == syncs.all()["s"][0].interval == "10s"
-    assert [(line.event, line.level) for line in journal.lines] == [("interval", "warning")] * 2
+    assert [(line.event, line.level) for line in log.lines] == [("interval", "warning")] * 2

@@ -1,4 +1,4 @@
-"""From what was configured to what can be asked: relays, filters of syncs. Pure."""
+"""Selects the relays of a watch or sync, and the filters of a sync. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:
     """The filters of a sync that starts `now`. Raises InvalidInput.
 
-    Without limits: an older version stored syncs that have one.
+    Limits are removed: an older version stored syncs with one.
     """
     found = tuple(filter_of(one).replace(limit=None) for one in sync.filters)
     if sync.since is None:
@@ -28,7 +28,7 @@ def sync_filters(sync: SyncSpec, now: float) -> tuple[Filter, ...]:
 
 
 def chosen(relays: Sequence[str], default: Sequence[str], denied: Collection[str]) -> list[str]:
-    """Whom to ask: those named, else the defaults; each once by its normal form, none denied."""
+    """The relays to ask: those named, else the defaults; normalised, each once, none denied."""
     out = frozenset(map(normalize, denied))
     urls = dict.fromkeys(normalize(url) for url in relays or default)
     return [url for url in urls if url not in out]

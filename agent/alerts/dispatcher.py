@@ -1,9 +1,8 @@
-"""Alerts at work: each channel of an alert is served, tried again and given up by itself.
+"""Delivers alerts: each channel of an alert is tried, retried and given up by itself.
 
-What is crossed and what waits to be delivered are kept in the store: a restart delivers nothing
-twice, and forgets nothing. Only an agent that is killed between a delivery and noting it delivers
-again, to that channel alone and under the same id. A line is armed again when it is no longer
-crossed.
+The store has the crossed lines and the waiting deliveries: a restart delivers nothing twice, and
+forgets nothing. Only an agent that is killed between a delivery and its record delivers again, to
+that channel only and with the same id. A line is armed again when it is no longer crossed.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING, Final, get_args
 
-from agent import stored
+from agent import state
 from agent.alerts import outbox
 from agent.alerts.bodies import Crossing
 from agent.alerts.conditions import Sample, holds, parse_condition
@@ -29,17 +28,17 @@ if TYPE_CHECKING:
     from agent.alerts.conditions import Condition
     from agent.alerts.outbox import Delivery
     from agent.api.schema import WatchState
-    from agent.journal import Journal
+    from agent.log import Log
     from nostr_client.options import ConnectionOptions
     from nostr_client.store.database import Database
     from nostr_client.watch.clock import Clock
     from nostr_client.watch.definition import Watch
 
 DELAYS_S: Final = (0.0, 5.0, 30.0, 300.0, 1800.0)
-"""Before each attempt; after the last the channel is given up, and the log says so."""
+"""Seconds before each attempt; after the last one the channel is given up, and this is logged."""
 
 LATEST_S: Final = 86_400.0
-"""After a line was crossed nothing more is tried: a day of being away makes an alert old news."""
+"""Seconds from a crossing until attempts end: an alert that is a day old helps nobody."""
 
 COMMAND_S: Final = 30.0
 AT_ONCE: Final = 8
@@ -49,13 +48,13 @@ MOST_WAITING: Final = 200
 """Deliveries of one channel that wait; the oldest is given up when there are more."""
 
 
-class Alerting:
+class AlertDispatcher:
     """Checks watches after each merge, and delivers in the background."""
 
     def __init__(
-        self, clock: Clock, journal: Journal, database: Database, connection: ConnectionOptions
+        self, clock: Clock, log: Log, database: Database, connection: ConnectionOptions
     ) -> None:
-        self.told = 0
+        self.delivered = 0
         """Deliveries that a channel took."""
         self.failed = 0
         """Attempts that failed."""
@@ -63,7 +62,7 @@ class Alerting:
         self._hooks: frozenset[tuple[str, str, int]] = frozenset()
         self._commands: frozenset[tuple[str, ...]] = frozenset()
         self._clock = clock
-        self._journal = journal
+        self._log = log
         self._database = database
         self._connection = connection
         self._waiting: dict[tuple[str, Channel], Delivery] = {}
@@ -74,7 +73,7 @@ class Alerting:
         self._all_tried.set()
 
     def configure(self, watches: Sequence[Watch]) -> None:
-        """Take the configuration's watches: what they name may be private, or be run."""
+        """Take the configuration's watches: only they may name private webhooks, and commands."""
         alerts = [alert for watch in watches for alert in watch.alerts]
         self._hooks = frozenset(
             place(a.webhook) for a in alerts if a.webhook and _is_url(a.webhook)
@@ -90,7 +89,7 @@ class Alerting:
         if not spec.alerts or watch.figure is None:
             return
         now = self._clock.wall()
-        crossed = await self._database.read(lambda c: stored.crossed(c, spec.name))
+        crossed = await self._database.read(lambda c: state.crossed(c, spec.name))
         for alert in spec.alerts:
             condition = parse_condition(alert.when)
             past = await self._past(spec.name, condition, now)
@@ -101,11 +100,11 @@ class Alerting:
             await self._note(crossing, deliveries(crossing, alert) if is_crossed else [])
 
     async def _note(self, crossing: Crossing, found: Sequence[Delivery]) -> None:
-        """Remember whether a line is crossed, together with what each channel is to get."""
+        """Store whether a line is crossed, and a delivery for each channel, in one transaction."""
 
         def work(conn: sqlite3.Connection) -> None:
             name = crossing.watch.spec.name
-            stored.set_crossed(conn, name, crossing.when, crossing.at, on=bool(found))
+            state.set_crossed(conn, name, crossing.when, crossing.at, on=bool(found))
             for one in found:
                 outbox.put(conn, one)
 
@@ -132,7 +131,7 @@ class Alerting:
     async def run(self) -> None:
         """Deliver what waits, also from an earlier run, until cancelled.
 
-        A receiver that fails holds up no other, one that is slow only those of its turn.
+        A failing receiver delays no other; a slow one delays only those of its slot.
         """
         for one in await self._database.read(outbox.waiting):
             await self._put(one)
@@ -147,20 +146,20 @@ class Alerting:
                 await self._some.wait()
 
     async def settle(self, seconds: float) -> None:
-        """Until everything was tried once, at most so long: what is left waits for another run."""
+        """Wait until each delivery was tried once, at most `seconds`; the next run tries on."""
         await self._clock.wait(self._all_tried, seconds)
 
     async def _attend(self, one: Delivery) -> None:
-        """Make one delivery; where the store takes no note of it, the next run makes it again."""
+        """Make one delivery; if the store cannot record it, the next run makes it again."""
         try:
             await self._serve(one)
         except StoreFull:
             return  # the ticker reports a full disk, once
         except StoreError as error:
-            self._journal.error("alert_not_noted", watch=one.watch, why=str(error))
+            self._log.error("alert_not_noted", watch=one.watch, why=str(error))
 
     async def _serve(self, one: Delivery) -> None:
-        """Try until it is taken, or given up."""
+        """Try until the channel takes it, or give it up."""
         attempts, due, why = one.attempts, one.due, "tried before"
         while attempts < len(DELAYS_S):
             await self._clock.sleep(_until(due, self._clock.wall()))
@@ -182,7 +181,7 @@ class Alerting:
         await self._give_up(one, why)
 
     async def _deliver(self, one: Delivery) -> None:
-        """By its channel, as the configuration is now. Raises NetworkError."""
+        """Deliver by the channel, as the current configuration allows. Raises NetworkError."""
         if one.channel == "webhook":
             named = self.names(one.target)
             await post(one.target, one.body, self._connection, one.kind, public_only=not named)
@@ -195,20 +194,20 @@ class Alerting:
         """Log the first failure of a run as a warning: the last one is half an hour away."""
         self.failed += 1
         is_first = attempts == one.attempts + 1
-        log = self._journal.warning if is_first else self._journal.debug
+        write = self._log.warning if is_first else self._log.debug
         again = _delay(attempts) if attempts < len(DELAYS_S) else None
-        log("alert_failed", **_shown(one), why=why, again_in_s=again)
+        write("alert_failed", **_shown(one), why=why, again_in_s=again)
         self._tried(one)
         await self._database.write(lambda c: outbox.failed(c, one, due))
 
     async def _done(self, one: Delivery) -> None:
-        self.told += 1
-        self._journal.info("alert", **_shown(one))
+        self.delivered += 1
+        self._log.info("alert", **_shown(one))
         await self._forget(one)
 
     async def _give_up(self, one: Delivery, why: str) -> None:
         self.given_up += 1
-        self._journal.error("alert_given_up", **_shown(one), why=why)
+        self._log.error("alert_given_up", **_shown(one), why=why)
         await self._forget(one)
 
     async def _forget(self, one: Delivery) -> None:
@@ -223,7 +222,7 @@ class Alerting:
 
 
 def _delay(attempts: int) -> float:
-    """Seconds to wait after so many attempts that failed."""
+    """Seconds to wait after `attempts` failed attempts."""
     return DELAYS_S[min(attempts, len(DELAYS_S) - 1)]
 
 
@@ -233,7 +232,7 @@ def _until(due: float, now: float) -> float:
 
 
 def _shown(one: Delivery) -> dict[str, str]:
-    """What the log says of a delivery: not its target, which may hold a secret."""
+    """The log's fields of a delivery, without its target, which may hold a secret."""
     return {"watch": one.watch, "when": one.line, "channel": one.channel}
 
 
@@ -248,7 +247,7 @@ def _is_url(text: str) -> bool:
 async def _run(command: tuple[str, ...], body: bytes) -> None:
     """Run a program with the JSON on its stdin, without a shell, for COMMAND_S at most.
 
-    Raises NetworkError, which names the program alone: its arguments may hold a secret.
+    Raises NetworkError, which names only the program: its arguments may hold a secret.
     """
     quiet = asyncio.subprocess.DEVNULL
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.journal import BURST, KEPT, REFILL_S, Journal, JournalHandler
+from agent.log import BURST, KEPT, REFILL_S, Log, LogHandler
 
 if TYPE_CHECKING:
     from agent.api.schema import LogLine
@@ -23,9 +23,9 @@ class Now:
         return self.at
 
 
-def journal(style: str = "json", level: str = "info") -> tuple[Journal, io.StringIO, Now]:
+def new_log(style: str = "json", level: str = "info") -> tuple[Log, io.StringIO, Now]:
     out, now = io.StringIO(), Now()
-    return Journal(now, level=level, style=style, out=out), out, now
+    return Log(now, level=level, style=style, out=out), out, now
 
 
 def lines(out: io.StringIO) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def lines(out: io.StringIO) -> list[dict[str, Any]]:
 
 
 def test_json_lines() -> None:
-    log, out, _ = journal()
+    log, out, _ = new_log()
     log.info("started", store="/tmp/x y", n=3, gone=None)
     assert lines(out) == [
         {
@@ -47,7 +47,7 @@ def test_json_lines() -> None:
 
 
 def test_text_lines_quote_what_needs_it() -> None:
-    log, out, _ = journal("text")
+    log, out, _ = new_log("text")
     log.warning("no_answer", relay="wss://a.example", why='says "no"', ok=True)
     assert out.getvalue().endswith(
         'warning no_answer relay=wss://a.example why="says \\"no\\"" ok=true\n'
@@ -55,7 +55,7 @@ def test_text_lines_quote_what_needs_it() -> None:
 
 
 def test_foreign_text_is_cut_and_made_visible() -> None:
-    log, out, _ = journal()
+    log, out, _ = new_log()
     log.info("x", why="a\nb\x1b[31m" + "é" * 10_000)
     (line,) = lines(out)
     assert len(line["why"].encode()) < 600
@@ -65,14 +65,14 @@ def test_foreign_text_is_cut_and_made_visible() -> None:
 
 
 def test_secrets_never_get_in() -> None:
-    log, out, _ = journal()
+    log, out, _ = new_log()
     log.error("x", why="bad nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5 here")
     assert "nsec1vl" not in out.getvalue()
     assert "nsec1..." in out.getvalue()
 
 
 def test_one_relay_gets_a_few_lines_and_what_was_left_out_is_told() -> None:
-    log, out, now = journal()
+    log, out, now = new_log()
     for _ in range(1000):
         log.warning("no_answer", relay="wss://a.example")
     log.warning("no_answer", relay="wss://b.example")
@@ -85,7 +85,7 @@ def test_one_relay_gets_a_few_lines_and_what_was_left_out_is_told() -> None:
 
 
 def test_a_month_of_a_broken_relay_is_bounded() -> None:
-    log, out, now = journal()
+    log, out, now = new_log()
     for _ in range(30 * 24 * 60):
         now.at += 60
         for _ in range(3):
@@ -94,7 +94,7 @@ def test_a_month_of_a_broken_relay_is_bounded() -> None:
 
 
 def test_thousands_of_relays_take_no_memory_for_ever() -> None:
-    log, _, _ = journal()
+    log, _, _ = new_log()
     for n in range(20_000):
         log.warning("no_answer", relay=f"wss://{n}.example")
     assert len(log.lines) == KEPT
@@ -102,7 +102,7 @@ def test_thousands_of_relays_take_no_memory_for_ever() -> None:
 
 
 def test_levels() -> None:
-    log, out, _ = journal(level="warning")
+    log, out, _ = new_log(level="warning")
     log.info("quiet")
     log.error("loud")
     assert [line["event"] for line in lines(out)] == ["loud"]
@@ -112,7 +112,7 @@ def test_levels() -> None:
 
 
 def test_listeners_get_each_line() -> None:
-    log, _, _ = journal()
+    log, _, _ = new_log()
     heard: list[LogLine] = []
     log.listeners.append(heard.append)
     log.info("a", x=1)
@@ -120,8 +120,8 @@ def test_listeners_get_each_line() -> None:
 
 
 def test_what_libraries_log_comes_in() -> None:
-    log, out, _ = journal()
-    handler = JournalHandler(log)
+    log, out, _ = new_log()
+    handler = LogHandler(log)
     logger = logging.getLogger("tests.some.library")
     logger.propagate = False
     logger.addHandler(handler)
@@ -142,7 +142,7 @@ def test_a_stderr_that_is_gone_stops_nothing(broken: type[Exception]) -> None:
         def write(self, text: str) -> int:
             raise broken("gone")
 
-    log = Journal(Now(), style="json", out=Gone())
+    log = Log(Now(), style="json", out=Gone())
     log.info("x")
     assert log.dropped == 1
     assert log.lines[-1].event == "x"

@@ -1,4 +1,4 @@
-"""The front door: the API with its tokens, open before the store; until then it answers 503."""
+"""Opens the listener of the API before the store; until the store is open it answers 503."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The agent's log: one line for each thing that happened, as key=value or JSON, on stderr.
+"""Writes the agent's log: one line for each event, as key=value or JSON, on stderr.
 
-Values are ids, names, numbers and reasons; foreign text is cut and made visible, keys and contents
-never come here. Lines about one relay are rationed, so that a relay in trouble cannot fill a disk:
-what was left out is counted and told with the next line that comes through.
+Values are ids, names, numbers and reasons. Foreign text is cut and escaped. Secret keys and event
+contents are never logged. Lines about one relay are limited, so that a failing relay cannot fill a
+disk: dropped lines are counted, and the next line that is written has their number as `left_out`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 BURST: Final = 5
-"""Lines about one relay and one event that may come at once."""
+"""Lines about one relay and one event that are written in a burst."""
 
 REFILL_S: Final = 60.0
 """Seconds after which one more may come."""
 
 KEPT: Final = 1000
-"""Lines kept for the API."""
+"""Newest lines in memory, for the API."""
 
 MOST_RATIONS: Final = 5000
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_./:@%+,\[\]{}*<>~-]+")
 
 
-class Journal:
-    """Where everything of the agent is told. `listeners` get each line that is written."""
+class Log:
+    """The log of one agent. `listeners` get each line that is written."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class Journal:
         self.lines: deque[LogLine] = deque(maxlen=KEPT)
         self.n = 0
         self.dropped = 0
-        """Lines that were left out because their relay had too many."""
+        """Lines that were dropped because their relay had too many."""
         self._now = now
         self._out = out or sys.stderr
         self._rations: dict[tuple[str, str], _Ration] = {}
         self.configure(level, style)
 
     def configure(self, level: str, style: str) -> None:
-        """What is written, and how; may change while the agent runs."""
+        """Set level and style; both may change while the agent runs."""
         self._level = LEVELS[level]
         text = style == "text" or (style == "auto" and self._out.isatty())
         self._render = _as_text if text else _as_json
@@ -99,7 +99,7 @@ class Journal:
             listener(line)
 
     def _ration(self, event: str, relay: str, at: float) -> int | None:
-        """How many lines were left out before this one; None where this one is to be, too."""
+        """How many lines were dropped before this one; None if this one must be dropped too."""
         if len(self._rations) > MOST_RATIONS:
             self._rations.clear()
         ration = self._rations.setdefault((event, relay), _Ration(at))
@@ -109,7 +109,7 @@ class Journal:
         try:
             self._out.write(self._render(line) + "\n")
             self._out.flush()
-        except (OSError, ValueError):  # nobody reads our stderr any more
+        except (OSError, ValueError):  # stderr is closed
             self.dropped += 1
 
 
@@ -130,19 +130,19 @@ class _Ration:
         return left_out
 
 
-class JournalHandler(logging.Handler):
-    """Brings what libraries log into the journal, cut and without their tracebacks' values."""
+class LogHandler(logging.Handler):
+    """Writes what libraries log, cut and without the values of their tracebacks."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
-        self._journal = journal
+        self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else "warning"
         fields: dict[str, Any] = {"logger": record.name, "message": record.getMessage()}
         if record.exc_info and record.exc_info[0] is not None:
             fields["error"] = f"{record.exc_info[0].__name__}: {record.exc_info[1]}"
-        self._journal.write(level, "log", fields)
+        self._log.write(level, "log", fields)
 
 
 def _clean(value: Any) -> Any:

@@ -1,9 +1,8 @@
-"""The store as one viewer sees it: without other people's private events.
+"""Reads the store as one viewer sees it: without other people's private events.
 
-Filters that name private kinds are asked in parts: what is public, and what the viewer is a party
-of. Filters that name no kinds are asked whole, and where they match private events, these are taken
-off afterwards. Either way a limit is filled with what may be shown and not exceeded, and a count is
-exact for what may be counted.
+A filter that names private kinds is asked in parts: public events, and those with the viewer as a
+party. A filter without kinds is asked whole, and private events are removed afterwards. Both ways
+a limit is filled with visible events and not exceeded, and a count of visible events is exact.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 class Shown:
     """Questions to a snapshot on behalf of `viewer`, which agree with each other.
 
-    Every question may raise InvalidFilter; whoever made the snapshot wraps the errors of SQLite.
+    Every question may raise InvalidFilter; the maker of the snapshot wraps the errors of SQLite.
     """
 
     def __init__(self, snapshot: Snapshot, viewer: Viewer) -> None:
@@ -114,14 +113,14 @@ if TYPE_CHECKING:
     Items = tuple[NDArray[np.uint64], NDArray[np.uint8]]
 
 QUERY_S = 30.0
-"""Seconds that the store may take for one question: nobody waits longer for a relay."""
+"""Seconds that the store may take for one query: clients wait no longer for a relay."""
 
 PAGE = 100
-"""Events that are made into frames at once: the loop is free between two pages."""
+"""Events of one page of frames: the event loop is free between two pages."""
 
 PAGE_BYTES = 64 * 1024
-"""Tags and contents of events that are read in one go without a question; a larger event is read
-alone, and where there is room for it."""
+"""Bytes of tags and contents that are read together; a larger event is read by itself, when
+there is room for it."""
 
 T = TypeVar("T")
 
@@ -227,7 +226,7 @@ class Visible:
         """The items of `wanted`, which names no kinds, without other people's private events."""
         private = self._viewer.private_part(wanted).replace(limit=None)
         most = wanted.limit
-        if most is not None:  # as many more as may be taken off
+        if most is not None:  # as many more as may be removed
             wanted = wanted.replace(limit=most + await _ask(self._store.count([private])))
         hidden = await self._taken([private])
         shown = await self._taken(await self._own([wanted.replace(limit=None)]))
