@@ -27,7 +27,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 async def read_held(relay: Relay, filter: Filter, budget: ReadBudget) -> Held:
-    """Read every event of a filter, to a proven end or until the budget is spent. Safe to cancel."""
+    """Read every event of a filter, to a proven end or to the budget. Safe to cancel."""
     walk: Walk[Found] = Walk([filter], filter.since or 0, filter.until)
     events: dict[str, Event] = {}
     received = 0
