@@ -56,6 +56,7 @@ PHRASES: Final = {
 
 ALLOWED: Final[dict[str, tuple[str, str]]] = {
     "CONTRIBUTING.md": ("tell", "the rule that refuses the word"),
+    "nostr_client/cli/watch.py": ("heard", "the option --keep-heard"),
     "nostr_client/store/sql/copy.py": ("journal", "the ending of SQLite's rollback journal"),
     "nostr_client/sync/event_files.py": ("tell", "the method of a file"),
     "scripts/words.py": (".*", "the list itself"),
@@ -65,7 +66,8 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
 NOT_YET: Final = frozenset(
     (
         "nostr_client/assertions/sources.py",  # `WatchBook`
-        "nostr_client/cli/",
+        "nostr_client/cli/watch_file.py",  # `WatchBook`
+        "nostr_client/cli/watchrun.py",
         "nostr_client/count/",
         "nostr_client/sync/coverage/desk.py",  # the module's and the class's name
         "nostr_client/watch/",

@@ -205,7 +205,7 @@ def _alone(context: click.Context, option: click.Parameter, given: bool) -> bool
     callback=_alone,
     help="Compare with what is live, and change nothing.",
 )
-@click.option("--repair", is_flag=True, callback=_alone, help="Compare, then mend what differs.")
+@click.option("--repair", is_flag=True, callback=_alone, help="Compare, then repair what differs.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "spark", "reference"]),

@@ -1,4 +1,4 @@
-"""The watches of a store's file, as the commands ask them: what an agent does for its own."""
+"""The watches of a store's file, for commands; an agent offers the same for its own."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 async def watches_at(
     place: Place, *, changes: bool = False, merges: bool = False, makes: bool = False
 ) -> AsyncIterator[WatchCommands]:
-    """The watches of a place: through the agent that holds the store for what `changes` it.
+    """Yield the watches of a place: through the agent that holds the store, for `changes`.
 
-    Also for what `merges` claims: whom to believe stands in the agent's configuration. A store that
-    is not there is made where it `makes` alone. Raises StoreError, ApiError, NetworkError.
+    Also for `merges`, as the agent's configuration has the trusted relays. A missing store is
+    created only if `makes`. Raises StoreError, ApiError, NetworkError.
     """
     async with agent_at(place, holds=changes or merges) as agent:
         if agent is not None:
@@ -43,7 +43,7 @@ async def watches_at(
 
 
 async def _opened(path: Path, *, changes: bool) -> WatchBook:
-    """A store to read from beside whoever writes it; brought up to date first if it is older."""
+    """Open a store to read beside its writer; bring an older version up to date first."""
     if changes:
         return await WatchBook.open(path)
     try:
@@ -53,8 +53,8 @@ async def _opened(path: Path, *, changes: bool) -> WatchBook:
 
 
 def unknown(name: str) -> InvalidInput:
-    """There is no such watch."""
-    return InvalidInput(f"there is no watch named {name!r}")
+    """Return the error for an unknown watch."""
+    return InvalidInput(f"no watch is named {name!r}")
 
 
 class FileWatches:
@@ -98,10 +98,10 @@ class FileWatches:
         return result.counted(made.left_out)
 
     async def _asked_of(self, made: Watch, asked: int | None) -> dict[str, str] | None:
-        """The relays of a watch by normalised URL: its own, else those that it was asked on last.
+        """Return the relays of a watch by normalised URL: its own, else those that it last asked.
 
-        The store holds what others said about the same question too, as to `count --store`. None
-        (all of them) for a watch that an older version asked, which did not note whom.
+        The store has other relays' claims on the same question too, as for `count --store`. None
+        (all of them) for a watch that an older version asked, which did not record its relays.
         """
         found = made.relays or await self._book.relays(made.name)
         if found is None and asked is not None:

@@ -92,7 +92,7 @@ def writer(target: Path, form: Form) -> Iterator[Callable[[Event], object]]:
     MissingExtra if pyarrow is needed and not installed.
     """
     if target.exists():
-        raise InvalidInput(f"{target} is there; choose another name or remove it")
+        raise InvalidInput(f"{target} exists; choose another name or remove it")
     part = target.with_name(f"{target.name}.part")
     _remove(part)
     try:

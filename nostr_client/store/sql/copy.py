@@ -75,7 +75,7 @@ def export_sqlite(
     and InvalidInput if the target exists.
     """
     if target.exists():
-        raise InvalidInput(f"{target} is there; choose another name or remove it")
+        raise InvalidInput(f"{target} exists; choose another name or remove it")
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
     try:
