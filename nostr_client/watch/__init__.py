@@ -1,9 +1,9 @@
-"""Watches: questions that are asked again and again, and the history of their numbers.
+"""Watches: questions that are asked at an interval, and the history of their numbers.
 
-`definition` has the value, `repository` its tables, `engine` what asks: one task for each relay of
-each watch, driven by a clock, and a merge once a tick. `NostrClient.watch`, `nostr-client watch
-run` and the agent are that engine. Names are imported when they are first used: the value alone
-loads neither SQLite nor asyncio.
+`definition` has the value, `repository` its tables, `engine` asks: one task for each relay of each
+watch, driven by a clock, and one merge a tick. `NostrClient.watch`, `nostr-client watch run` and
+the agent run that engine. Names are imported when they are first used: the value alone loads
+neither SQLite nor asyncio.
 """
 
 from __future__ import annotations
