@@ -68,7 +68,6 @@ NOT_YET: Final = frozenset(
         "nostr_client/assertions/sources.py",  # `WatchBook`
         "nostr_client/cli/watch_file.py",  # `WatchBook`
         "nostr_client/cli/watchrun.py",
-        "nostr_client/count/",
         "nostr_client/sync/coverage/desk.py",  # the module's and the class's name
         "nostr_client/watch/__init__.py",  # `WatchBook`
         "nostr_client/watch/repository.py",
