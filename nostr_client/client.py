@@ -317,7 +317,7 @@ class NostrClient:
         )
 
     async def _relays_for(self, query: Query, relays: RelayNames | None) -> list[tuple[str, Relay]]:
-        """Return the relays to ask: those named, the client's own, or those of the target's author."""
+        """Return the relays to ask: those named, the client's own, or the target author's."""
         await self._open_store()
         if relays is not None or self._relays or self._finder is None:
             return self._chosen(relays)
@@ -467,7 +467,7 @@ class NostrClient:
     ) -> SyncReport:
         """Copy to `second` what it lacks from `first`, without a store; `up` copies the other way.
 
-        The rules for what is sent, the statuses and the exceptions are those of `sync`. A client
+        What is sent, what a status means and what it raises is as in `sync`. A client
         with a store remembers there what was refused and withheld, and stores no event.
         """
         from nostr_client.sync.mirror import mirror
