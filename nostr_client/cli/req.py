@@ -92,8 +92,8 @@ async def _print_events(
                         click.echo(found.event.to_json().encode())
             except (TimeoutError, RelayError):
                 pass  # the sources have the reason
-            found = [(url, *_status(source)) for url, source in events.sources.items()]
-    return [*found, *((url, *_UNSEARCHED) for url in skipped)]
+            statuses = [(url, *_status(source)) for url, source in events.sources.items()]
+    return [*statuses, *((url, *_UNSEARCHED) for url in skipped)]
 
 
 async def _print_pages(
